@@ -1,3 +1,6 @@
+import errno
+from pathlib import Path
+
 import pytest
 
 from dptransfer.encoding import note_problems, refuse_problems, same_place
@@ -54,3 +57,17 @@ def test_one_place_holds_another_by_whatever_name(tmp_path):
         assert same_place(other, one)
     for other in (tmp_path / "photos 2", tmp_path / "photos.csv", photos / "none"):
         assert not same_place(photos, other)
+
+
+def test_on_a_disk_that_cannot_be_written_no_list_is_missed_where_nothing_is_to_be_listed(
+    tmp_path, monkeypatch
+):
+    def refuse(path, missing_ok=False):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)  # such a disk refuses though there is no file
+        assert note_problems([], tmp_path / "photos") is None
+        with pytest.raises(DataError, match="Read-only"):
+            note_problems(["a.png"], tmp_path / "photos")
+    assert list(tmp_path.iterdir()) == []

@@ -8,8 +8,8 @@ before anything is charged, to whoever runs the command on the data.
 
 from __future__ import annotations
 
+import hashlib
 import os
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -37,11 +37,18 @@ NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
 
 
-def is_table(path: Path, *, features: str | None = None, text_column: str | None = None) -> bool:
+def is_table(
+    path: Path,
+    *,
+    features: str | None = None,
+    text_column: str | None = None,
+    path_column: str | None = None,
+) -> bool:
     """Whether the path holds rows of numbers, rather than images or texts."""
     from dptransfer.data.contents import contents_of
 
-    return contents_of(path, features=features, text_column=text_column) == "rows"
+    named = {"text_column": text_column, "path_column": path_column}
+    return contents_of(path, features=features, **named) == "rows"
 
 
 def examples_in(
@@ -51,6 +58,7 @@ def examples_in(
     *,
     labelled: bool = True,
     text_column: str | None = None,
+    path_column: str | None = None,
     label_column: str | None = None,
     person: str | None = None,
 ) -> ImageList | TextList:
@@ -62,6 +70,7 @@ def examples_in(
         classes: the declared list.
         labelled: whether they come with labels.
         text_column: the column of the texts.
+        path_column: the column of the paths of images in a CSV.
         label_column: the column of the labels.
         person: what `--person` says.
     """
@@ -70,7 +79,8 @@ def examples_in(
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
-    columns = {"text_column": text_column, "label_column": label_column, "person": person}
+    columns = {"text_column": text_column, "path_column": path_column}
+    columns |= {"label_column": label_column, "person": person}
     return examples_at(path, encoder.kind, classes, labelled=labelled, **columns)
 
 
@@ -81,6 +91,7 @@ def examples_at(
     *,
     labelled: bool = True,
     text_column: str | None = None,
+    path_column: str | None = None,
     label_column: str | None = None,
     person: str | None = None,
 ) -> ImageList | TextList:
@@ -91,7 +102,7 @@ def examples_at(
     how["person"] = None if person == NOBODY else person
     if kind == "text":
         return find_texts(path, column=text_column or "text", **how)
-    return find_images(path, **how)
+    return find_images(path, path_column=path_column, **how)
 
 
 def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:
@@ -142,6 +153,7 @@ def encoded_beside(
     person: str | None = None,
     *,
     text_column: str | None = None,
+    path_column: str | None = None,
     label_column: str | None = None,
 ) -> Iterator[Path]:
     """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
@@ -149,7 +161,13 @@ def encoded_beside(
     The arguments are those of `examples_in` and `kept_rows`.
     """
     found = examples_in(
-        path, encoder, classes, text_column=text_column, label_column=label_column, person=person
+        path,
+        encoder,
+        classes,
+        text_column=text_column,
+        path_column=path_column,
+        label_column=label_column,
+        person=person,
     )
     labels_of(found, path, "private examples")
     with kept_rows(found, encoder, path, out) as rows:
@@ -167,6 +185,9 @@ def kept_rows(
 ) -> Iterator[Path]:
     """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
 
+    Where nothing can be written there, the folder is beside `out`, or in the user's cache folder. One process
+    at a time works with it.
+
     It is gone afterwards. What a killed or interrupted run had encoded stays, or one that the ledger refused,
     all of it until the run is done, and the same call goes on from there.
 
@@ -174,32 +195,51 @@ def kept_rows(
         found: the images or texts.
         encoder: what encodes them.
         path: where they are.
-        out: what the rows are for; its name makes that of the folder, and its place is taken where that of
-            the examples cannot be written.
+        out: what the rows are for; its name makes that of the folder.
         public: nobody's data; otherwise the folder is the owner's alone.
     """
-    home = held_in(path)
+    home = _home(held_in(path), out)
     refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
-    home = home if os.access(home.absolute().parent, os.W_OK) else out
-    # A name that is nobody else's: private and public rows may both have to lie beside `out`.
-    rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}.emb")
-    draft, done = _beside(rows, ".partial"), False
-    try:
-        report = encode_to(
-            rows, found, encoder, refuse=refuse, overwrite=True, public=public, keep_partial=True
-        )
-        done = True
-        refuse(report.unreadable)
-        yield rows
-    except (KeyboardInterrupt, LedgerError) as stopped:
-        done = False
-        if isinstance(stopped, LedgerError) and not public:  # another name or budget is soon tried
-            stopped.add_note(f"The rows stay in '{draft}' for the next try; delete them if there is none.")
-        raise
-    finally:
-        shutil.rmtree(rows, ignore_errors=True)
-        if done:
-            shutil.rmtree(draft, ignore_errors=True)
+    # A name that is nobody else's: of private rows or public ones, for this `out` and none of the same name.
+    rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}-{_digest(out)[:8]}.emb")
+    from dptransfer.data.claim import claim
+    from dptransfer.data.drafts import remove_draft
+    from dptransfer.data.on_disk import discard
+
+    done = False
+    with claim(rows):
+        try:
+            report = encode_to(
+                rows, found, encoder, refuse=refuse, overwrite=True, public=public, keep_partial=True
+            )
+            done = True
+            refuse(report.unreadable)
+            yield rows
+        except (KeyboardInterrupt, LedgerError) as stopped:
+            done = False
+            if isinstance(stopped, LedgerError) and not public:  # another name or budget is soon tried
+                where = f"The rows stay in '{_beside(rows, '.partial')}' for the next try"
+                stopped.add_note(f"{where}; delete them if there is none.")
+            raise
+        finally:
+            discard(rows, rows)
+            if done:
+                remove_draft(rows)
+
+
+def _home(data: Path, out: Path) -> Path:
+    """Where rows are kept: beside the data, else beside `out`, else in the user's cache folder."""
+    from dptransfer.features.principal_axes import cache_folder
+
+    for place in (data, out):
+        above = next(folder for folder in place.absolute().parents if folder.exists())
+        if os.access(above, os.W_OK):
+            return place
+    return cache_folder() / f"{data.name}-{_digest(data)[:16]}"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path.absolute())).hexdigest()
 
 
 def held_in(path: Path) -> Path:
@@ -244,6 +284,8 @@ def note_problems(names: Collection[str], beside: Path) -> Path | None:
     from dptransfer.data.owner_only import owner_only
 
     file = _beside(beside, ".problems.txt")
+    if not names and not os.path.lexists(file):  # on a disk that cannot be written even that is an error
+        return None
     try:
         file.unlink(missing_ok=True)  # so that the mode is ours, whoever made the old one
         if not names:

@@ -1,4 +1,5 @@
 import json
+from datetime import date
 
 import numpy as np
 import pytest
@@ -151,3 +152,26 @@ def test_features_that_are_named_one_by_one_come_in_that_order_and_a_list_column
         read_table(path, features=["x", "note"])
     path = written(tmp_path / "b.parquet", x=[[1.0, 2.0]])
     assert read_table(path, features=["p", "q"]).columns is None
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [["a"], ["b"]] * 3,
+        [["a"], ["a", "b"]] * 3,
+        [{"name": "a"}] * 6,
+        [b"a"] * 6,
+        [date(2026, 1, 1)] * 6,
+    ],
+)
+def test_labels_that_are_no_words_or_numbers_are_refused_by_their_type(tmp_path, labels):
+    path = written(tmp_path / "a.parquet", embedding=lists(), text=["so"] * 6, label=labels)
+    for door in (lambda: read_table(path), lambda: read_text_columns(path, "text")):
+        with pytest.raises(DataError, match="one word or number"):
+            door()
+
+
+def test_labels_of_a_dictionary_or_another_column_are_fine(tmp_path):
+    words = pa.array(["a", "b"] * 3).dictionary_encode()
+    path = written(tmp_path / "a.parquet", embedding=lists(), label=[["x"]] * 6, grade=words)
+    assert read_table(path, label_column="grade").labels.tolist() == ["a", "b"] * 3

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import read_private, read_public, read_table
-from dptransfer.data.csv_files import declared_labels
+from dptransfer.data import find_images, find_texts, read_private, read_public, read_table
+from dptransfer.data.csv_files import declared_labels, delimiter_of
 from dptransfer.errors import DataError
 
 TABLE = "f2,label,f10,patient,f1\n2,cat,10,ann,1\n2.5,dog,,bob,1e3\n-2,cat,10,ann,nan\n"
@@ -39,8 +39,7 @@ def test_private_rows_of_a_csv_need_classes_and_know_their_people(table):
         ("f1,f2\n", "at least one example"),
         ("", "with words"),
         ('f1,f2\n"1,2\n', "must be a CSV"),
-        ("f1;label\n0,25;secret\n", "separated by commas"),
-        ("f1\tlabel\n0.25\tsecret\n", "separated by commas"),
+        ("f1;label\n0,25;secret\n", "decimal point"),
         ("f1,diagnosis\n1,secret\n", "--label-column NAME"),
     ],
 )
@@ -77,3 +76,65 @@ def test_labels_may_be_in_a_column_of_any_name_which_is_then_no_feature(tmp_path
     assert read_public(path, label_column="nowhere").labels is None  # a pool need not have it
     with pytest.raises(DataError, match="these have none, under 'nowhere'"):
         read_private(path, classes=[3, 5], label_column="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("line", "mark"),
+    [
+        ("path,label", ","),
+        ("path;label", ";"),
+        ("path\tlabel", "\t"),
+        ("path", ","),
+        ("", ","),
+        ("a;b,c", ","),  # of equals the comma
+        ("a;b\tc", ";"),  # and then the semicolon
+        ("a,b;c;d", ";"),
+        ('"a;b;c",label', ","),  # what is in quotes is part of a name
+        ('"unfinished;a,b', ","),
+    ],
+)
+def test_the_first_line_alone_says_what_separates_columns(line, mark):
+    assert delimiter_of(line) == mark
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_tables_with_any_delimiter_are_read_alike(tmp_path, mark, start):
+    def written(name, *lines):
+        text = "\n".join(mark.join(line) for line in lines)
+        (tmp_path / name).write_text(start + text + "\n", encoding="utf-8")
+        return tmp_path / name
+
+    rows = written("rows.csv", ("f1", "label", "f2"), ("0.5", "cat", "1"), ("2", "dog", ""))
+    read = read_private(rows, classes=["cat", "dog"])
+    assert np.array_equal(read.rows, [[0.5, 1], [2, np.nan]], equal_nan=True)
+    assert read.labels.tolist() == [0, 1]
+    paths = written("paths.csv", ("path", "label", "who"), ("a.png", "dog", "x"), ("b.png", "cat", ""))
+    found = find_images(paths, classes=["cat", "dog"], person="who")
+    assert [path.name for path in found.paths] == ["a.png", "b.png"]
+    assert (found.labels.tolist(), found.people.tolist()) == ([1, 0], [0, 1])
+    texts = written("texts.csv", ("text", "label"), ('"so, so; so\tso"', "cat"))
+    assert find_texts(texts, classes=["cat", "dog"]).texts == ("so, so; so\tso",)
+
+
+def test_paths_may_be_in_a_column_of_any_name(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("photo;label\na.png;cat\n")
+    assert find_images(path, classes=["cat"], path_column="photo").paths == (tmp_path / "a.png",)
+    path.write_text("path,photo\na.png,b.png\n")
+    assert find_images(path, path_column="photo").paths == (tmp_path / "b.png",)
+    path.write_text("path,label\na.png,cat\n")  # one name for all tables: a pool need not have it
+    assert find_images(path, classes=["cat"], path_column="photo").paths == (tmp_path / "a.png",)
+    path.write_text("file,label\na.png,cat\n")
+    with pytest.raises(DataError, match="'photo' among them"):
+        find_images(path, path_column="photo")
+
+
+def test_the_advice_for_a_first_line_keeps_labels_and_people(tmp_path):
+    (tmp_path / "a.csv").write_text("file,diagnosis\na.png,cat\n")
+    with pytest.raises(DataError, match=r"path,label,patient_id.*--path-column"):
+        find_images(tmp_path / "a.csv", person="patient_id")
+    with pytest.raises(DataError, match=r"text,label, or.*--text-column"):
+        find_texts(tmp_path / "a.csv")
+    with pytest.raises(DataError, match="path,diagnosis"):
+        find_images(tmp_path / "a.csv", label_column="diagnosis")

@@ -295,3 +295,19 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
         assert "must be a file" in problem_of(tmp_path / name)
         with pytest.raises(DataError, match="must be a file"):
             open_image(tmp_path / name)
+
+
+def test_a_declared_range_that_would_whiten_a_picture_is_refused_before_the_work(tmp_path):
+    deep = np.random.default_rng(0).integers(0, 65536, (20, 20)).astype(np.uint16)
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    Image.fromarray(deep // 16).save(tmp_path / "twelve.png")
+    Image.fromarray((deep // 256).astype(np.uint8)).save(tmp_path / "bytes.png")
+    refused(tmp_path / "deep.png", "declared grey range", (0, 4095))
+    assert len(greys(tmp_path / "twelve.png", (0, 4095))) == 20
+    assert len(greys(tmp_path / "bytes.png", (0, 127))) == 20  # bytes are read as ever
+
+
+def test_a_range_that_the_file_states_is_taken_at_its_word(tmp_path):
+    bright = np.full((4, 4), 60_000, np.uint16)
+    assert set(greys(tiff(tmp_path / "a.tif", bright, t340=(3, 0), t341=(3, 4095)))) == {255}
+    refused(tmp_path / "a.tif", "declared grey range", (0, 4095))

@@ -239,3 +239,16 @@ def test_without_pydicom_a_set_of_dicom_files_is_refused_and_not_black(tmp_path,
     ):
         with pytest.raises(MissingDependency, match="medical"):
             look()
+
+
+def test_a_declared_range_below_all_the_values_is_refused_in_the_slopes_units(tmp_path):
+    bright = np.full((4, 4), 3000, np.uint16)
+    dicom(tmp_path / "a", bright, BitsStored=12, RescaleSlope=1, RescaleIntercept=-1024)
+    refused(tmp_path / "a", "declared grey range", (-150, 250))
+    assert set(greys(tmp_path / "a", (-1024, 3071))) == {as_byte((3000, 4095))}
+    dicom(tmp_path / "b", bright, BitsStored=12, RescaleSlope=1, RescaleIntercept=-2900)
+    assert set(greys(tmp_path / "b", (-150, 250))) == {as_byte((250, 400))}
+
+
+def as_byte(part):
+    return 255 * part[0] // part[1]

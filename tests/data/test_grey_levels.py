@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from dptransfer.data.grey_levels import as_bytes, between, declared_range, require_not_dark
+from dptransfer.data.grey_levels import (
+    as_bytes,
+    between,
+    declared_range,
+    require_in_range,
+    require_not_dark,
+)
 from dptransfer.errors import ArgumentError, DataError
 
 
@@ -51,3 +57,45 @@ def test_a_range_is_two_finite_numbers_the_lower_first(bad):
     assert declared_range([0, 1]) == (0.0, 1.0)
     with pytest.raises(ArgumentError, match="two numbers"):
         declared_range(bad)
+
+
+def picture(*parts):
+    """A picture of 100 × 100 values: (value, share) for each part."""
+    made = np.concatenate([np.full(int(share * 10_000), value) for value, share in parts])
+    return made.reshape(100, 100)
+
+
+@pytest.mark.parametrize(
+    ("parts", "declared"),
+    [
+        ([(4095, 1.0)], (0, 4095)),  # white all over, and allowed to be
+        ([(4096, 0.01), (0, 0.99)], (0, 4095)),  # a few broken pixels
+        ([(-1000, 0.6), (40, 0.1), (1200, 0.3)], (-150, 250)),  # air, brain and bone in a window
+        ([(0, 0.2), (5000, 0.6), (2000, 0.2)], (0, 4000)),  # three quarters of what is not black, and no more
+        ([(3000, 0.01), (0, 0.99)], (1000, 2000)),
+        ([(4097, 0.02), (2000, 0.98)], (0, 4096)),  # no whole bits: a window
+        ([(4096, 0.02), (2000, 0.98)], (1, 4095)),
+        ([(128, 0.02), (20, 0.98)], (0, 127)),
+        ([(0.5, 0.5), (np.inf, 0.3), (np.nan, 0.2)], (0.0, 1.0)),
+    ],
+)
+def test_values_that_a_declared_range_covers_are_fine(parts, declared):
+    require_in_range(picture(*parts), declared)
+
+
+@pytest.mark.parametrize(
+    ("parts", "declared"),
+    [
+        ([(60_000, 1.0)], (0, 4095)),
+        ([(4096, 0.02), (2000, 0.98)], (0, 4095)),  # whole bits: a file cannot store such values
+        ([(256, 0.02), (20, 0.98)], (0, 255)),
+        ([(20_000, 0.3), (0, 0.7)], (0, 16383)),
+        ([(256, 0.3), (0, 0.7)], (0, 255)),
+        ([(0, 0.6), (20_000, 0.4)], (0, 4000)),  # on black, and white where it is not
+        ([(0, 0.2), (5000, 0.61), (2000, 0.19)], (0, 4000)),
+        ([(3.0, 1.0)], (0.0, 1.0)),
+    ],
+)
+def test_values_that_would_all_be_white_are_refused(parts, declared):
+    with pytest.raises(DataError, match="grey range"):
+        require_in_range(picture(*parts), declared)

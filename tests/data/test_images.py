@@ -60,7 +60,7 @@ def test_folders_that_cannot_be_read_as_a_data_set_are_refused(zoo, tmp_path):
         (tmp_path / "empty", "no file of a known type"),
         (zoo, "holds both"),
         (tmp_path / "nothing", "must exist"),
-        (tmp_path / "notes.txt", "folder, an archive, a table, an image file or a CSV"),
+        (tmp_path / "notes.txt", "images come as"),
     ):
         with pytest.raises(DataError, match=message):
             find_images(path)

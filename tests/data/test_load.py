@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 
@@ -69,11 +71,56 @@ def test_public_rows_may_be_unlabelled_or_name_their_own_classes(tmp_path):
 
 
 def test_public_sources_and_fingerprint_come_from_the_folder(tmp_path):
-    path = write_embeddings(tmp_path / "a.emb", X, sources=["1.png", "2.png", "3.png", "4.png"])
+    path = write_embeddings(tmp_path / "a.emb", X, sources=["1.png", "2.png", "3.png", "4.png"], public=True)
     public = read_public(path)
     np.save(tmp_path / "x.npy", X)
     assert public.sources == ("1.png", "2.png", "3.png", "4.png")
     assert public.fingerprint == read_public(tmp_path / "x.npy").fingerprint
+
+
+def test_a_folder_that_is_not_public_and_its_copies_are_never_taken_for_public(tmp_path):
+    path = write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["a", "b"])
+    for copy in (
+        path,
+        shutil.copytree(path, tmp_path / "pool.emb"),
+        shutil.copytree(path, tmp_path / "pool"),
+    ):
+        for verify in (True, False):
+            with pytest.raises(DataError, match="must be marked public"):
+                read_public(copy, verify=verify)
+    (tmp_path / "link.npy").symlink_to(path / "rows.npy")
+    shards = write_embeddings(tmp_path / "b.emb", X, shard_rows=3)
+    for file in (path / "rows.npy", tmp_path / "link.npy", shards / "rows-00000.npy"):
+        with pytest.raises(DataError, match="must be marked public"):
+            read_public(file)
+        assert len(read_public(file, private_too=True)) > 2
+    public = write_embeddings(tmp_path / "c.emb", X, public=True)
+    assert len(read_public(public / "rows.npy")) == 4
+    np.save(tmp_path / "free.npy", X)
+    for other in ("[1]", '{"public": false}', '{"format": "dptransfer-embeddings"', "{}"):  # of other tools
+        (tmp_path / "manifest.json").write_text(other)
+        assert len(read_public(tmp_path / "free.npy")) == 4
+    assert len(read_public(path, private_too=True)) == 4  # its owner's, for a test without protection
+    assert read_private(path).facts.classes == ("a", "b")
+
+
+def test_digests_of_sources_come_from_the_folder(tmp_path):
+    digests = np.array([3, 0, 2**64 - 1, 7], dtype=np.uint64)
+    told = {"classes": ["a", "b"], "source_digests": digests}
+    for number, how in enumerate(({}, {"shard_rows": 3}, {"public": True})):
+        path = write_embeddings(tmp_path / f"{number}.emb", X, [0, 1, 1, 0], **told, **how)
+        assert (read_public if "public" in how else read_private)(
+            path
+        ).source_digests.tolist() == digests.tolist()
+        mode = (path / "digests.npy").stat().st_mode & 0o077
+        assert bool(mode) == ("public" in how)
+    assert read_private(path).source_digests.dtype == np.uint64
+    for wrong in (digests[:3], digests.astype(np.int64)):
+        with pytest.raises(DataError):
+            write_embeddings(tmp_path / "x.emb", X, source_digests=wrong)
+    (path / "digests.npy").write_bytes((path / "labels.npy").read_bytes())
+    with pytest.raises(DataError, match=r"digests\.npy"):
+        read_private(path)
 
 
 def test_rows_of_two_encoders_do_not_meet(tmp_path):
@@ -81,8 +128,10 @@ def test_rows_of_two_encoders_do_not_meet(tmp_path):
     private = read_private(
         write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["a", "b"], encoder=ENCODER)
     )
-    read_public(write_embeddings(tmp_path / "b.emb", X, encoder=ENCODER)).require_match(private.facts)
-    public = read_public(write_embeddings(tmp_path / "c.emb", X, encoder=other))
+    read_public(write_embeddings(tmp_path / "b.emb", X, encoder=ENCODER, public=True)).require_match(
+        private.facts
+    )
+    public = read_public(write_embeddings(tmp_path / "c.emb", X, encoder=other, public=True))
     with pytest.raises(Incompatible, match="rgb 96"):
         public.require_match(private.facts)
 
@@ -150,4 +199,4 @@ def test_rows_in_many_files_are_looked_through_unless_that_is_declined(tmp_path)
     pool = read_public(tmp_path, verify=False)
     assert len(pool) == 8
     assert not pool.on_record
-    assert read_public(write_embeddings(tmp_path / "c.emb", X, shard_rows=2)).on_record
+    assert read_public(write_embeddings(tmp_path / "c.emb", X, shard_rows=2, public=True)).on_record

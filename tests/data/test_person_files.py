@@ -68,7 +68,7 @@ def test_an_empty_person_is_alone(csv):
         ),
         (("example,person", "0,secret", "1,secret", "2,secret", "3,secret"), "others must not be listed"),
         (("example,patient", "0,secret"), "people must be in the column 'person'; the first line names none"),
-        (("path,person", "0,secret"), "Begin the file with the line: example,person"),
+        (("path,person", "0,secret"), "Begin the file with a line such as: example,person"),
         (("example,person",), "at least one example"),
     ],
 )

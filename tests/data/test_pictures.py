@@ -14,8 +14,9 @@ from dptransfer.data import (
     find_images,
 )
 from dptransfer.errors import DataError, Incompatible
+from dptransfer.ledger import Ledger
 from dptransfer.ledger.sketch import sketch_of
-from dptransfer.privacy import Unit
+from dptransfer.privacy import GaussianEvent, Relation, Unit
 
 KEY = b"k" * 32
 
@@ -72,6 +73,27 @@ def test_a_private_picture_that_cannot_be_squeezed_is_black_too(folder, monkeypa
     private = PrivateImages(find_images(folder), resolution=4)
     monkeypatch.setattr(Image.Image, "resize", lambda *_: (_ for _ in ()).throw(MemoryError("cat/0.png")))
     assert not private.pixels[:].any()
+
+
+SPENT = GaussianEvent(5.0, Relation.ADD_REMOVE)
+
+
+def test_a_private_set_that_is_all_black_is_refused_when_it_is_charged_and_single_ones_are_not(folder):
+    black, labels = np.zeros((600, 128, 128, 3), dtype=np.uint8), np.arange(600) % 2  # two slabs and more
+    late = black.copy()
+    late[-1, 3, 4, 1] = 1
+    unread = [folder / f"{number}.png" for number in range(4)]
+    for x, y in ((black, labels), (black[:1], labels[:1]), (unread, labels[:4])):
+        ledger, data = Ledger.in_memory(), PrivateImages(x, y, classes=2, resolution=8, name="night")
+        with pytest.raises(DataError, match="all of these are black"):
+            ledger.charge(data, [SPENT], label="film")
+        assert not ledger.datasets()
+        ledger.charge(data, [], label="nothing spent")
+    strict = Ledger.in_memory(strict_names=True)
+    with pytest.raises(DataError, match="all of these are black"):
+        strict.charge(PrivateImages(black, labels, classes=2, name="night"), [SPENT], label="film")
+    for x, y in ((late, labels), (black[:0], labels[:0])):
+        Ledger.in_memory().charge(PrivateImages(x, y, classes=2), [SPENT], label="film")
 
 
 def test_an_unreadable_public_picture_is_an_error_that_names_it(folder):

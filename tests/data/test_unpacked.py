@@ -54,7 +54,7 @@ def test_folders_of_others_and_links_are_left_alone(place, tmp_path_factory):
 
 def test_a_folder_that_another_process_took_for_left_behind_is_not_used(place, monkeypatch):
     taken = []
-    locked = unpacked._locked
+    locked = unpacked.try_lock
 
     def too_late(lock):
         if not taken:
@@ -63,7 +63,7 @@ def test_a_folder_that_another_process_took_for_left_behind_is_not_used(place, m
             shutil.rmtree(folder)
         return locked(lock)
 
-    monkeypatch.setattr(unpacked, "_locked", too_late)
+    monkeypatch.setattr(unpacked, "try_lock", too_late)
     held = TemporaryFolder()
     assert taken
     assert held.path.is_dir()

@@ -84,9 +84,21 @@ def _labels(
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
     with parsing(path, *unclear):
         column = table.column(label)
+        _require_plain(path, label, column.type)
     require(not column.null_count, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
     with parsing(path, *unclear):
         return np.asarray(column.to_pylist()), _recorded_classes(recorded, label)
+
+
+def _require_plain(path: Path, label: str, kind: Any) -> None:
+    """Raise where a column of labels holds lists, structs or dates; types decide, and no cell does."""
+    import pyarrow.types as types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    plain = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string)
+    rule = f"labels must be one word or number for each row; '{label}' holds values of the type {kind}."
+    remedy = "Write one class for each row, or name another column: --label-column NAME."
+    require(types.is_null(kind) or any(is_one(kind) for is_one in plain), path, rule, remedy)
 
 
 def read_examples(
@@ -113,7 +125,10 @@ def read_examples(
     require(column in table.column_names, path, absent, "Name the column that has them.")
     with parsing(path, "examples and labels must be one column each; they are not.", "Write it again."):
         examples = table.column(column)
-        labels = table.column(label).to_pylist() if label in table.column_names else None
+        labels = None
+        if label in table.column_names:
+            _require_plain(path, label, table.column(label).type)
+            labels = table.column(label).to_pylist()
     if labels is not None:
         require(None not in labels, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
         labels = _words(labels, classes)

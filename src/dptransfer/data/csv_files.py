@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,45 +20,78 @@ from dptransfer.data.table import Listed, RawTable, chosen_split, label_column_i
 
 _NO_CSV = ("the file must be a CSV in UTF-8; it is not.", "Save it again.")
 _NO_NUMBER = "a column of features must hold numbers or be empty; one holds something else."
+_DELIMITERS = ",;\t"
+_OPTIONS = {"path": "--path-column", "text": "--text-column"}
 
 
-def read_csv(path: Path, column: str, person: str | None = None, label: str | None = None) -> Listed:
+def read_csv(
+    path: Path,
+    column: str,
+    person: str | None = None,
+    label: str | None = None,
+    *,
+    with_labels: bool = True,
+) -> Listed:
     """The named column of a CSV file with a header, that of labels, by default `label`, and that of people.
 
-    Labels are None where the file has no such column; people, where none is named.
+    Labels are None where the file has no such column; people, where none is named. `with_labels` is False for
+    a file that is about people alone: the advice for its first line then leaves labels out.
     """
     label = label or "label"
-    with parsing(path, *_NO_CSV):
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream, strict=True)
-            header = reader.fieldnames or []
-            _require_commas(path, header)
-            named = f"the first line must name the columns, '{column}' among them; it does not."
-            texts = "; for texts choose an encoder of texts" if "text" in header else ""
-            begin = f"Begin the file with the line: {column},{person or label}{texts}"
-            require(column in header, path, named, begin)
-            _require_people(path, header, person)
-            lines = list(reader)
+    with _opened(path) as (header, reader):
+        named = f"the first line must name the columns, '{column}' among them; it does not."
+        texts = "; for texts choose an encoder of texts" if "text" in header else ""
+        columns = ",".join(filter(None, (column, label if with_labels else None, person)))
+        option = _OPTIONS.get(column) if with_labels else None
+        other = "" if option is None else f", or name the column with {option} NAME"
+        begin = f"Begin the file with a line such as: {columns}{other}{texts}."
+        require(column in header, path, named, begin)
+        _require_people(path, header, person)
+        lines = [dict(zip(header, line, strict=False)) for line in reader if line]
     require(lines, path, "the CSV must list at least one example; it lists none.", "Check the file.")
     labelled = label in header
-    short = any(line[column] is None or (labelled and line[label] is None) for line in lines)
-    require(
-        not short, path, "each line must fill every column; at least one is short.", "Complete the lines."
-    )
+    needed = {column, label} if labelled else {column}
+    whole = all(needed <= line.keys() for line in lines)
+    require(whole, path, "each line must fill every column; at least one is short.", "Complete the lines.")
     return Listed(
         [line[column] for line in lines],
         [line[label] for line in lines] if labelled else None,
-        None if person is None else person_positions([line[person] for line in lines], len(lines)),
+        None if person is None else person_positions([line.get(person) for line in lines], len(lines)),
     )
+
+
+def label_words(path: Path, label: str | None = None) -> list[str] | None:
+    """The column of labels alone, by default `label`; None where the file has no such column."""
+    label = label or "label"
+    return read_csv(path, label, label=label).labels if label in header_of(path) else None
 
 
 def header_of(path: Path) -> list[str]:
     """What the first line names; never shown to anybody, for without a header it is somebody's."""
+    with _opened(path) as (header, _):
+        return header
+
+
+def delimiter_of(line: str) -> str:
+    """The delimiter of a CSV, by its first line: the comma, the semicolon or the tab that gives most columns.
+
+    Of equals the first in that order. What is in quotes does not count, and no other line is looked at.
+
+    >>> delimiter_of("path;label"), delimiter_of('"a;b",label'), delimiter_of("path")
+    (';', ',', ',')
+    """
+    return max(_DELIMITERS, key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[list[str], Any]]:
+    """What the first line names, and a reader of the others."""
     with parsing(path, *_NO_CSV):
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            header = next(csv.reader(stream, strict=True), [])
-    _require_commas(path, header)
-    return header
+            mark = delimiter_of(stream.readline())
+            stream.seek(0)
+            reader = csv.reader(stream, delimiter=mark, strict=True)
+            yield next(reader, []), reader
 
 
 def read_feature_csv(
@@ -89,19 +124,17 @@ def read_feature_csv(
     label = label_column_in(header, label)
     places = [header.index(name) for name in chosen]
     remedy = "Name the columns of features, such as --feature-columns 'f*'"
-    remedy += "." if label else ", and that of classes: --label-column NAME."
+    remedy += "" if label else ", and that of classes (--label-column NAME)"
+    remedy += "; for pictures, that of paths (--path-column NAME). Numbers need a decimal point."
     rows: list[Floats] = []
     words: list[str] = []
     ids: list[str] = []
-    with parsing(path, *_NO_CSV):
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            lines = csv.reader(stream, strict=True)
-            next(lines)
-            for line in filter(None, lines):
-                require(len(line) == len(header), path, "each line must fill every column.", "Complete them.")
-                rows.append(_numbers(path, [line[place] for place in places], remedy))
-                words += [] if label is None else [line[header.index(label)].strip()]
-                ids += [] if person is None else [line[header.index(person)]]
+    with _opened(path) as (_, lines):
+        for line in filter(None, lines):
+            require(len(line) == len(header), path, "each line must fill every column.", "Complete them.")
+            rows.append(_numbers(path, [line[place] for place in places], remedy))
+            words += [] if label is None else [line[header.index(label)].strip()]
+            ids += [] if person is None else [line[header.index(person)]]
     require(rows, path, "the CSV must list at least one example; it lists none.", "Check the file.")
     return RawTable(
         np.stack(rows),
@@ -109,13 +142,6 @@ def read_feature_csv(
         people=None if person is None else person_positions(ids, len(rows)),
         columns=tuple(chosen),
     )
-
-
-def _require_commas(path: Path, header: Sequence[str]) -> None:
-    # Spreadsheets write so where a comma is the decimal point.
-    odd = len(header) == 1 and any(mark in header[0] for mark in ";\t")
-    rule = "columns must be separated by commas; the first line has other separators alone."
-    require(not odd, path, rule, "Save it with commas, and with points in numbers.")
 
 
 def _require_people(path: Path, header: Sequence[str], person: str | None) -> None:

@@ -29,6 +29,7 @@ from dptransfer.data.grey_levels import (
     as_bytes,
     between,
     declared_range,
+    require_in_range,
     require_not_dark,
 )
 from dptransfer.errors import DataError, DPTransferError
@@ -73,27 +74,64 @@ def open_image(path: str | Path, grey_range: GreyRange | None = None) -> Image.I
 
 def _as_seen(stream: IO[bytes], declared: GreyRange | None) -> Image.Image:
     """A picture that Pillow reads; it goes back to the beginning itself."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     with Image.open(stream) as opened:
         _require_one_page(opened)
         greys, deep_colour = _greys(opened, declared), _is_deep_colour(opened)
         opened.load()
-        image: Image.Image = opened
-        try:
-            if opened.getexif().get(_ORIENTATION, 1) != 1:
-                image = ImageOps.exif_transpose(opened)
-        except Exception:  # a damaged tag is no reason to lose the picture; Pillow raises many types here
-            image = opened
+        image = _upright(opened)
         if greys is not None:
             return Image.fromarray(greys.levels(np.asarray(image), image.info)).convert("RGB")
         if deep_colour:
             require_not_dark(np.asarray(image)[..., : len(image.mode.rstrip("A"))])
-        if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-            layered = image.convert("RGBA")
-            paper = Image.new("RGBA", layered.size, (255, 255, 255, 255))
-            return Image.alpha_composite(paper, layered).convert("RGB")
-        return in_colour(image)
+        return _on_paper(image)
+
+
+def picture_of(given: Any, grey_range: GreyRange | None = None) -> Image.Image:
+    """RGB of a picture in memory: the content of a file, as `open_image` reads it, bytes, or a PIL image.
+
+    Raises whatever Pillow does on a damaged file. A PIL image of more than bytes has forgotten what its file
+    said of black and white, and so needs the file.
+    """
+    if isinstance(given, bytes | bytearray | memoryview):
+        content = bytes(given)
+        if starts_as_dicom(content[:DICOM_STARTS]):
+            raise DataError("A DICOM file is read from a path; this is its content. Pass the path.")
+        return _as_seen(BytesIO(content), declared_range(grey_range))
+    from PIL import Image
+
+    if isinstance(given, np.ndarray):
+        return Image.fromarray(given)
+    if given.mode == "F" or given.mode.startswith("I"):
+        raise DataError(
+            f"A PIL image must have bytes for greys and colours; this one has the mode '{given.mode}'. Pass "
+            "the path of its file, or the file's content."
+        )
+    return _on_paper(_upright(given))
+
+
+def _upright(opened: Image.Image) -> Image.Image:
+    """The picture, turned as the camera's tag says."""
+    from PIL import ImageOps
+
+    try:
+        if opened.getexif().get(_ORIENTATION, 1) != 1:
+            return ImageOps.exif_transpose(opened)
+    except Exception:  # a damaged tag is no reason to lose the picture; Pillow raises many types here
+        return opened
+    return opened
+
+
+def _on_paper(image: Image.Image) -> Image.Image:
+    """The picture as RGB, what is transparent over white."""
+    from PIL import Image
+
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        layered = image.convert("RGBA")
+        paper = Image.new("RGBA", layered.size, (255, 255, 255, 255))
+        return Image.alpha_composite(paper, layered).convert("RGB")
+    return in_colour(image)
 
 
 def in_colour(image: Image.Image) -> Image.Image:
@@ -117,7 +155,7 @@ def problem_of(path: str | Path, grey_range: GreyRange | None = None) -> str | N
         with Image.open(path) as opened:
             _require_one_page(opened)
             greys = _greys(opened, declared)
-            values_decide = _is_deep_colour(opened) if greys is None else not greys.stated
+            values_decide = _is_deep_colour(opened) if greys is None else not greys.stated or greys.declared
         if values_decide:
             open_image(path, declared)
     except DPTransferError as problem:
@@ -136,6 +174,7 @@ class _Greys(NamedTuple):
         inverted: whether it is the other way round.
         stated: whether the file or the owner says so, rather than the format alone.
         dtype: what the values are, where Pillow hands out others of the same bits.
+        declared: whether the owner says so, for a whole set: then the values must fit what is said.
     """
 
     low: float
@@ -143,10 +182,13 @@ class _Greys(NamedTuple):
     inverted: bool = False
     stated: bool = True
     dtype: str | None = None
+    declared: bool = False
 
     def levels(self, samples: AnyArray, info: dict[Any, Any]) -> PixelArray:
         """Bytes of the picture's values; a value that PNG has for transparent is white, as the paper is."""
         values = samples if self.dtype is None else samples.view(self.dtype)
+        if self.declared:
+            require_in_range(values, (self.low, self.high))
         found = as_bytes(values, between(self.low, self.high, inverted=self.inverted))
         if not self.stated:
             require_not_dark(255 - found if self.inverted else found)
@@ -166,11 +208,12 @@ def _greys(opened: Image.Image, declared: GreyRange | None) -> _Greys | None:
         return _Greys(0, 65535)
     dtype = "i1" if signed_bytes else "u4" if mode == "I" and (bits, form) == (32, _UNSIGNED) else None
     inverted = tags.get(_PHOTOMETRIC) == 0  # Pillow inverts those of eight bits and fewer itself
+    by_owner = declared is not None
     if declared is None and _HIGHEST in tags:
         lowest, highest = float(_first(tags.get(_LOWEST, 0))), float(_first(tags[_HIGHEST]))
         declared = (lowest, highest) if lowest < highest else None
     if declared is not None:
-        return _Greys(*declared, inverted, dtype=dtype)
+        return _Greys(*declared, inverted, dtype=dtype, declared=by_owner)
     if opened.format == "TIFF" and form == _UNSIGNED and bits < 16:
         return _Greys(0, 2**bits - 1, inverted)
     if mode.startswith("I;16") or opened.format == "PNG":  # earlier versions of Pillow have "I" there

@@ -18,6 +18,7 @@ from dptransfer.data.grey_levels import (
     Shade,
     as_bytes,
     between,
+    require_in_range,
     require_not_dark,
 )
 from dptransfer.errors import DataError
@@ -74,7 +75,7 @@ def require_readable(path: Path, grey_range: GreyRange | None) -> None:
     """Raise for a file that `read_dicom` would refuse; its pixels are read only where they decide."""
     header = _opened(path, stop_before_pixels=True)
     _shade(header, grey_range)
-    if _depth_unstated(header, grey_range):
+    if _depth_unstated(header, grey_range) or _is_declared(header, grey_range):
         read_dicom(path, grey_range)
 
 
@@ -88,7 +89,7 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
     """
     header = _opened(path)
     shade = _shade(header, grey_range)
-    from pydicom.pixels import apply_color_lut, pixel_array
+    from pydicom.pixels import apply_color_lut, apply_modality_lut, pixel_array
 
     samples = pixel_array(header)  # of the bits that are stored; others may hold an overlay
     if shade is None:
@@ -98,6 +99,8 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
         else:
             bits = header.BitsStored
         return as_bytes(samples, between(0, 2**bits - 1))
+    if grey_range is not None and _is_declared(header, grey_range):
+        require_in_range(apply_modality_lut(samples, header), grey_range)
     found = as_bytes(samples, shade)
     if _depth_unstated(header, grey_range):
         require_not_dark(255 - found if header.PhotometricInterpretation == "MONOCHROME1" else found)
@@ -139,6 +142,12 @@ def _depth_unstated(header: Any, grey_range: GreyRange | None) -> bool:
     return header.get("BitsStored") == 16 and header.PhotometricInterpretation in _GREYS and not windowed
 
 
+def _is_declared(header: Any, grey_range: GreyRange | None) -> bool:
+    """Whether the declared range says what is black and white in this file."""
+    grey = header.PhotometricInterpretation in _GREYS
+    return grey_range is not None and grey and not _are_bytes(header)
+
+
 def _are_bytes(header: Any) -> bool:
     """Whether values are brightness from 0 to 255 at most, and nothing else."""
     slope, intercept = header.get("RescaleSlope") or 1, header.get("RescaleIntercept") or 0
@@ -153,7 +162,7 @@ def _shade(header: Any, grey_range: GreyRange | None) -> Shade | None:
         return None
     from pydicom.pixels import apply_modality_lut, apply_voi
 
-    if grey_range is not None and not _are_bytes(header):
+    if grey_range is not None and _is_declared(header, grey_range):
         shown = between(*grey_range)
     elif _has(header, "VOILUTSequence"):
         white = 2.0 ** int(header.VOILUTSequence[0].LUTDescriptor[2]) - 1

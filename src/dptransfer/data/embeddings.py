@@ -14,7 +14,15 @@ from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Integers, Labels, Rows, array_or_none
 from dptransfer.data.class_names import Classes, declared_classes
-from dptransfer.data.examples import PrivateData, PublicData, finite_rows, form_to_digest, slabs
+from dptransfer.data.examples import (
+    PrivateData,
+    PublicData,
+    finite_rows,
+    form_to_digest,
+    one_digest_each,
+    read_only,
+    slabs,
+)
 from dptransfer.data.facts import Facts, named_columns, require_same_columns
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
@@ -56,6 +64,8 @@ class PrivateEmbeddings(PrivateData):
             a data frame are not taken unless they are given: where columns were made from values, as
             `get_dummies` does, names tell of rows.
         fingerprint: SHA-256 of the content where a store has it on record already.
+        source_digests: of the files or texts behind the rows (`data.source_digests`), by which the ledger
+            knows them again in another encoding.
     """
 
     def __init__(
@@ -73,8 +83,9 @@ class PrivateEmbeddings(PrivateData):
         rows_per_person: float | None = None,
         columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
+        source_digests: ArrayLike | None = None,
     ) -> None:
-        self.rows = rows_of(x, "x")
+        self.rows = cast(Rows, read_only(rows_of(x, "x")))
         declared = Labelled.of(y).classes if classes is None else declared_classes(classes)
         counts = None if class_counts is None else tuple(class_counts)
         unit = Unit.ROW if people is None else Unit.PERSON
@@ -91,6 +102,7 @@ class PrivateEmbeddings(PrivateData):
         )
         super().__init__(self.rows, y, facts, name, people)
         self._known_fingerprint = fingerprint
+        self.source_digests = one_digest_each(source_digests, len(self.rows))
 
     def part(self, positions: Integers, facts: Facts) -> Self:
         """The rows at these positions as data of their own, with labels and people, and these facts."""
@@ -119,6 +131,8 @@ class PublicEmbeddings(PublicData):
         fingerprint: SHA-256 of the content where a store has it on record already.
         vocabulary: the words that the encoder has for its rows, which are then as it gave them. That of an
             encoder on record that we know is found without it.
+        source_digests: of the files or texts behind the rows (`data.source_digests`); a fit refuses rows that
+            were made from private ones.
     """
 
     def __init__(
@@ -133,10 +147,12 @@ class PublicEmbeddings(PublicData):
         columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
         vocabulary: Vocabulary | None = None,
+        source_digests: ArrayLike | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
         super().__init__(self.rows, None if y is None else Labelled.of(y, classes), name, sources)
         self.encoder, self._known_fingerprint = encoder, fingerprint
+        self.source_digests = one_digest_each(source_digests, len(self.rows))
         self.columns = None if columns is None else named_columns(columns, self.rows.shape[1:])
         self.workers: Workers = Here()
         self._shots: PublicEmbeddings | None = None

@@ -40,6 +40,8 @@ class PrivateData(ABC):
     """
 
     _known_fingerprint: str | None = None
+    source_digests: NDArray[np.uint64] | None = None
+    """Of the files or texts behind the examples (`data.source_digests`); for the owner's ledger only."""
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class PrivateData(ABC):
         part = copy(self)
         part.__dict__.pop("fingerprint", None)
         part._known_fingerprint = None
+        part.source_digests = None if self.source_digests is None else self.source_digests[positions]
         part.facts, part.labels, part._examples = facts, self.labels[positions], examples
         if self.people is not None:
             part.people = person_positions(self.people[positions], len(positions))
@@ -81,6 +84,12 @@ class PrivateData(ABC):
     def fingerprint(self) -> str:
         """SHA-256 of examples and labels: for the owner's ledger only, never for a release."""
         return self._known_fingerprint or content_digest(self._examples, self.labels)
+
+    def is_unchanged(self) -> bool:
+        """Whether examples and labels are still those of the fingerprint; if it was taken, all are read."""
+        if self._known_fingerprint is None and "fingerprint" not in self.__dict__:
+            return bool(self.fingerprint)
+        return self.fingerprint == content_digest(self._examples, self.labels)
 
 
 class PublicData(LabelledList):
@@ -95,6 +104,8 @@ class PublicData(LabelledList):
 
     encoder: EncoderIdentity | None = None
     _known_fingerprint: str | None = None
+    source_digests: NDArray[np.uint64] | None = None
+    """Of the files or texts behind the examples (`data.source_digests`)."""
 
     def __init__(
         self, examples: Any, labelled: Labelled | None, name: str | None, sources: Iterable[str | Path] | None
@@ -159,6 +170,27 @@ def public_record(
         return {"rows": rows}
     sources = public.sources
     return {"rows": rows, "sources": {name: [sources[row] for row in own] for name, own in rows.items()}}
+
+
+def one_digest_each(digests: ArrayLike | None, count: int) -> NDArray[np.uint64] | None:
+    """Digests of sources, as many as there are examples."""
+    if digests is None:
+        return None
+    found = np.asarray(digests)
+    if found.shape != (count,) or found.dtype != np.uint64:
+        raise DataError(
+            "source_digests must have one uint64 for each example; these have not. Leave them out."
+        )
+    return found
+
+
+def read_only(array: Any) -> Any:
+    """The same examples in an array that nobody can write to by this name; what is no array is as it is."""
+    if not isinstance(array, np.ndarray) or not array.flags.writeable:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def content_digest(*arrays: Any) -> str:

@@ -22,10 +22,11 @@ Shade: TypeAlias = Callable[[Floats], Floats]
 """From stored values to brightness, 0 for black and 255 for white; what is beyond is cut off."""
 
 DECLARE = (
-    "Declare black and white for the whole set (--grey-range LOW,HIGH, or grey_range=(low, high)), or save "
+    "Give black and white for the whole set (--grey-range LOW,HIGH, or grey_range=(low, high)), or save "
     "pictures of eight bits."
 )
 _DARK = 256 // 4
+_MOSTLY_WHITE, _SOME = 3 / 4, 1 / 100
 _AT_A_TIME = 2**20  # values
 
 
@@ -91,6 +92,27 @@ def require_not_dark(levels: AnyArray) -> None:
     """
     if not levels.size or levels.max() < _DARK:
         raise DataError(
-            "A picture of sixteen bits must use them, or say how many it has; this one does neither, as "
-            f"those of 10, 12 or 14 bits do. {DECLARE}"
+            "This 16-bit file uses only part of its range (probably 10-, 12- or 14-bit data), and does not "
+            f"say which. {DECLARE}"
+        )
+
+
+def require_in_range(values: AnyArray, declared: GreyRange) -> None:
+    """Raise for a picture that a declared range would make white: its values have more bits than that.
+
+    Under a range of whole bits, from 0 to 2^b − 1, hardly any value may lie above: such files cannot store
+    one. Under a window, of the values that are not black most must not. Bone, metal and text above a window,
+    and any amount of air below it, are as the owner wants them.
+    """
+    low, high = declared
+    if values.dtype.kind == "f":
+        values = values[np.isfinite(values)]
+    above = int((values > high).sum())
+    if above <= _SOME * values.size:
+        return
+    whole_bits = low == 0 and high >= 255 and math.log2(high + 1).is_integer()
+    if whole_bits or above > _MOSTLY_WHITE * int((values > low).sum()):
+        raise DataError(
+            f"Many values of this picture lie above the declared grey range, {low:g} to {high:g}, and would "
+            "all be white. Give the range of its values, such as --grey-range 0,65535 for sixteen bits."
         )

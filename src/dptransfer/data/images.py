@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer.arrays import People
 from dptransfer.data.archives import archive_in, unpack
 from dptransfer.data.arrow_files import is_columnar
 from dptransfer.data.class_names import Classes, declared_classes
-from dptransfer.data.csv_files import declared_labels, read_csv
-from dptransfer.data.dicom import DICOM_ENDINGS, require_reader
+from dptransfer.data.csv_files import declared_labels, header_of, read_csv
+from dptransfer.data.dicom import require_reader
+from dptransfer.data.file_types import IMAGE_ENDINGS, require_known_type
 from dptransfer.data.labelled import Labelled, LabelledList, places
 from dptransfer.data.person_files import (
     DICOM,
@@ -26,12 +29,11 @@ from dptransfer.data.person_files import (
     person_column,
 )
 from dptransfer.data.picture_columns import unpack_pictures
+from dptransfer.data.source_digests import file_digests
 from dptransfer.data.table import require, require_label_column
 from dptransfer.data.unpacked import TemporaryFolder
 
-IMAGE_ENDINGS = frozenset(
-    ".jpg .jpeg .jfif .png .webp .bmp .gif .tif .tiff .ppm .pgm .pbm .jp2 .avif".split()  # what Pillow reads
-).union(DICOM_ENDINGS)
+_PATH = "path"
 _SPLIT_NAMES = frozenset("train training val valid validation dev test testing".split())
 
 
@@ -60,6 +62,11 @@ class ImageList(LabelledList):
         """What people call each file: its path, or where it is in what it was unpacked from."""
         return tuple(map(str, self.paths)) if self.held is None else self.sources()
 
+    @cached_property
+    def source_digests(self) -> NDArray[np.uint64]:
+        """Of the bytes of each file."""
+        return file_digests(self.paths)
+
     def sources(self) -> tuple[str, ...]:
         """Each file's name relative to `root`, with forward slashes; just its name when it lies elsewhere."""
         return tuple(
@@ -77,6 +84,7 @@ def find_images(
     labelled: bool = True,
     person: str | Path | None = None,
     label_column: str | None = None,
+    path_column: str | None = None,
 ) -> ImageList:
     """List the images of a data set.
 
@@ -87,7 +95,8 @@ def find_images(
       pass `classes` to declare more;
     - a folder of images, or a list of files: unlabelled;
     - a CSV file with the columns `path` (relative to the CSV) and, optionally, `label`: with labels,
-      `classes` must be passed, for a class list is never read off private labels;
+      `classes` must be passed, for a class list is never read off private labels. Columns are separated by
+      commas, semicolons or tabs (see `csv_files.delimiter_of`);
     - a zip or tar archive of such a folder, or a folder in it: 'photos.zip/train'. It is unpacked into a
       temporary folder that goes with the list (see `archives.unpack`);
     - a Parquet file or a saved Hugging Face data set with a column of pictures and, optionally, `label`.
@@ -103,12 +112,13 @@ def find_images(
             class/person/picture, where one name under several classes is one person; 'dicom', for the Patient
             ID in DICOM files; or a file of its own (see `people_in_file`).
         label_column: a table's column of labels, if it is not 'label'.
+        path_column: a CSV's column of paths, if it is not 'path'.
     """
     if not isinstance(source, str | Path):
         found = ImageList(tuple(Path(path) for path in source))
     else:
         column = None if person == DICOM else person_column(person)
-        found = _from_path(Path(source), classes, labelled, column, label_column)
+        found = _from_path(Path(source), classes, labelled, column, label_column, path_column)
         if labelled:
             require_label_column(Path(source), label_column, found.labelled)
     require_reader(found.paths)
@@ -127,7 +137,12 @@ def find_images(
 
 
 def _from_path(
-    path: Path, classes: Classes | None, labelled: bool, person: str | None, label: str | None
+    path: Path,
+    classes: Classes | None,
+    labelled: bool,
+    person: str | None,
+    label: str | None,
+    path_column: str | None,
 ) -> ImageList:
     if is_columnar(path):
         return _from_columns(path, classes, labelled, person, label)
@@ -138,15 +153,17 @@ def _from_path(
         return replace(_from_folder(unpacked.folder, classes, known_as=path), held=unpacked.held)
     require(path.exists(), path, "the file or folder must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
-        listed = read_csv(path, "path", person, label)
+        # One name is given for all tables of a command; a pool need not have it.
+        other = path_column is None or {path_column, _PATH} & set(header_of(path)) == {_PATH}
+        listed = read_csv(path, _PATH if other else str(path_column), person, label)
         known = declared_labels(path, listed.labels if labelled else None, classes)
         return ImageList(
             tuple(path.parent / name for name in listed.examples), known, path.parent, listed.people
         )
-    readable = path.suffix.lower() in IMAGE_ENDINGS
-    kinds = "images must come as a folder, an archive, a table, an image file or a CSV."
-    rows = "rows as .emb, .npz, .safetensors, .parquet or .csv; texts as .csv, .parquet or .txt."
-    require(readable, path, kinds, f"Pass one of these; {rows}")
+    require_known_type(path)
+    kinds = "images come as a folder, an archive, image files or a table; this file holds something else."
+    rows = "Rows need no encoder; an encoder for texts reads .txt, .csv and .parquet."
+    require(path.suffix.lower() in IMAGE_ENDINGS, path, kinds, rows)
     return ImageList((path,), root=path.parent)
 
 

@@ -18,6 +18,7 @@ from dptransfer.data.people import person_positions
 from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
 from dptransfer.data.readers import read_labels, read_table
 from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.store import in_private_folder
 from dptransfer.data.table import RawTable, require, unreadable
 
 STORED = "stored"
@@ -87,6 +88,7 @@ def read_private(
         rows_per_person=rows_per_person,
         columns=table.columns,
         fingerprint=table.fingerprint if labelled.classes == table.classes else None,
+        source_digests=table.source_digests,
     )
 
 
@@ -121,15 +123,21 @@ def read_public(
     features: str | Sequence[str] | None = None,
     label_column: str | None = None,
     verify: bool = True,
+    private_too: bool = False,
 ) -> PublicEmbeddings:
     """Read public rows, labelled or not, from any format of `read_table`.
 
     Public labels are nobody's secret, so when neither the caller nor the file declares a class list, the
     sorted distinct labels are the list. The arguments are those of `read_private`; rows without the named
     column of labels are unlabelled. Without `verify` rows in many files are not read at all yet, and are
-    taken for finite.
+    taken for finite. An `.emb` folder that is not marked public is refused, and so is a file in it, unless it
+    is `private_too`: its owner's, for a test without protection.
     """
     table = read_table(path, split=split, verify=verify, features=features, label_column=label_column)
+    rule = "an .emb folder of public rows must be marked public; this one, or its original, is private."
+    again = "If it is nobody's data, encode it again with --public, or write it with public=True."
+    private = table.public is False or in_private_folder(Path(path))
+    require(private_too or not private, Path(path), rule, again)
     table = _with_labels(path, labels, table)
     rows: Any = table.rows
     if not verify and isinstance(rows, ShardedRows):
@@ -147,6 +155,7 @@ def read_public(
         sources=table.sources,
         columns=table.columns,
         fingerprint=table.rows_fingerprint,
+        source_digests=table.source_digests,
     )
 
 

@@ -15,10 +15,9 @@ from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import require, unreadable
 
-VERSION = 3
-"""The newest schema; a folder is written in the oldest that has what it holds, for earlier releases."""
+VERSION = 1
+"""The schema of this release."""
 
-_OF_SHARDS = ("shards", "scale", "finite")
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -45,7 +44,8 @@ class Manifest:
 
     Attributes:
         format: always 'dptransfer-embeddings'.
-        version: schema version: 3 with shards, else 2 with people, else 1.
+        version: schema version.
+        public: whether the rows are nobody's data; others, and copies of them, are never public.
         name: the data set's name, for the ledger.
         rows: number of rows.
         dimension: width of a row.
@@ -64,14 +64,15 @@ class Manifest:
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     format: Literal["dptransfer-embeddings"] = "dptransfer-embeddings"
-    version: Literal[1, 2, 3] = 1
+    version: Literal[1] = 1
+    public: bool
     name: str | None
     rows: Annotated[int, Field(ge=0)]
     dimension: Annotated[int, Field(ge=1)]
     dtype: Literal["float16", "float32", "float64", "int8"]
     classes: tuple[str, ...] | tuple[int, ...] | None
     encoder: EncoderIdentity | None
-    files: dict[Literal["rows.npy", "labels.npy", "people.npy", "sources.json"], str]
+    files: dict[Literal["rows.npy", "labels.npy", "people.npy", "sources.json", "digests.npy"], str]
     fingerprint: Digest
     rows_fingerprint: Digest
     created: str
@@ -82,9 +83,6 @@ class Manifest:
     def to_json(self) -> str:
         """What `read_manifest` reads."""
         fields = asdict(self) | {"encoder": None if self.encoder is None else self.encoder.to_dict()}
-        if self.version < 3:
-            for name in _OF_SHARDS:
-                del fields[name]
         return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -98,7 +96,7 @@ def read_manifest(path: Path) -> Manifest:
         fields: Any = json.loads(content)
     version = fields.get("version") if isinstance(fields, dict) else None
     newer = isinstance(version, int) and version > VERSION
-    rule = f"the manifest must have schema version {VERSION} or older; it has {version}."
+    rule = f"the manifest must have schema version {VERSION}; it has {version}."
     require(not newer, path, rule, "Upgrade dptransfer to read it.")
     try:
         found = _schema().validate_json(content)
@@ -121,7 +119,7 @@ def _schema() -> TypeAdapter[Manifest]:
 def _odd_fields(manifest: Manifest) -> Iterator[str]:
     """Fields that contradict another."""
     shards, small = manifest.shards, manifest.dtype == "int8"
-    if (manifest.version == 3) != (shards is not None) or (small and shards is None):
+    if small and shards is None:
         yield "shards"
     if small != (manifest.scale is not None):
         yield "scale"

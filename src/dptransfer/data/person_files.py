@@ -58,7 +58,7 @@ def people_in_file(
     if file.suffix.lower() == ".npy":
         return person_positions(np.array(load_array(file)), count)
     column = "example" if paths is None else "path"
-    lines = read_csv(file, column, person="person")
+    lines = read_csv(file, column, person="person", with_labels=False)
     assert lines.people is not None
 
     def place(name: str | Path, beside: Path) -> str:

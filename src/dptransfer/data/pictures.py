@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Integers, PixelArray
 from dptransfer.data.class_names import Classes, declared_classes
-from dptransfer.data.examples import PrivateData, PublicData
+from dptransfer.data.examples import PrivateData, PublicData, one_digest_each, read_only, slabs
 from dptransfer.data.facts import Facts
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.images import ImageList
 from dptransfer.data.labelled import Labelled
-from dptransfer.data.pixels import DecodedFiles, PixelsAt, pixels_of
+from dptransfer.data.pixels import DecodedFiles, PixelsAt, pixels_of, source_digests_of
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.privacy.unit import Unit
 
@@ -34,7 +34,8 @@ class PrivateImages(PrivateData):
     Args:
         x: bytes of the shape (examples, height, width, 3), memory-mapped arrays welcome; or files, as a list
             or as `find_images` returns them, which are decoded whenever they are asked for. A file that
-            cannot be read counts as a black picture: refusing it would tell that it is there.
+            cannot be read counts as a black picture: refusing it would tell that it is there. A set of which
+            all are black is refused before a charge.
         y: class of each picture, as for `PrivateEmbeddings`; by default the labels of an `ImageList`.
         classes: the full public list of classes; by default that of an `ImageList`.
         resolution: for files, the height and width that all are squeezed to; one number for a square.
@@ -46,6 +47,8 @@ class PrivateImages(PrivateData):
         rows_per_person: about how many pictures a person has, only if that may be public.
         grey_range: the stored values that are black and white in greys of more than bytes, for the whole set;
             by default what each file says. Of an array, how it was read.
+        source_digests: of the files that an array was read from (`data.source_digests`); by default those of
+            the files, or of the pictures in the array.
     """
 
     def __init__(
@@ -62,10 +65,11 @@ class PrivateImages(PrivateData):
         person_bound: float = 1.0,
         rows_per_person: float | None = None,
         grey_range: GreyRange | None = None,
+        source_digests: ArrayLike | None = None,
     ) -> None:
         self.grey_range = declared_range(grey_range)
-        self.pixels: PixelArray | DecodedFiles | PixelsAt = pixels_of(
-            x, resolution, private=True, grey_range=grey_range
+        self.pixels: PixelArray | DecodedFiles | PixelsAt = read_only(
+            pixels_of(x, resolution, private=True, grey_range=grey_range)
         )
         given = _given_labels(x, y)
         if given is None:
@@ -78,6 +82,22 @@ class PrivateImages(PrivateData):
         shape = self.pixels.shape[1:]
         facts = Facts(declared, shape, size, counts, None, unit, person_bound, rows_per_person)
         super().__init__(self.pixels, given, facts, name, people)
+        self.source_digests = one_digest_each(source_digests, len(self.pixels))
+        if self.source_digests is None:
+            self.source_digests = source_digests_of(self.pixels)
+
+    def require_content(self) -> None:
+        """Raise if there are pictures, and all are black; for the owner, before anything is charged.
+
+        Whether single ones are black is told to nobody.
+        """
+        pixels = self.pixels
+        if len(pixels) and not any(pixels[slab].any() for slab in slabs(pixels)):
+            raise DataError(
+                "Pictures must show something; all of these are black. So are those that cannot be read: "
+                "'dptransfer encode' writes their names and the reasons to a file for their owner, and "
+                "grey_range (--grey-range LOW,HIGH) declares black and white where files have more bits."
+            )
 
     def part(self, positions: Integers, facts: Facts) -> Self:
         """The pictures at these positions, which are read when they are asked for, as data of their own."""
@@ -102,6 +122,7 @@ class PublicImages(PublicData):
         name: a name for the card.
         sources: where each picture came from; by default the names of the files.
         grey_range: as for `PrivateImages`, and the same.
+        source_digests: as for `PrivateImages`.
     """
 
     def __init__(
@@ -114,6 +135,7 @@ class PublicImages(PublicData):
         name: str | None = None,
         sources: Sequence[str | Path] | None = None,
         grey_range: GreyRange | None = None,
+        source_digests: ArrayLike | None = None,
     ) -> None:
         self.grey_range = declared_range(grey_range)
         self.pixels = pixels_of(x, resolution, private=False, grey_range=grey_range)
@@ -121,6 +143,9 @@ class PublicImages(PublicData):
             sources = x.sources()
         given = _given_labels(x, y)
         super().__init__(self.pixels, None if given is None else Labelled.of(given, classes), name, sources)
+        self.source_digests = one_digest_each(source_digests, len(self.pixels))
+        if self.source_digests is None:
+            self.source_digests = source_digests_of(self.pixels)
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these pictures are of the private ones' size."""

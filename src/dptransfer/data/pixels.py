@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.arrays import Integers, PixelArray, array_or_none
@@ -15,6 +16,7 @@ from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.dicom import require_reader
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.images import ImageList
+from dptransfer.data.source_digests import file_digests, picture_digests
 from dptransfer.errors import DataError
 
 
@@ -41,13 +43,13 @@ class DecodedFiles:
         grey_range: GreyRange | None = None,
         held: object = None,
     ) -> None:
-        self._paths = tuple(Path(path) for path in paths)
+        self.paths = tuple(Path(path) for path in paths)
         self._private, self._grey_range, self._held = private, declared_range(grey_range), held
-        require_reader(self._paths)
-        self.shape = (len(self._paths), *resolution, 3)
+        require_reader(self.paths)
+        self.shape = (len(self.paths), *resolution, 3)
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self.paths)
 
     def __getitem__(self, positions: Any, /) -> PixelArray:
         chosen = np.arange(len(self))[positions]
@@ -58,7 +60,7 @@ class DecodedFiles:
     def _picture(self, position: int) -> PixelArray:
         from PIL import Image
 
-        path, (_, height, width, _) = self._paths[position], self.shape
+        path, (_, height, width, _) = self.paths[position], self.shape
         try:
             picture = open_image(path, self._grey_range)
             return np.asarray(picture.resize((width, height), Image.Resampling.BICUBIC))
@@ -122,6 +124,11 @@ def pixels_of(
             f"got the type {pixels.dtype} and {pixels.ndim} dimensions. Convert them."
         )
     return pixels
+
+
+def source_digests_of(pixels: PixelArray | DecodedFiles) -> NDArray[np.uint64]:
+    """Digests of the files, or of the pictures of an array."""
+    return file_digests(pixels.paths) if isinstance(pixels, DecodedFiles) else picture_digests(pixels)
 
 
 def _are_paths(x: Any) -> bool:

@@ -15,6 +15,7 @@ One function, `read_table`, picks the reader by the name's ending:
     Hugging Face folder      a `datasets` folder saved to disk, with the columns of .parquet
     folder of .npy           rows in many files, which are read in part (see `dptransfer.data.shard_folders`)
     folder of .parquet       the same, with the columns of .parquet
+    any other ending         what an installed package reads (see `dptransfer.data.reader_plugins`)
 
 An `.emb` folder may know whose each row is; the others, but for .npy, may have ids in a column of any name.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +38,7 @@ from dptransfer.data.csv_files import read_feature_csv
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
+from dptransfer.data.reader_plugins import has_added_reader, read_added
 from dptransfer.data.shard_folders import read_shards, shards_in
 from dptransfer.data.store import read_store
 from dptransfer.data.table import (
@@ -93,6 +96,9 @@ def read_table(
         chosen_split(found, (), split)
         require_person_column(found, person, ())
         return read_store(found, verify=verify)
+    if has_added_reader(found):
+        added = read_added(found, split, person, label_column)
+        return replace(added, rows=_as_rows(found, added.rows))
     known = f"the name must end in one of {', '.join(sorted({*_READERS, '.csv', '.emb', '.parquet'}))}."
     require(found.suffix.lower() in _READERS, found, known, "Convert the file, or rename it.")
     return _READERS[found.suffix.lower()](found, split, person, label_column)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dptransfer.arrays import AnyArray, People
 from dptransfer.data.columns import read_beside
-from dptransfer.data.images import IMAGE_ENDINGS
+from dptransfer.data.file_types import IMAGE_ENDINGS
 from dptransfer.data.natural_order import natural_order
 from dptransfer.data.people import person_positions
 from dptransfer.data.sharded_rows import ShardedRows

@@ -7,10 +7,12 @@ A folder and not one file, so that rows are memory-mapped and a manifest can be 
     labels.npy      int64, positions in the declared class list; absent without labels
     people.npy      int64, the person of each row as a number from 0; absent if unknown. Ids are not kept
     sources.json    where each row came from; absent if unknown
+    digests.npy     int64, of the file or text behind each row (`source_digests`); absent if unknown
     manifest.json   see `dptransfer.data.manifest`
 
-It belongs to the owner of the rows: labels, people, sources and fingerprints are as private as they are.
-So nobody else can read it, whatever the umask says, unless it is written as public.
+It belongs to the owner of the rows: labels, people, sources and digests are as private as they are. So
+nobody else can read it, whatever the umask says, unless it is written as public. Its manifest says which it
+is, and a folder that is not public, a copy of it, or a file in it is never taken for public data.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from dptransfer.data.numpy_files import load_array
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.store_beside import LABELS, MANIFEST, PEOPLE, SOURCES, Beside, filled
+from dptransfer.data.store_beside import DIGESTS, LABELS, MANIFEST, PEOPLE, SOURCES, Beside, filled
 from dptransfer.data.store_rows import (
     AGAIN,
     RowsToWrite,
@@ -69,6 +71,7 @@ def write_embeddings(
     public: bool = False,
     shard_rows: int | None = None,
     scale: float | None = None,
+    source_digests: ArrayLike | None = None,
 ) -> Path:
     """Write an `.emb` folder, whole or not at all.
 
@@ -93,17 +96,18 @@ def write_embeddings(
         name: what the ledger files the data set under when it is private.
         overwrite: replace an `.emb` folder that is there already.
         dtype: element type on disk; int8 for rows that are int8 already.
-        public: nobody's data: files get the modes that the umask allows; otherwise they are the owner's
-            alone.
+        public: nobody's data, which `read_public` takes: files get the modes that the umask allows;
+            otherwise they are the owner's alone.
         shard_rows: cut the rows into files of so many; by default they are one file.
         scale: what int8 values are multiplied with to be rows, in float32; 1 without it.
+        source_digests: of the files or texts behind the rows, as uint64 (`data.source_digests`).
 
     Returns:
         The folder written.
     """
     target = require_target(path, overwrite=overwrite)
     array = RowsToWrite(rows, dtype, scale)
-    beside = Beside.of(len(array), labels, classes, sources, people, encoder, name, public)
+    beside = Beside.of(len(array), labels, classes, sources, people, source_digests, encoder, name, public)
     size = None if shard_rows is None else _check.whole("shard_rows", shard_rows)
     if size is None and array.scale is not None:
         size = max(1, len(array))
@@ -135,6 +139,7 @@ def finish_shards(
     overwrite: bool = False,
     public: bool = False,
     scale: float | None = None,
+    source_digests: ArrayLike | None = None,
 ) -> Path:
     """Make an `.emb` folder of complete `.npy` files, which are moved in; whole or not at all.
 
@@ -154,13 +159,14 @@ def finish_shards(
         overwrite: replace an `.emb` folder that is there already.
         public: nobody's data; the files keep their modes then, and are made the owner's alone otherwise.
         scale: of int8 rows.
+        source_digests: of what is behind the rows.
 
     Returns:
         The folder written.
     """
     target, drafts = require_target(path, overwrite=overwrite), require_drafts(files, scale)
     rows = RowsToWrite(drafts, drafts.stored.name, None)
-    beside = Beside.of(len(rows), labels, classes, sources, people, encoder, name, public)
+    beside = Beside.of(len(rows), labels, classes, sources, people, source_digests, encoder, name, public)
     with filled(target, public=public) as folder:
         shards = []
         for number, shard in enumerate(drafts.shards):
@@ -192,7 +198,7 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     manifest = read_manifest(folder / MANIFEST)
     listed = dict(manifest.files) | {shard.file: shard.sha256 for shard in manifest.shards or ()}
     there = {file.name for file in folder.iterdir()}
-    ours = {ROWS, LABELS, PEOPLE, SOURCES}
+    ours = {ROWS, LABELS, PEOPLE, SOURCES, DIGESTS}
     if manifest.shards is not None:
         ours |= {name for name in there if name.endswith(".npy")}
     for name in sorted({*listed, *(ours & there)}):
@@ -210,6 +216,7 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     people: People | None = None
     if PEOPLE in manifest.files:
         people = person_positions(_one_each(folder / PEOPLE, "person", manifest.rows), manifest.rows)
+    digests = _one_each(folder / DIGESTS, "digest", manifest.rows) if DIGESTS in manifest.files else None
     return RawTable(
         rows=cast(AnyArray, rows),
         labels=labels,
@@ -221,7 +228,19 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
         fingerprint=manifest.fingerprint if manifest.classes is not None else None,
         rows_fingerprint=manifest.rows_fingerprint,
         people=people,
+        public=manifest.public,
+        source_digests=None if digests is None else digests.view(np.uint64),
     )
+
+
+def in_private_folder(file: Path) -> bool:
+    """Whether a file is part of an `.emb` folder that is not public, wherever a link to it lies."""
+    try:
+        fields = json.loads((file.resolve().parent / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none, or one of another kind of folder
+        return False
+    ours = isinstance(fields, dict) and fields.get("format") == "dptransfer-embeddings"
+    return ours and fields.get("public") is not True
 
 
 def require_target(path: str | Path, *, overwrite: bool) -> Path:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.arrays import Labels, People
 from dptransfer.data.class_names import Classes, declared_classes
-from dptransfer.data.examples import form_to_digest
+from dptransfer.data.examples import form_to_digest, one_digest_each
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.on_disk import Opener, replaced_whole, write_synced
@@ -25,6 +25,7 @@ from dptransfer.data.store_rows import RowsToWrite, file_digest, write_column
 from dptransfer.errors import DataError
 
 LABELS, PEOPLE, SOURCES, MANIFEST = "labels.npy", "people.npy", "sources.json", "manifest.json"
+DIGESTS = "digests.npy"
 
 
 @contextmanager
@@ -48,6 +49,7 @@ class Beside:
     classes: tuple[str | int, ...] | None
     sources: Sequence[str | Path] | None
     people: People | None
+    digests: NDArray[np.uint64] | None
     encoder: EncoderIdentity | None
     name: str | None
     public: bool
@@ -60,6 +62,7 @@ class Beside:
         classes: Classes | None,
         sources: Sequence[str | Path] | None,
         people: ArrayLike | None,
+        digests: ArrayLike | None,
         *others: Any,
     ) -> Beside:
         """Checked against the number of rows."""
@@ -68,7 +71,7 @@ class Beside:
             if given is not None and len(given) != count:
                 raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
         whose = None if people is None else person_positions(people, count)
-        made = cls(positions, listed, sources, whose, *others)
+        made = cls(positions, listed, sources, whose, one_digest_each(digests, count), *others)
         if made.public and whose is not None:
             raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")
         return made
@@ -92,6 +95,8 @@ class Beside:
             files[LABELS] = write_column(folder / LABELS, self.labels, self.opener)
         if self.people is not None:
             files[PEOPLE] = write_column(folder / PEOPLE, self.people, self.opener)
+        if self.digests is not None:
+            files[DIGESTS] = write_column(folder / DIGESTS, self.digests.view(np.int64), self.opener)
         if self.sources is not None:
             named = [Path(source).as_posix() for source in self.sources]
             text = json.dumps(named, ensure_ascii=False, indent=0)
@@ -102,7 +107,7 @@ class Beside:
             whole.update(form_to_digest(self.labels.dtype, self.labels.shape))
             whole.update(np.ascontiguousarray(self.labels).data)
         manifest = Manifest(
-            version=3 if shards is not None else 1 if self.people is None else 2,
+            public=self.public,
             name=self.name,
             rows=len(rows),
             dimension=rows.shape[1],

@@ -28,6 +28,8 @@ class RawTable:
         rows_fingerprint: recorded SHA-256 of the rows alone.
         people: whose each row is, as a number from 0, or None.
         columns: the name of each feature, where the file names them, or None.
+        public: whether the file says that it is nobody's data; None where it cannot say so.
+        source_digests: of the files or texts behind the rows, if the file records them.
     """
 
     rows: AnyArray
@@ -41,6 +43,8 @@ class RawTable:
     rows_fingerprint: str | None = None
     people: People | None = None
     columns: tuple[str, ...] | None = None
+    public: bool | None = None
+    source_digests: AnyArray | None = None
 
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.labels is None else "labelled"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer.arrays import People
 from dptransfer.data.arrow_files import is_columnar
@@ -13,6 +17,7 @@ from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList
 from dptransfer.data.parsing import parsing
 from dptransfer.data.person_files import people_in_file, person_column
+from dptransfer.data.source_digests import text_digests
 from dptransfer.data.table import require, require_label_column
 
 
@@ -32,6 +37,11 @@ class TextList(LabelledList):
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @cached_property
+    def source_digests(self) -> NDArray[np.uint64]:
+        """Of each text."""
+        return text_digests(self.texts)
 
 
 def find_texts(

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from dptransfer.data.claim import try_lock
 from dptransfer.data.owner_only import owner_only
 
 _PREFIX = "dptransfer-unpacked-"
@@ -28,7 +29,7 @@ class TemporaryFolder:
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
             lock = open(self.path / _LOCK, "x", opener=owner_only)  # held as long as the folder
-            if os.name != "posix" or (_locked(lock) and (self.path / _LOCK).exists()):
+            if os.name != "posix" or (try_lock(lock.fileno()) and (self.path / _LOCK).exists()):
                 break
             lock.close()  # another process was quicker to take it for left behind, and is at it or done
         self._end = weakref.finalize(self, _remove, self.path, lock, os.getpid())
@@ -48,16 +49,5 @@ def _remove_left_behind() -> None:
         with suppress(OSError):
             if path.lstat().st_uid == os.getuid() and path.is_dir() and not path.is_symlink():
                 with open(path / _LOCK) as lock:
-                    if _locked(lock):
+                    if try_lock(lock.fileno()):
                         shutil.rmtree(path, ignore_errors=True)
-
-
-def _locked(lock: IO[str]) -> bool:
-    """Whether the lock could be taken; it is given back when its file is closed, however that happens."""
-    import fcntl
-
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats32
 from dptransfer.data.numpy_files import open_archive
-from dptransfer.data.on_disk import write_synced
+from dptransfer.data.on_disk import write_whole
 from dptransfer.data.table import require
 from dptransfer.document import one_line
 from dptransfer.errors import DataError
@@ -131,7 +131,7 @@ class Vocabulary:
             offset=self.offset,
             unit_rows=np.array(self.unit_rows),
         )
-        write_synced(target, content.getvalue())
+        write_whole(target, content.getvalue())
         return target
 
     @classmethod
