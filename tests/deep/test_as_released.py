@@ -44,7 +44,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("train", TRAINED)
-@pytest.mark.parametrize("pace", [0.05, 1.0])
+@pytest.mark.parametrize("pace", [pytest.param(0.05, marks=pytest.mark.slow), 1.0])
 def test_plain_layers_are_released_as_they_are_trained(train, pace):
     network = tiny_network()
     pool = PublicEmbeddings(np.random.default_rng(0).random((40, network.dimension)))

@@ -89,3 +89,14 @@ def test_integers_are_the_same_on_a_gpu():
         for clip in (1e-3, 1.0, 300.0):
             there = gradient_lattice(rows.cuda(), NORM, clip=clip).cpu()
             assert torch.equal(there, gradient_lattice(rows, NORM, clip=clip))
+
+
+def test_coordinates_just_above_whole_numbers_are_not_counted_as_less():
+    """A grain is taken off each before it is rounded up: 2⁻³⁰ of the norm here, which must come back."""
+    row = torch.full((1, 2**20), 1 + 2.0**-10)
+    row[0, 0] = 2.0**20  # which is where step 2 leaves it, so that the grains are exact
+    norm = 2**50
+    values, counts = gradient_lattice(row, norm, clip=1e-6).unique(return_counts=True)
+    squares = sum(int(value) ** 2 * int(count) for value, count in zip(values, counts, strict=True))
+    assert squares <= norm**2
+    assert squares > norm**2 * (1 - 4e-6)  # and no more than two grains per coordinate are taken off

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -39,6 +41,20 @@ def test_its_stages_one_after_the_other_give_its_rows(name):
     assert len(network.stages) > 2
 
 
+def test_a_layer_that_is_called_stages_is_no_list_of_them():
+    class Staged(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stages = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3))
+
+        def forward(self, maps):
+            return self.stages(maps)
+
+    own = {"name": "own", "transform_name": "small"}
+    encoder = TorchModuleEncoder(Staged(), lambda one: np.zeros((3, 8, 8), np.float32), **own)
+    assert Network(encoder).stages == [encoder.module]
+
+
 def test_gradients_flow_to_the_pixels_and_never_to_the_weights():
     network = network_of("small-cnn", size=8)
     inputs = network.inputs(pictures(8)).requires_grad_()
@@ -78,8 +94,11 @@ def test_the_small_network_is_the_same_for_everyone():
 
 def test_a_layer_that_would_normalise_by_its_neighbours_is_refused():
     layers = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4, track_running_stats=False)
-    with pytest.raises(ArgumentError, match="must not depend on other pictures"):
+    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
         tiny_network(*layers)
+    identity = get_encoder("small-cnn", size=8).identity
+    with pytest.raises(ArgumentError, match="needs public statistics"):  # whoever made the encoder
+        Network(SimpleNamespace(module=torch.nn.Sequential(*layers), identity=identity))
 
 
 def test_a_network_that_somebody_goes_on_training_is_in_evaluation_mode_here():

@@ -84,7 +84,7 @@ def theirs(parts, theta, way, micro_batch):
 
 @pytest.mark.filterwarnings("ignore")  # theirs
 @pytest.mark.parametrize("micro_batch", [12, 5])  # one accumulation step, and three
-@pytest.mark.parametrize("way", ["hooks", "ghost"])
+@pytest.mark.parametrize("way", ["hooks", pytest.param("ghost", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("train", ["film", "last", "all"])
 def test_summed_gradients_are_those_of_opacus(train, way, micro_batch):
     parts = TrainedParts(network(), train, CLASSES)

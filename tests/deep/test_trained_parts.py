@@ -157,6 +157,7 @@ def vit(folder):
     return Network(get_encoder(str(folder)))
 
 
+@pytest.mark.slow
 def test_a_vision_transformer_is_trained_in_the_same_ways(tmp_path):
     network = vit(tmp_path / "vit")
     assert len(network.stages) == 4

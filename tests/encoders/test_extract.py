@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from dptransfer.data import Labelled, TextList, find_images, read_private, read_public, read_table
+from dptransfer.data.source_digests import file_digests
 from dptransfer.encoders import encode_images, encode_images_in_memory, encode_texts, extract
 from dptransfer.encoders.partial import PartialRows
 from dptransfer.errors import ArgumentError, DataError
@@ -80,11 +81,14 @@ def test_an_unreadable_file_is_a_row_of_zeros_and_the_owner_is_told(images, tmp_
 
 def test_unreadable_files_may_be_dropped_from_a_public_pool(images, tmp_path):
     images.paths[3].write_bytes(b"damaged")
-    report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8, drop_unreadable=True)
+    report = encode_images(
+        images, MeanColour(), tmp_path / "a.emb", batch=8, drop_unreadable=True, public=True
+    )
     public = read_public(report.path)
     assert report.examples == len(public) == 20
     assert images.sources()[3] not in public.sources
     assert public.labels.tolist() == np.delete(images.labels, 3).tolist()
+    assert public.source_digests.tolist() == np.delete(file_digests(images.paths), 3).tolist()
 
 
 def test_an_encoder_that_breaks_on_every_picture_is_an_error_and_not_a_set_of_zeros(images, tmp_path):
@@ -239,3 +243,48 @@ def test_whoever_listens_hears_of_an_encoding_in_batches(images, tmp_path):
     with reported_to(lambda *told: heard.append(told)):
         encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
     assert heard == [(0, 21, ""), (8, 21, ""), (16, 21, ""), (21, 21, "")]
+
+
+@pytest.mark.parametrize("how", [{}, {"shard_rows": 5}, {"shard_rows": 5, "dtype": "float16"}])
+def test_what_a_run_left_that_was_killed_at_its_very_end_goes_with_the_next(images, tmp_path, how):
+    """The folder is in place, and its draft is still there; it is recognised by its request."""
+    out = tmp_path / "a.emb"
+    encode_images(images, MeanColour(), out, batch=8, keep_partial=True, **how)
+    draft = tmp_path / "a.emb.partial"
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    for other in ({"batch": 4, **how}, {"batch": 8, "shard_rows": 6}):
+        with pytest.raises(DataError, match="exists already"):
+            encode_images(images, MeanColour(), out, **other)
+        assert draft.exists()  # of another job
+    with pytest.raises(DataError, match="exists already"):
+        encode_images(images, MeanColour(), out, batch=8, **how)
+    assert not draft.exists()
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+
+
+def test_a_draft_stays_where_something_else_has_the_name(images, tmp_path):
+    interrupted(images, tmp_path / "a.emb")
+    (tmp_path / "a.emb").mkdir()
+    with pytest.raises(DataError, match="exists already"):
+        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    (tmp_path / "a.emb").rmdir()
+    assert encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
+
+
+def test_two_processes_do_not_encode_into_one_folder(images, tmp_path):
+    refused = []
+
+    def other():
+        with pytest.raises(DataError, match="One process at a time"):
+            encode_images(images, MeanColour(), tmp_path / "a.emb")
+        refused.append(True)
+
+    def report(done, total):
+        if not refused:
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+
+    encode_images(images, MeanColour(), tmp_path / "a.emb", progress=report)
+    assert refused == [True]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.emb", "in"]

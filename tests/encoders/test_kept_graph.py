@@ -3,6 +3,7 @@ import os
 
 import pytest
 
+from contracts.full_disk import full_disk
 from dptransfer.encoders.kept_graph import kept_graph
 
 
@@ -54,6 +55,14 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(weights, monkeypatch):
     make = Maker()
     assert [kept_graph("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
     assert make.made == 2
+
+
+def test_a_graph_for_which_there_is_no_room_costs_time_alone(cache, weights):
+    make = Maker()
+    with full_disk(3):
+        assert [kept_graph("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
+    assert make.made == 2
+    assert list(cache.iterdir() if cache.exists() else []) == []
 
 
 def test_nothing_is_left_of_a_graph_that_could_not_be_made(cache, weights):

@@ -38,6 +38,18 @@ def test_a_module_that_returns_no_rows_is_refused():
         encoder(torch.nn.Flatten(0))
 
 
+@pytest.mark.parametrize("kind", ["what came before", "random"])
+def test_a_transform_that_does_not_give_the_same_again_is_refused(kind):
+    seen, draws = [], np.random.default_rng(0)
+
+    def transformed(image):
+        seen.append(to_input(image))
+        return to_input(image) - (np.mean(seen) if kind == "what came before" else draws.random())
+
+    with pytest.raises(ArgumentError, match="transform"):
+        TorchModuleEncoder(network(), transformed, name="own", transform_name="own")
+
+
 def test_the_digest_sees_every_weight_and_nothing_else():
     first, same, other = network(), network(), network()
     with torch.no_grad():

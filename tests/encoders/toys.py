@@ -46,9 +46,9 @@ class WordLengths:
         return np.array([[len(text), len(text.split())] for text in batch], dtype=np.float32)
 
 
-def pictures(folder, count, *, size=12):
+def pictures(folder, count, *, size=12, seed=0):
     """A folder per class, `count` pictures in all, each of its own colours."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     for i in range(count):
         path = folder / ("cat" if i % 2 else "dog") / f"{i:03}.png"
         path.parent.mkdir(parents=True, exist_ok=True)

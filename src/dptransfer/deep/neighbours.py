@@ -1,18 +1,24 @@
-"""Refuses, before anything is charged, a network that lets pictures see those beside them.
+"""Refuse, before anything is charged, a network that lets pictures see those beside them.
 
-What a picture adds must be a function of that picture. A network is asked with pictures of noise, which are
-the same for everyone, twice: all but one of them stay, and those of a micro-batch move to the next slot. So a
-layer that mixes pictures shows, whatever its name, as does one that cannot carry parameters of each example;
-and so do kernels that round otherwise in another slot.
+What a picture adds must be a function of that picture. That it is one is not found out here: networks that
+are not known to keep pictures apart run on each picture by itself (`encoders.per_example`). What is found out
+is whether kernels do what they promise, on this machine and for batches of the size that a run has. A network
+is asked with pictures that are the same for everyone, noise and extremes (`encoders.probe_pictures`), at two
+parameter values:
+
+- all pictures of a micro-batch move to the next slot, beside another one;
+- one picture stays, and all others are replaced at once, by black ones or by faint noise;
+- the first question is asked again at the end, when others have been asked in between.
 
 On a CPU every bit must be the same: threads that share a product may round some of its rows otherwise, which
-one thread does not. Other devices have no such remedy, and what is refused there is more than rounding, a
-thousandth; whether bits differ, `tests/deep/test_neighbours.py` measures.
+one thread does not. Other devices have no such remedy. What is refused there is more than rounding: a
+thousandth of a gradient, divided by the size of a micro-batch, all of which one picture might move. Whether
+bits differ, `tests/deep/test_neighbours.py` measures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,13 +29,19 @@ from dptransfer.deep.pictures import Pictures
 from dptransfer.deep.teachers import Course, Teachers
 from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.encoders.device import exact_kernels
-from dptransfer.errors import ArgumentError
+from dptransfer.encoders.probe_pictures import probe_pictures
+from dptransfer.errors import ArgumentError, DPTransferError
 
-_MORE_THAN_ROUNDING = 1e-3  # of a gradient's norm, in float32
+_MORE_THAN_ROUNDING = 1e-3  # of a gradient's norm, in float32, for all pictures of a batch together
+_TINY = 1e-6  # of the longest gradient: shorter ones are as good as none
+_FAR = (0.1, 1.0)  # from the start, where a network has no gradient
+
+Pairs = Iterator[tuple[Any, Any]]
+"""Answers, (examples, ...), that must be the same."""
 
 
 def require_own_gradients(parts: TrainedParts, *, views: int, micro_batch: int) -> None:
-    """Raise unless a picture's gradient is its own: in another slot of a micro-batch, beside another picture.
+    """Raise unless a picture's gradient is its own: in any slot of a micro-batch, beside any pictures.
 
     Args:
         parts: what is trained.
@@ -37,22 +49,28 @@ def require_own_gradients(parts: TrainedParts, *, views: int, micro_batch: int) 
         micro_batch: how many pictures go through the network at a time.
     """
     bits = np.random.Generator(np.random.PCG64(0))
-    pixels, labels = _noise(bits, micro_batch + 1, parts.network.side), np.arange(micro_batch + 1)
-    theta = bits.normal(size=parts.size) * 0.1  # away from the start, where a network has no gradient
+    thetas = [bits.normal(size=parts.size) * far for far in _FAR]
+    shown = probe_pictures(micro_batch + 1, parts.network.side)
+    labels, slots = np.arange(micro_batch + 1) % parts.classes, np.arange(micro_batch)
+    next_slot = np.roll(np.arange(micro_batch + 1), 1)[:-1]
 
-    def gradients(order: Any) -> Any:
-        kept = Pictures(parts, pixels[order], views=views, micro_batch=micro_batch)
-        return PictureLoss(kept).gradients_at(theta)(np.arange(micro_batch), labels[order] % parts.classes)
+    def gradients(pixels: PixelArray, own: Any, at: Any) -> list[Any]:
+        loss = PictureLoss(Pictures(parts, pixels, views=views, micro_batch=micro_batch))
+        return [loss.gradients_at(theta)(slots, own) for theta in at]
 
-    def asked() -> tuple[Any, Any]:
-        straight, turned = np.arange(micro_batch), np.roll(np.arange(micro_batch + 1), 1)[:micro_batch]
-        return gradients(straight)[:-1], gradients(turned)[1:]
+    def asked() -> Pairs:
+        first, far = gradients(shown[:-1], labels[:-1], thetas)
+        yield first[:-1], gradients(shown[next_slot], labels[next_slot], thetas[:1])[0][1:]
+        for slot, beside in _replaced(shown[:-1]):
+            for once, again in zip((first, far), gradients(beside, labels[:-1], thetas), strict=True):
+                yield once[[slot]], again[[slot]]
+        yield first, gradients(shown[:-1], labels[:-1], thetas[:1])[0]
 
-    _require_same(asked, parts.network.identity.name, "micro_batch")
+    _require_same(asked, parts.network.identity.name, "micro_batch", micro_batch)
 
 
 def require_own_ballots(model: Teachers, course: Course, side: int, name: str) -> None:
-    """Raise unless what a teacher learns is its own, beside other pictures of the teacher next to it.
+    """Raise unless what a teacher learns and says is its own, beside any pictures of the other teachers.
 
     Args:
         model: what the teachers are.
@@ -62,53 +80,66 @@ def require_own_ballots(model: Teachers, course: Course, side: int, name: str) -
     """
     import torch
 
-    bits = np.random.Generator(np.random.PCG64(0))
-    shape = (course.together, course.batch, side, side, 3)
-    pixels = _noise(bits, course.together * course.batch, side).reshape(shape)
+    pixels = probe_pictures(course.together * course.batch, side)
+    shown = pixels.reshape(course.together, course.batch, side, side, 3)
 
-    def gradients(beside: PixelArray) -> Any:
-        weights = model.start(course.together)
+    def told(raw: PixelArray, far: float) -> Any:
+        weights, draws = model.start(course.together), torch.Generator().manual_seed(0)
         with torch.enable_grad(), exact_kernels():
-            logits = model.logits(weights, torch.from_numpy(beside).to(model.device))
+            moved = [one + far * torch.randn(one.shape, generator=draws).to(one) for one in weights]
+            logits = model.logits(moved, torch.from_numpy(raw).to(model.device))
             found = torch.autograd.grad(torch.log_softmax(logits, 2)[..., 0].sum(), weights)
-        both = [logits.detach(), *found]
-        return torch.cat([one.reshape(course.together, -1) for one in both], dim=1)[:-1]
+        return torch.cat([one.reshape(course.together, -1) for one in (logits.detach(), *found)], dim=1)
 
-    def asked() -> tuple[Any, Any]:
-        other = pixels.copy()
-        other[-1] = 255 - other[-1]
-        return gradients(pixels), gradients(other)
+    def asked() -> Pairs:
+        first, farther = (told(shown, far) for far in _FAR)
+        for slot, beside in _replaced(shown):
+            for once, far in ((first, _FAR[0]), (farther, _FAR[1])):
+                yield once[[slot]], told(beside, far)[[slot]]
+        yield first, told(shown, _FAR[0])
 
-    _require_same(asked, name, "together")
+    _require_same(asked, name, "together", course.together)
 
 
-def _require_same(asked: Callable[[], tuple[Any, Any]], name: str, setting: str) -> None:
-    """Raise unless both answers come, and are the same."""
+def _replaced(shown: PixelArray) -> Iterator[tuple[int, PixelArray]]:
+    """A slot that stays, and all others replaced: beside the first by black, beside the last by noise."""
+    bits = np.random.Generator(np.random.PCG64(1))
+    for slot, low, high in ((0, 0, 1), (-1, 120, 136)):
+        beside = bits.integers(low, high, shown.shape, dtype=np.uint8)
+        beside[slot] = shown[slot]
+        yield slot, beside
+
+
+def _require_same(asked: Callable[[], Pairs], name: str, setting: str, together: int) -> None:
+    """Raise unless all answers come, and those of each pair are the same."""
     import torch
 
+    bits_differ = False
     try:
-        first, second = (torch.nan_to_num(answer) for answer in asked())
+        for one, other in asked():
+            first, second = torch.nan_to_num(one), torch.nan_to_num(other)
+            if torch.equal(first, second):
+                continue
+            bits_differ = True
+            apart, norms = (first - second).norm(dim=1), first.norm(dim=1)
+            most = _MORE_THAN_ROUNDING / together * norms.clamp(min=_TINY * float(norms.max()))
+            if not bool((apart <= most).all()):
+                raise ArgumentError(
+                    "What a network makes of a picture must not depend on the pictures beside it, or one "
+                    f"would count for many; that of '{name}' does. Use a network whose layers do not mix "
+                    "pictures."
+                )
+    except DPTransferError:
+        raise
     except (RuntimeError, ValueError) as problem:
         why = str(problem).splitlines()[0]
         raise ArgumentError(
-            f"A network must take pictures along the first axis of what its layers see; with '{name}' that "
-            f"failed ({why}). Choose another encoder, other blocks, or another part to train."
+            f"What a network makes of each picture must have a gradient; that of '{name}' could not be "
+            f"computed ({why}). Choose another encoder, other blocks, or another part to train."
         ) from None
-    if torch.equal(first, second):
-        return
-    apart = float((first - second).norm() / first.norm())
-    if not apart <= _MORE_THAN_ROUNDING:
-        raise ArgumentError(
-            "What a network makes of a picture must not depend on the pictures beside it, or one would count "
-            f"for many; that of '{name}' does. Use a network whose layers do not mix pictures."
-        )
-    if first.device.type == "cpu":
+    if bits_differ and first.device.type == "cpu":
         raise ArgumentError(
             "What a network makes of a picture must not depend, in any bit, on its place among others; on "
             f"this CPU, with its threads, that of '{name}' does. Let it run on one (OMP_NUM_THREADS=1, or "
             f"torch.set_num_threads(1)), or set another {setting}."
         )
-
-
-def _noise(bits: np.random.Generator, count: int, side: int) -> PixelArray:
-    return bits.integers(0, 256, (count, side, side, 3), dtype=np.uint8)

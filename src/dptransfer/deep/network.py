@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,10 @@ from dptransfer import _check
 from dptransfer.arrays import PixelArray
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.encoders.known_networks import is_plain_linear
+from dptransfer.encoders.per_example import PerExample, rows_alone
 from dptransfer.encoders.registry import get_encoder
+from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.errors import ArgumentError, Incompatible
 
 
@@ -84,8 +88,9 @@ class Network:
         return (raw.permute(0, 3, 1, 2).float() - self._mean) / self._scale
 
     def rows(self, inputs: Any) -> Any:
-        """Rows, (pictures, dimension), that gradients flow through."""
-        return self.encoder.rows_of(inputs)
+        """Rows, (pictures, dimension), each of its own picture alone, that gradients flow through."""
+        own = type(self.encoder) is TorchModuleEncoder and "own_rows" not in vars(self.encoder)
+        return self.encoder.own_rows(inputs) if own else self._rows_alone(inputs)
 
     @property
     def source_classes(self) -> int:
@@ -94,17 +99,27 @@ class Network:
         return 0 if head is None else int(head.weight.shape[0])
 
     def classify(self, rows: Any) -> Any:
-        """(pictures, source classes) logits of the public head."""
-        return self.encoder.source_head(rows)
+        """(pictures, source classes) logits of the public head, each of its own row alone."""
+        head = self.encoder.source_head
+        return head(rows) if is_plain_linear(head) else self._classify_alone(rows)
 
     @property
     def stages(self) -> list[Callable[[Any], Any]]:
         """Functions whose composition, with the mean over space if maps are left, is `rows`."""
         import torch
 
-        if hasattr(self.module, "stages"):
-            return list(self.module.stages())
+        told = getattr(self.module, "stages", None)
+        if callable(told) and not isinstance(told, torch.nn.Module):
+            return list(told())
         return list(self.module) if isinstance(self.module, torch.nn.Sequential) else [self.module]
+
+    @cached_property
+    def _rows_alone(self) -> PerExample:
+        return rows_alone(self.encoder)
+
+    @cached_property
+    def _classify_alone(self) -> PerExample:
+        return PerExample(deepcopy(self.encoder.source_head), self.identity.name)
 
     @cached_property
     def _mean(self) -> Any:

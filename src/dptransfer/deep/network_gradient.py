@@ -37,11 +37,13 @@ class NetworkGradient(BoundedQuery):
                    (`deep.gradient_lattice`), the clip. Add/remove: 1. Replace: 2. Persons: the sum of one's
                    integers is scaled to a norm of at most bound·2³⁰ (`compute.people`), so bound and 2·bound.
     Assumes:       a picture's gradient in floats is a function of that picture, its label, θ and the size of
-                   a micro-batch, and not of the other pictures in it. Kernels are deterministic, and a
-                   network that mixes pictures is refused before the charge, as is one whose gradients differ
-                   in a bit from slot to slot, on the CPU and threads that it runs on, for pictures of noise
-                   (`deep.neighbours`). That they do so on no others is not proved; for GPUs see
-                   `tests/deep/test_neighbours.py`. From these floats on everything is exact.
+                   a micro-batch, and not of the other pictures in it. Networks
+                   that are not known to keep pictures apart, layer by layer, run on each picture by itself
+                   (`encoders.per_example`). Kernels are deterministic, and a network whose gradients differ
+                   in a bit from slot to slot, on the CPU and threads that it runs on, for noise and extreme
+                   pictures, is refused before the charge (`deep.neighbours`). That they do so on no others is
+                   not proved; for GPUs see `tests/deep/test_neighbours.py`. From these floats on everything
+                   is exact.
     Reference:     Abadi et al. (2016); De et al. (2022) for several views inside of one clip.
 
     Attributes:

@@ -8,9 +8,10 @@ teachers cost what one teacher with all their pictures would.
 
 What a teacher says must be a function of its own pictures, or one private unit would touch two ballots. Its
 weights, its optimiser's state and its loss are its own; passes always have the same shape, and a teacher has
-the same places in all of them, whatever the others have. What is assumed is that a kernel's arithmetic for
-one picture of a batch does not look at the values of the others, as that of convolutions, products and sums
-does not; `benchmarks/prompts.py --neighbours` measures it, bit for bit.
+the same places in all of them, whatever the others have. A network that is not known to keep pictures apart
+runs on each by itself. What is assumed is that a kernel's arithmetic for one picture of a batch does not look
+at the values of the others, as that of convolutions, products and sums does not; `benchmarks/prompts.py
+--neighbours` measures it, bit for bit.
 """
 
 from __future__ import annotations

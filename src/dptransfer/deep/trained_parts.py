@@ -4,6 +4,8 @@ What is trained starts at the public network and is counted from there, in units
 the vector θ starts at zero. For gradients by example every example gets a copy of θ of its own
 (`deep.carried_layers`). What one example's loss says about another's copy is zero, so that one ordinary
 backward pass of the summed loss gives every example's gradient, without hooks and without a pass for each.
+That holds for networks that are known to keep pictures apart (`encoders.known_networks`), whatever their
+values are; all others run on each picture by itself (`encoders.per_example`), so that it holds for them, too.
 
 Stages in front of the first trained layer never change, so `front` is computed once for each picture.
 """
@@ -11,8 +13,7 @@ Stages in front of the first trained layer never change, so `front` is computed 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import copy, deepcopy
 from typing import Any
 
@@ -25,7 +26,8 @@ from dptransfer.deep.gradient_lattice import MOST_PARAMETERS
 from dptransfer.deep.network import Network
 from dptransfer.deep.row_map import row_map
 from dptransfer.encoders.delta import EncoderDelta
-from dptransfer.encoders.device import exact_kernels
+from dptransfer.encoders.known_networks import keeps_pictures_apart
+from dptransfer.encoders.per_example import PerExample, plain_kernels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures, UnitNorm
 
@@ -40,6 +42,15 @@ TRAINED = {
 
 Loss = Callable[[Any], Any]
 """From logits (pictures, classes) to a loss for each."""
+
+
+def delta_kind(train: str) -> str | None:
+    """The kind of `EncoderDelta` that such training leaves; None where the encoder stays as it is.
+
+    >>> [delta_kind(train) for train in ("film", "low-rank", "last")]
+    ['state', 'low-rank', None]
+    """
+    return {"last": None, "low-rank": "low-rank"}.get(train, "state")
 
 
 class TrainedParts:
@@ -77,24 +88,26 @@ class TrainedParts:
         self.network, self.train, self.classes = network, _check.one_of("train", train, TRAINED), classes
         own = copy(network)
         own.module = deepcopy(network.module)
+        self._is_known, name = keeps_pictures_apart(network.module), network.identity.name
+        self._front_alone, self._rows_alone = PerExample(self._front, name), PerExample(self._rows, name)
         stages = own.stages
         kept = 0 if blocks is None else max(0, len(stages) - blocks)
         self._module, self._parts = own.module, dict[str, Carried]()
         units: list[Any] = []
         self.first = 0 if train == "all" else len(stages)
-        for name, layer, stage in _layers(own) if train not in ("last", "all") else ():
+        for which, layer, stage in _layers(own) if train not in ("last", "all") else ():
             part = _part(train, layer, rank) if stage >= kept else None
             if part is not None:
-                self._parts[name] = part
+                self._parts[which] = part
                 self.first = min(self.first, stage)
                 units += part.units
                 layer.forward = part
         if train == "all":
-            units = [_sizes(own.module, name) for name, _ in own.module.named_parameters()]
+            units = [_sizes(own.module, which) for which, _ in own.module.named_parameters()]
         if train != "last" and not units:
             raise ArgumentError(
-                f"A network must have what is to be trained, {TRAINED[train]}; '{network.identity.name}' has "
-                "none in the chosen blocks. Choose another encoder, more blocks, or another part."
+                f"A network must have what is to be trained, {TRAINED[train]}; '{name}' has none in the "
+                "chosen blocks. Choose another encoder, more blocks, or another part."
             )
         self.features = UnitNorm().fit(network.dimension, None) if features is None else features
         self._mapped = row_map(self.features, network.device)
@@ -114,16 +127,14 @@ class TrainedParts:
         """What comes out of the frozen stages for the network's inputs: maps, or rows if all are frozen."""
         import torch
 
-        with torch.no_grad(), _kernels():
-            for stage in self._stages[: self.first]:
-                inputs = stage(inputs)
-            return inputs if self.first < len(self._stages) else _pooled(inputs)
+        with torch.no_grad(), plain_kernels():
+            return self._front(inputs) if self._is_known or not self.first else self._front_alone(inputs)
 
     def logits(self, theta: Any, maps: Any) -> Any:
         """(pictures, classes) at θ, a tensor (size,), for what `front` gives."""
         import torch
 
-        with torch.no_grad(), _kernels():
+        with torch.no_grad(), plain_kernels():
             return self._logits((theta * self._units).expand(len(maps), -1), maps, views=1)
 
     def gradients(self, theta: Any, maps: Any, loss: Loss, *, views: int = 1) -> Any:
@@ -138,7 +149,7 @@ class TrainedParts:
         import torch
 
         copies = (theta * self._units).expand(len(maps) // views, -1).detach().requires_grad_()
-        with torch.enable_grad(), _kernels():
+        with torch.enable_grad(), plain_kernels():
             losses = loss(self._logits(copies, maps, views))
             (found,) = torch.autograd.grad(losses.sum() / views, copies)
         return found * self._units
@@ -166,45 +177,48 @@ class TrainedParts:
             for name, part in self._parts.items():
                 arrays = part.released(*(next(left) for _ in part.shapes))
                 changed |= {f"{name}.{which}": array for which, array in arrays.items()}
-        kind = "low-rank" if self.train == "low-rank" else "state"
+        kind = delta_kind(self.train)
+        assert kind is not None
         arrays = {name: value.detach().float().cpu().numpy() for name, value in changed.items()}
         return EncoderDelta(self.network.identity, kind, arrays)
 
     def _logits(self, copies: Any, maps: Any, views: int) -> Any:
         """Logits with a copy of all parameters for each example, (examples, size)."""
-        import torch
-
         values = [
             part.reshape(len(copies), 1, *shape).expand(-1, views, *shape).reshape(-1, *shape)
             for part, shape in zip(copies.split(self._lengths, dim=1), self._shapes, strict=True)
         ]
-        if self.train == "all":
-            maps = torch.func.vmap(self._output)(values[:-1], maps)
-        else:
-            left = iter(values[:-1])
-            for part in self._parts.values():
-                part.copies = tuple(next(left) for _ in part.shapes)
-            for stage in self._stages[self.first :]:
-                maps = stage(maps)
-        rows = self._mapped(_pooled(maps))
-        return (values[-1] @ rows[:, :, None])[:, :, 0]
+        *changes, head = values
+        plain = self._is_known or self.first == len(self._stages)
+        rows = self._mapped(self._rows(maps, *changes) if plain else self._rows_alone(maps, *changes))
+        return (head @ rows[:, :, None])[:, :, 0]
 
-    def _output(self, changes: list[Any], inputs: Any) -> Any:
+    def _front(self, inputs: Any) -> Any:
+        """What `front` gives, by a plain pass."""
+        for stage in self._stages[: self.first]:
+            inputs = stage(inputs)
+        return inputs if self.first < len(self._stages) else _pooled(inputs)
+
+    def _rows(self, maps: Any, *changes: Any) -> Any:
+        """Rows of the network by a plain pass, with what is changed of it for each picture."""
+        import torch
+
+        if self.train == "all":
+            return _pooled(torch.func.vmap(self._output)(changes, maps))
+        left = iter(changes)
+        for part in self._parts.values():
+            part.copies = tuple(next(left) for _ in part.shapes)
+        for stage in self._stages[self.first :]:
+            maps = stage(maps)
+        return _pooled(maps)
+
+    def _output(self, changes: tuple[Any, ...], inputs: Any) -> Any:
         """The network's output for one picture, with every parameter changed."""
         import torch
 
         named = zip(self._module.named_parameters(), changes, strict=True)
         state = {name: value + change for (name, value), change in named}
         return torch.func.functional_call(self._module, state, inputs[None])[0]
-
-
-@contextmanager
-def _kernels() -> Iterator[None]:
-    """Exact kernels; of attention the plain one, which is the same on the way back and for many networks."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with exact_kernels(), sdpa_kernel(SDPBackend.MATH):
-        yield
 
 
 def _pooled(maps: Any) -> Any:

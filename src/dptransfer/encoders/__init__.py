@@ -7,6 +7,7 @@ from dptransfer.encoders.hub import reachable
 from dptransfer.encoders.in_memory import (
     EncodedImages,
     encode_images_in_memory,
+    encode_pictures,
     encode_pixels,
     encode_texts_in_memory,
     rows_depend_on_neighbours,
@@ -39,6 +40,7 @@ __all__ = [
     "available_encoders",
     "encode_images",
     "encode_images_in_memory",
+    "encode_pictures",
     "encode_pixels",
     "encode_texts",
     "encode_texts_in_memory",

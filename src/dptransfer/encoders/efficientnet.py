@@ -104,9 +104,8 @@ def efficientnet_in_torch(name: str, weights: Path, size: int, device: str) -> T
     network = networks.EfficientNet.from_name(name, image_size=size)
     state = torch.load(weights, map_location="cpu", weights_only=True)
     network.load_state_dict(state)
-
     return TorchModuleEncoder(
-        _feature_maps(network),
+        feature_maps()(network),
         partial(_squeezed, size=size),
         name=name,
         transform_name=_transform(size),
@@ -155,13 +154,15 @@ NOTE = EncoderNote(
 )
 
 
-def _feature_maps(network: Any) -> Any:
+@cache
+def feature_maps() -> type:
+    """The class of the network without its classification head; torch is loaded when it is asked for."""
     import torch
 
     class FeatureMaps(torch.nn.Module):
         """The network without its classification head."""
 
-        def __init__(self) -> None:
+        def __init__(self, network: Any) -> None:
             super().__init__()
             self.network = network
 
@@ -180,4 +181,21 @@ def _feature_maps(network: Any) -> Any:
         def _last(self, maps: Any) -> Any:
             return self.network._swish(self.network._bn1(self.network._conv_head(maps)))
 
-    return FeatureMaps()
+    return FeatureMaps
+
+
+def network_type() -> type:
+    """The type of the network that it is made of."""
+    from efficientnet_lite_pytorch import EfficientNet
+
+    found: type = EfficientNet
+    return found
+
+
+def layer_types() -> set[type]:
+    """The types of the layers in that, beside those that many networks have."""
+    from efficientnet_lite_pytorch import model, utils
+    from torch import nn
+
+    own = {model.MBConvBlock, utils.Conv2dStaticSamePadding, utils.Identity}
+    return own | {nn.ModuleList, nn.ZeroPad2d, nn.AdaptiveAvgPool2d, nn.Dropout, nn.Linear}

@@ -19,11 +19,10 @@ is an assumption: that the kernels of the machine and library at hand treat the 
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -33,17 +32,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.data.claim import claim
 from dptransfer.data.decode import without_warnings
+from dptransfer.data.drafts import remove_draft
 from dptransfer.data.images import ImageList
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.store import RowType, finish_shards, require_target, write_embeddings
+from dptransfer.data.store_beside import MANIFEST
 from dptransfer.data.texts import TextList
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
 from dptransfer.encoders.lookahead import Batch, encoded_batches
 from dptransfer.encoders.partial import PartialRows
 from dptransfer.encoders.request import request_of
-from dptransfer.encoders.shards import Encoded, encode_in_shards
+from dptransfer.encoders.shards import Encoded, encode_in_shards, request_of_shards
 from dptransfer.errors import DataError
 from dptransfer.progress import tell
 from dptransfer.workers import Workers
@@ -110,53 +112,55 @@ def encode_images(
             `SHARD_ROWS` unless told; there an encoder is made anew, as `get_encoder` made this one.
     """
     started = time.monotonic()
-    target = _checked(encoder, "image", len(images), out, batch, dtype, overwrite)
-    sources, report = images.sources(), progress or _tell
-    if shard_rows is None and workers is None:
-        partial = _partial(target, images, encoder, batch, overwrite)
-        resumed = partial.done
-        todo = [(i, images.paths[i * batch : (i + 1) * batch]) for i in partial.todo]
-        with without_warnings(), closing(encoded_batches(todo, encoder, batch)) as batches:
-            _finish(partial, batches, report)
-        made = Encoded(partial.folder, partial.rows(), partial.unreadable(), resumed)
-    else:
-        made = encode_in_shards(
-            target,
-            images,
-            encoder,
-            batch=batch,
-            dtype=dtype,
-            drop=drop_unreadable,
-            public=public,
-            restart=overwrite,
-            shard_rows=shard_rows,
-            workers=workers,
-            progress=report,
-        )
-    kept = np.ones(len(images), dtype=bool)
-    if drop_unreadable:
-        kept[list(made.unreadable)] = False
-        if not kept.any():
-            raise DataError(
-                "At least one image must be readable; none is. Check the files; those of more than eight "
-                "bits may need a declared grey range."
+    in_shards = shard_rows is not None or workers is not None
+    how: dict[str, Any] = {"batch": batch, "dtype": dtype, "overwrite": overwrite, "shard_rows": shard_rows}
+    how |= {"in_shards": in_shards, "drop": drop_unreadable, "keep_partial": keep_partial}
+    with _place(encoder, "image", images, out, **how) as target:
+        sources, report = images.sources(), progress or _tell
+        if not in_shards:
+            partial = _partial(target, images, encoder, batch, overwrite)
+            resumed = partial.done
+            todo = [(i, images.paths[i * batch : (i + 1) * batch]) for i in partial.todo]
+            with without_warnings(), closing(encoded_batches(todo, encoder, batch)) as batches:
+                _finish(partial, batches, report)
+            made = Encoded(partial.folder, partial.rows(), partial.unreadable(), resumed)
+        else:
+            made = encode_in_shards(
+                target,
+                images,
+                encoder,
+                batch=batch,
+                dtype=dtype,
+                drop=drop_unreadable,
+                public=public,
+                restart=overwrite,
+                shard_rows=shard_rows,
+                workers=workers,
+                progress=report,
             )
-    _write(
-        target,
-        made,
-        kept,
-        None if images.labelled is None else images.labelled.of_rows(kept),
-        encoder=encoder.identity,
-        sources=[source for source, keep in zip(sources, kept, strict=True) if keep],
-        people=None if images.people is None else images.people[kept],
-        name=name,
-        overwrite=overwrite,
-        public=public,
-        dtype=dtype,
-    )
-    if not keep_partial:
-        shutil.rmtree(made.folder, ignore_errors=True)
-    named = tuple(sources[position] for position in made.unreadable)
+        kept = np.ones(len(images), dtype=bool)
+        if drop_unreadable:
+            kept[list(made.unreadable)] = False
+            if not kept.any():
+                raise DataError(
+                    "At least one image must be readable; none is. Check the files; those of more than eight "
+                    "bits may need a declared grey range."
+                )
+        _write(
+            target,
+            made,
+            kept,
+            None if images.labelled is None else images.labelled.of_rows(kept),
+            encoder=encoder.identity,
+            sources=[source for source, keep in zip(sources, kept, strict=True) if keep],
+            people=None if images.people is None else images.people[kept],
+            source_digests=images.source_digests[kept],
+            name=name,
+            overwrite=overwrite,
+            public=public,
+            dtype=dtype,
+        )
+        named = tuple(sources[position] for position in made.unreadable)
     return EncodeReport(target, int(kept.sum()), made.resumed, named, time.monotonic() - started)
 
 
@@ -182,45 +186,49 @@ def encode_texts(
     """
     started = time.monotonic()
     listed = texts if isinstance(texts, TextList) else TextList(tuple(texts))
-    target = _checked(encoder, "text", len(listed), out, batch, dtype, overwrite)
-    report = progress or _tell
-    if shard_rows is None and workers is None:
-        order = np.argsort([len(text) for text in listed.texts], kind="stable")
-        partial = _partial(target, listed, encoder, batch, overwrite)
-        resumed = partial.done
-        todo = [(i, [listed.texts[at] for at in order[i * batch : (i + 1) * batch]]) for i in partial.todo]
-        _finish(partial, ((i, encode_filled(chosen, encoder, batch), ()) for i, chosen in todo), report)
-        rows = np.empty((len(listed), encoder.dimension), dtype=np.float32)
-        rows[order] = partial.rows()
-        made = Encoded(partial.folder, rows, (), resumed)
-    else:
-        made = encode_in_shards(
+    in_shards = shard_rows is not None or workers is not None
+    how: dict[str, Any] = {"batch": batch, "dtype": dtype, "overwrite": overwrite, "shard_rows": shard_rows}
+    how |= {"in_shards": in_shards, "drop": False, "keep_partial": keep_partial}
+    with _place(encoder, "text", listed, out, **how) as target:
+        report = progress or _tell
+        if not in_shards:
+            order = np.argsort([len(text) for text in listed.texts], kind="stable")
+            partial = _partial(target, listed, encoder, batch, overwrite)
+            resumed = partial.done
+            todo = [
+                (i, [listed.texts[at] for at in order[i * batch : (i + 1) * batch]]) for i in partial.todo
+            ]
+            _finish(partial, ((i, encode_filled(chosen, encoder, batch), ()) for i, chosen in todo), report)
+            rows = np.empty((len(listed), encoder.dimension), dtype=np.float32)
+            rows[order] = partial.rows()
+            made = Encoded(partial.folder, rows, (), resumed)
+        else:
+            made = encode_in_shards(
+                target,
+                listed,
+                encoder,
+                batch=batch,
+                dtype=dtype,
+                drop=False,
+                public=public,
+                restart=overwrite,
+                shard_rows=shard_rows,
+                workers=workers,
+                progress=report,
+            )
+        _write(
             target,
-            listed,
-            encoder,
-            batch=batch,
-            dtype=dtype,
-            drop=False,
+            made,
+            np.ones(len(listed), dtype=bool),
+            listed.labelled,
+            people=listed.people,
+            source_digests=listed.source_digests,
+            encoder=encoder.identity,
+            name=name,
+            overwrite=overwrite,
             public=public,
-            restart=overwrite,
-            shard_rows=shard_rows,
-            workers=workers,
-            progress=report,
+            dtype=dtype,
         )
-    _write(
-        target,
-        made,
-        np.ones(len(listed), dtype=bool),
-        listed.labelled,
-        people=listed.people,
-        encoder=encoder.identity,
-        name=name,
-        overwrite=overwrite,
-        public=public,
-        dtype=dtype,
-    )
-    if not keep_partial:
-        shutil.rmtree(made.folder, ignore_errors=True)
     return EncodeReport(target, len(listed), made.resumed, (), time.monotonic() - started)
 
 
@@ -261,13 +269,37 @@ def _tell(done: int, total: int) -> None:
     tell(done, total, "")
 
 
-def _checked(
-    encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: int, dtype: str, overwrite: bool
-) -> Path:
+@contextmanager
+def _place(
+    encoder: Encoder,
+    kind: Kind,
+    found: ImageList | TextList,
+    out: str | Path,
+    *,
+    batch: int,
+    dtype: str,
+    overwrite: bool,
+    shard_rows: int | None,
+    in_shards: bool,
+    drop: bool,
+    keep_partial: bool,
+) -> Iterator[Path]:
+    """The target, checked and claimed; once the block has filled it, the draft goes unless it is to stay."""
     require_kind(encoder, kind)
     _check.whole("batch", batch)
     _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
-    target = require_target(out, overwrite=overwrite)
-    if count == 0:
-        raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
-    return target
+    target = Path(out)
+    with claim(target):
+        try:
+            require_target(target, overwrite=overwrite)
+        except DataError:
+            if not overwrite and (target / MANIFEST).is_file():  # a run may have been killed just then
+                how: dict[str, Any] = {"shard_rows": shard_rows, "dtype": dtype, "drop": drop}
+                asked = request_of_shards(found, encoder, batch, **how) if in_shards else None
+                remove_draft(target, asked or request_of(found, encoder, batch))
+            raise
+        if len(found) == 0:
+            raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
+        yield target
+        if not keep_partial:
+            remove_draft(target)

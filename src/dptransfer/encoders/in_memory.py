@@ -64,15 +64,30 @@ def encode_pixels(
     """
     from PIL import Image
 
+    def opened(number: int) -> Any:
+        return Image.fromarray(np.asarray(pixels[number]))
+
+    return encode_pictures(opened, len(pixels), encoder, batch=batch, progress=progress)
+
+
+def encode_pictures(
+    opened: Callable[[int], Any],
+    count: int,
+    encoder: Encoder,
+    *,
+    batch: int = 8,
+    progress: Progress | None = None,
+) -> EncodedRows:
+    """Rows for `count` pictures that `opened` gives by number, as PIL images; nothing is written."""
     require_kind(encoder, "image")
     _check.whole("batch", batch)
-    rows = np.zeros((len(pixels), encoder.dimension), dtype=np.float32)
-    for start in range(0, len(pixels), batch):
-        pictures = [Image.fromarray(picture) for picture in np.asarray(pixels[start : start + batch])]
+    rows = np.zeros((count, encoder.dimension), dtype=np.float32)
+    for start in range(0, count, batch):
+        pictures = [opened(number) for number in range(start, min(start + batch, count))]
         filled = [*pictures, *[blank_picture()] * blanks_for(encoder, len(pictures), batch)]
         rows[start : start + len(pictures)] = encoder.encode(filled)[: len(pictures)]
         if progress is not None:
-            progress(start + len(pictures), len(pixels))
+            progress(start + len(pictures), count)
     return rows
 
 

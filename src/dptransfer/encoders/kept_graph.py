@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from dptransfer.data.on_disk import write_if_possible
 from dptransfer.features.principal_axes import cache_folder
 
 
@@ -35,7 +36,7 @@ def kept_graph(name: str, weights: Path, make: Callable[[], bytes]) -> bytes:
             if ours and file.name == _named(beginning, graph):
                 return graph
     graph = make()
-    _keep(cache_folder() / _named(beginning, graph), graph)
+    write_if_possible(cache_folder() / _named(beginning, graph), graph)
     return graph
 
 
@@ -47,16 +48,3 @@ def _is_ours(stream: IO[bytes]) -> bool:
     """Whether nobody but this user, or the machine's administrator, can have written the file."""
     found = os.fstat(stream.fileno())
     return os.name != "posix" or (found.st_uid in (0, os.getuid()) and not found.st_mode & 0o022)
-
-
-def _keep(file: Path, graph: bytes) -> None:
-    """All of it or nothing; a cache that cannot be written costs time, nothing else."""
-    partial = file.with_name(f"{file.name}.{os.getpid()}")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_bytes(graph)
-            partial.chmod(0o644)  # others may read it, whatever the user's mask is, and not write it
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)

@@ -237,7 +237,8 @@ def encode_in_shards(
     """Encode items into files of `shard_rows` rows each, with whoever works; what is there is not done again.
 
     Args:
-        out: what the files are for, such as an `.emb` folder; they are in `<out>.partial`.
+        out: what the files are for, such as an `.emb` folder, with its claim held; they are in
+            `<out>.partial`.
         found: the pictures or texts.
         encoder: what encodes them.
         batch: items per call of the model.
@@ -249,8 +250,8 @@ def encode_in_shards(
         workers: who works; default this process.
         progress: called with (items done, items in all).
     """
-    size = _check.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
-    workers = workers or Here()
+    asked = request_of_shards(found, encoder, batch, shard_rows=shard_rows, dtype=dtype, drop=drop)
+    size, workers = asked["shard_rows"], workers or Here()
     sent: Encoder | bytes = encoder
     items: Sequence[Item] = found.texts if isinstance(found, TextList) else found.paths
     source = found.root if isinstance(found, ImageList) else None
@@ -258,7 +259,6 @@ def encode_in_shards(
         out, source = out.absolute(), None if source is None else source.absolute()
         items = [item if isinstance(item, str) else item.absolute() for item in items]
         sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // batch))
-    asked = {**request_of(found, encoder, batch), "shard_rows": size, "dtype": dtype, "drop": drop}
     folder, request = draft_folder(out, asked, restart=restart)
     work = EncodeShard(folder, request, source, sent, encoder.identity, batch, dtype, drop, public)
     starts = range(0, len(items), size)
@@ -283,6 +283,20 @@ def encode_in_shards(
     missing = (start + place for start, one in zip(starts, ordered, strict=True) for place in one.unreadable)
     counts = (len(pieces[number][1]) for number, one in shards.items() if one.resumed)
     return Encoded(folder, tuple(one.file for one in ordered if one.rows), tuple(missing), sum(counts))
+
+
+def request_of_shards(
+    found: ImageList | TextList,
+    encoder: Encoder,
+    batch: int,
+    *,
+    shard_rows: int | None,
+    dtype: str,
+    drop: bool,
+) -> dict[str, Any]:
+    """What determines the files of an encoding in shards, JSON-ready."""
+    size = _check.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
+    return {**request_of(found, encoder, batch), "shard_rows": size, "dtype": dtype, "drop": drop}
 
 
 def _for_encoding(workers: Workers, encoder: Encoder, *, batches: int) -> Workers:

@@ -18,11 +18,18 @@ from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import ImageEncoder, require_rows
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.errors import Incompatible
+from dptransfer.encoders.known_networks import keeps_pictures_apart
+from dptransfer.encoders.per_example import PerExample, rows_alone, state_of
+from dptransfer.encoders.probe_pictures import probe_pictures
+from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
+
+
+_PROBES, _PROBE_SIDE = 8, 64
+_MORE_THAN_ROUNDING = 1e-2  # of the longest row; networks in halves round by some thousandths
 
 
 class PixelMap(NamedTuple):
@@ -42,7 +49,10 @@ class PixelMap(NamedTuple):
 class TorchModuleEncoder(ImageEncoder):
     """A module and its preprocessing, under a name the user declares.
 
-    The module is put in evaluation mode. Its output must be rows, (pictures, features), or feature maps,
+    A picture's row depends on that picture alone: unless all layers are known to keep pictures apart
+    (`encoders.known_networks`), each picture goes through the module by itself (`encoders.per_example`). A
+    module that cannot be run so, or that gives other rows for a picture among others, is refused. The module
+    is put in evaluation mode. Its output must be rows, (pictures, features), or feature maps,
     (pictures, channels, height, width), which are averaged over space. It is `module` then, for methods that
     take gradients of it; `adapted` is the way to change it.
 
@@ -50,7 +60,8 @@ class TorchModuleEncoder(ImageEncoder):
         module: the network.
         transform: turns one RGB picture into the network's input, shape (channels, height, width), a tensor
             or an array; or squeezes it to bytes, (side, side, 3), which are scaled on the device then, as
-            `pixel_map` says. Called from several threads.
+            `pixel_map` says. It must give the same for the same picture, whatever came before: it is tried
+            on a few. Called from several threads.
         name: what the encoder is called in manifests and releases.
         transform_name: the preprocessing in words and numbers; compared, so keep it exact.
         device: 'cpu', 'cuda', 'cuda:1', ... or 'mps'.
@@ -61,6 +72,8 @@ class TorchModuleEncoder(ImageEncoder):
         source_head: the public classifier that the network was trained with, from rows to its own classes.
         vocabulary: the same with names, where that is linear.
     """
+
+    _recorded: tuple[list[Any], PerExample] | None = None
 
     def __init__(
         self,
@@ -87,6 +100,9 @@ class TorchModuleEncoder(ImageEncoder):
         self.pixel_map, self.source_head, self.vocabulary = pixel_map, source_head, vocabulary
         self.identity = EncoderIdentity(name, digest, transform_name, size)
         self.dimension = self.measured_dimension()
+        self._require_own_pixels()
+        if not self._is_known:
+            self._require_own_rows()
         if self._device.type == "cuda" and type(self).prepare is TorchModuleEncoder.prepare:
             self.prepared_apart = partial(_prepared, transform=transform, mapped=pixel_map is not None)
 
@@ -97,17 +113,15 @@ class TorchModuleEncoder(ImageEncoder):
     def forward(self, pixels: NDArray[Any]) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
-            inputs = self._torch.from_numpy(pixels).to(self._device)
-            if self.pixel_map is not None and pixels.dtype == np.uint8:
-                _, *scaling = self.pixel_map
-                mean, scale = (inputs.new_tensor(one, dtype=self._torch.float32) for one in scaling)
-                inputs = ((inputs.float() - mean) / scale).permute(0, 3, 1, 2)
-            if inputs.ndim == 4:
-                inputs = inputs.contiguous(memory_format=self._layout)
-            return require_rows(self.rows_of(inputs).float().cpu().numpy(), len(pixels))
+            rows = self.own_rows(self._inputs(pixels)).float().cpu().numpy()
+            return require_rows(rows, len(pixels))
+
+    def own_rows(self, inputs: Any) -> Any:
+        """Rows for input tensors, each of its own picture alone, as a tensor that gradients flow through."""
+        return self.rows_of(inputs) if self._is_known else self._alone(inputs)
 
     def rows_of(self, inputs: Any) -> Any:
-        """Rows for input tensors, as a tensor that gradients flow through."""
+        """The same by a plain pass of the module, for pictures that are public."""
         output = self.module(inputs)
         return output.mean((2, 3)) if output.ndim == 4 else output
 
@@ -118,6 +132,68 @@ class TorchModuleEncoder(ImageEncoder):
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         changed.vocabulary = None  # it was trained with the rows as they were
         return changed
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether a plain pass is known to keep pictures apart."""
+        plain = type(self).rows_of is TorchModuleEncoder.rows_of and "rows_of" not in vars(self)
+        return plain and keeps_pictures_apart(self.module)
+
+    @property
+    def _alone(self) -> PerExample:
+        """The module as it is now, for each picture by itself."""
+        now = [self.module, *state_of(self.module)]
+        if self._recorded is None or list(map(id, self._recorded[0])) != list(map(id, now)):
+            self._recorded = now, rows_alone(self)
+        return self._recorded[1]
+
+    def _inputs(self, pixels: NDArray[Any]) -> Any:
+        """The module's input for prepared pictures."""
+        inputs = self._torch.from_numpy(pixels).to(self._device)
+        if self.pixel_map is not None and pixels.dtype == np.uint8:
+            _, *scaling = self.pixel_map
+            mean, scale = (inputs.new_tensor(one, dtype=self._torch.float32) for one in scaling)
+            inputs = ((inputs.float() - mean) / scale).permute(0, 3, 1, 2)
+        return inputs.contiguous(memory_format=self._layout) if inputs.ndim == 4 else inputs
+
+    def _require_own_pixels(self) -> None:
+        """Raise unless a picture is prepared alike before and after others: no state, and nothing random."""
+        pictures = _probes()
+        once = [self.prepare(picture) for picture in pictures]
+        again = [self.prepare(picture) for picture in reversed(pictures)][::-1]
+        if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(once, again, strict=True)):
+            raise ArgumentError(
+                "What a transform makes of a picture must be the same whenever it is asked, whatever came "
+                f"before; that of '{self.identity.name}' is not. Leave out random changes and state."
+            )
+
+    def _require_own_rows(self) -> None:
+        """Raise unless plain passes of the module give the same, for unusual pictures beside each other.
+
+        If they do not, the module mixes pictures, or does what its recording does not show. No row would
+        depend on other pictures; but rows would be others than the module's author means. A module with state
+        shows it in one of several passes.
+        """
+        twin = copy(self)
+        twin.module = deepcopy(self.module)
+        with repeatable():
+            inputs = self._inputs(np.stack([self.prepare(picture) for picture in _probes()]))
+            own = self.own_rows(inputs).float()
+            passes = [twin.rows_of(inputs), twin.rows_of(inputs.flip(0)).flip(0), twin.rows_of(inputs)]
+            most = _MORE_THAN_ROUNDING * own.norm(dim=1).nan_to_num().max()
+            if all(((own - one.float()).norm(dim=1).nan_to_num() <= most).all() for one in passes):
+                return
+        raise ArgumentError(
+            "What a network makes of a picture must not depend on the pictures beside it, nor on earlier "
+            f"ones; that of '{self.identity.name}' does. Use a network whose layers do not mix pictures."
+        )
+
+
+def _probes() -> list[Image.Image]:
+    """Unusual pictures, the same for everyone."""
+    from PIL import Image
+
+    return [Image.fromarray(one) for one in probe_pictures(_PROBES, _PROBE_SIDE)]
 
 
 def _prepared(image: Image.Image, transform: Callable[[Image.Image], Any], mapped: bool) -> NDArray[Any]:

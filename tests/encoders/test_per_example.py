@@ -1,0 +1,239 @@
+"""Each picture goes through a network by itself, or the network is refused: whatever its code does."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from contracts import mixers  # noqa: E402
+from contracts.mixers import CODES, HONEST, SIDE, encoder, mixing, network  # noqa: E402
+from dptransfer.deep.network import Network  # noqa: E402
+from dptransfer.deep.network_gradient import NetworkGradient  # noqa: E402
+from dptransfer.deep.picture_loss import PictureLoss  # noqa: E402
+from dptransfer.deep.pictures import Pictures  # noqa: E402
+from dptransfer.deep.trained_parts import TrainedParts  # noqa: E402
+from dptransfer.encoders import TorchModuleEncoder, torch_module  # noqa: E402
+from dptransfer.encoders.per_example import PerExample  # noqa: E402
+from dptransfer.errors import ArgumentError  # noqa: E402
+
+WILD = [np.full((SIDE, SIDE, 3), shade) for shade in (0, 255, mixers.RARE, 0)]
+WILD[3][5, 5] = 255
+
+
+def moved(network, micro_batch=8, clip=0.3, train="film"):
+    """How far one picture more moves a clipped sum, in clips, where one is paid for."""
+    parts = TrainedParts(network, train, 3)
+    rng, pictures = np.random.default_rng(3), micro_batch - 1
+    theta = rng.normal(size=parts.size) * 0.05
+    grey = np.repeat(rng.integers(110, 145, (1, SIDE, SIDE, 3), dtype=np.uint8), pictures, axis=0)
+
+    def answer(pixels):
+        gradients = PictureLoss(Pictures(parts, pixels, micro_batch=micro_batch)).gradients_at(theta)
+        query = NetworkGradient(parts.size, gradients, micro_batch, clip)
+        return query(np.arange(len(pixels)), np.zeros(len(pixels), dtype=np.int64)) / query.grid
+
+    before = answer(grey)
+    more = (np.concatenate([grey, wild[None].astype(np.uint8)]) for wild in WILD)
+    return max(float(np.linalg.norm(answer(pixels) - before)) for pixels in more)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=() if place % 3 == 2 else pytest.mark.slow)
+        for place, kind in enumerate(CODES)
+    ],
+)
+def test_a_network_that_mixes_pictures_is_refused_or_moves_a_sum_by_no_more_than_is_paid_for(kind):
+    try:
+        found = Network(mixing(kind))
+        far = max(moved(found, train=train) for train in ("film", "low-rank"))
+    except ArgumentError:
+        return
+    assert far <= 1.0
+    rng = np.random.default_rng(0)
+    inputs = found.inputs(rng.integers(0, 256, (7, SIDE, SIDE, 3), dtype=np.uint8))
+    for beside in (torch.zeros_like(inputs), 100 * inputs, inputs.flip(0)):
+        beside[3] = inputs[3]
+        assert torch.equal(found.rows(beside)[3], found.rows(inputs)[3])
+
+
+PLAIN = {
+    "divided by the largest": "film",
+    "int4 by one scale": "film",
+    "less the mean": "film",
+    "on the way back": "low-rank",
+    "on the way back, by a hook": "low-rank",
+    "only for one shade of grey": "film",
+    "state in a buffer": "film",
+    "rolled": "film",
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_on_plain_batches_one_picture_would_move_the_sum_by_more_than_is_paid_for(kind, monkeypatch):
+    """What the construction is for: without it the tests above would see the difference."""
+    plain_batches(monkeypatch)
+    assert moved(Network(mixing(kind)), train=PLAIN[kind]) > 1.01
+
+
+def plain_batches(monkeypatch):
+    """Take every network for one that is known."""
+    for place in ("dptransfer.deep.trained_parts", "dptransfer.encoders.torch_module"):
+        monkeypatch.setattr(f"{place}.keeps_pictures_apart", lambda module: True)
+
+
+REFUSED = set(CODES) - {
+    "int8 by one scale",
+    "only for one shade of grey",
+    "only for large numbers",
+    "only at one size of a batch",
+    "on the way back",
+    "on the way back, by a hook",
+    "by a rule of its own for vmap",
+    "plus a little of the mean",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(REFUSED))
+def test_a_network_that_shows_that_it_mixes_pictures_is_refused_where_it_is_made(kind):
+    with pytest.raises(ArgumentError):
+        mixing(kind)
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_an_honest_network_gives_what_a_plain_pass_gives_and_learns(kind):
+    found = Network(encoder(network(HONEST[kind])))
+    inputs = found.inputs(np.random.default_rng(0).integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8))
+    with torch.no_grad():
+        assert torch.allclose(found.rows(inputs), found.encoder.rows_of(inputs), atol=1e-5)
+    assert 0 < moved(found) <= 1.0
+
+
+@pytest.mark.parametrize("train", ["film", "bias", "low-rank", "last", "all"])
+def test_gradients_are_those_of_a_plain_pass(train, monkeypatch):
+    def gradients():
+        parts = TrainedParts(Network(encoder(network(torch.nn.Hardswish()))), train, 3, rank=2)
+        rng = np.random.default_rng(0)
+        pixels, labels = rng.integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8), np.arange(5) % 3
+        theta = rng.normal(size=parts.size) * 0.1
+        loss = PictureLoss(Pictures(parts, pixels, views=2, micro_batch=5))
+        return loss.gradients_at(theta)(np.arange(5), labels)
+
+    alone = gradients()
+    plain_batches(monkeypatch)
+    assert torch.allclose(alone, gradients(), rtol=1e-4, atol=1e-6)
+    assert alone.norm() > 0.1
+
+
+def test_frozen_stages_see_one_picture_at_a_time():
+    parts = TrainedParts(Network(mixing("only at one size of a batch")), "last", 3)
+    inputs = torch.randn(7, 3, SIDE, SIDE)
+    assert torch.allclose(parts.front(inputs)[:1], parts.front(inputs[:1]), atol=1e-5)
+
+
+def test_an_encoder_with_rows_of_its_own_is_not_known():
+    class Own(TorchModuleEncoder):
+        def rows_of(self, inputs):
+            rows = super().rows_of(inputs)
+            return rows - rows.mean(0)
+
+    made = encoder(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3)))
+    told = {"name": "own", "transform_name": "as it is", "pixel_map": made.pixel_map}
+    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+        Own(made.module, made.prepare, **told)
+
+
+def test_a_function_in_the_place_of_an_encoders_own_sees_one_picture_at_a_time():
+    class Own(TorchModuleEncoder):
+        def own_rows(self, inputs):
+            return mixed(super().rows_of(inputs))
+
+    def mixed(rows):
+        return rows - rows.mean(0)
+
+    made = encoder(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3)).eval())
+    own = encoder(made.module)
+    own.__class__ = Own
+    changed = [encoder(made.module), encoder(made.module)]
+    changed[0].own_rows = lambda inputs: mixed(made.rows_of(inputs))
+    changed[1].rows_of = lambda inputs: mixed(made.rows_of(inputs))
+    for one in (own, *changed):
+        found = Network(one)
+        inputs = found.inputs(np.random.default_rng(0).integers(0, 256, (3, SIDE, SIDE, 3), dtype=np.uint8))
+        beside = torch.zeros_like(inputs)
+        beside[1] = inputs[1]
+        assert torch.equal(found.rows(beside)[1], found.rows(inputs)[1])
+
+
+def test_weights_that_change_later_are_those_of_later_rows():
+    made = encoder(network(torch.nn.Tanh()))
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (2, SIDE, SIDE, 3), dtype=np.uint8)
+    before = made.forward(pixels)
+    with torch.no_grad():
+        made.module[0].weight.mul_(2)
+    changed = made.forward(pixels)
+    made.module[0].weight = torch.nn.Parameter(made.module[0].weight * 0)
+    assert not np.allclose(before, changed)
+    assert not np.allclose(changed, made.forward(pixels))
+    assert np.allclose(made.forward(pixels), made.rows_of(made._inputs(pixels)).detach().numpy(), atol=1e-5)
+
+
+def test_a_function_is_recorded_on_noise_and_never_sees_what_it_is_given():
+    seen = []
+    alone = PerExample(lambda given: seen.append(given.detach().clone()) or given * 2, "own")
+    secret = torch.full((3, 4), 77.0)
+    assert torch.equal(alone(secret), 2 * secret)
+    assert torch.equal(alone(secret + 1), 2 * (secret + 1))
+    assert len(seen) == 1
+    assert not (seen[0] == 77).any()
+    alone(torch.ones(2, 5))
+    assert len(seen) == 2
+
+
+def test_a_recording_for_inference_has_a_derivative_later():
+    alone = PerExample(lambda given: given.sin(), "own")
+    with torch.inference_mode():
+        alone(torch.ones(2, 3))
+    given = torch.ones(2, 3, requires_grad=True)
+    (slope,) = torch.autograd.grad(alone(given).sum(), given)
+    assert torch.allclose(slope, torch.ones(2, 3).cos())
+
+
+def test_examples_may_lie_in_memory_in_any_order():
+    alone = PerExample(lambda given: given.view(1, -1), "own")
+    given = torch.randn(3, 5, 4).transpose(1, 2)
+    assert torch.equal(alone(given), given.reshape(3, -1))
+
+
+IMPURE = {
+    "operation is no": lambda given: mixers.mixed(given),
+    "draws random numbers": lambda given: given + torch.rand_like(given),
+    "stays from call to call": lambda given: given * COUNTER.add_(1),
+    "fails for some values": lambda given: torch.linalg.inv(given[..., None] @ given[:, None] + torch.eye(3)),
+    "boolean mask": lambda given: given[given > 0].sum()[None],
+}
+COUNTER = torch.zeros(1)
+
+
+@pytest.mark.parametrize("kind", IMPURE)
+def test_what_is_no_pure_function_is_refused(kind):
+    word = kind.removeprefix("operation is ")
+    with pytest.raises(ArgumentError, match=word):
+        PerExample(IMPURE[kind], "own")(torch.ones(2, 3))
+
+
+def test_a_parameter_with_code_of_its_own_is_refused():
+    constant = torch.ones(4).as_subclass(mixers.OwnTensor)
+    with pytest.raises(ArgumentError, match="OwnTensor"):
+        PerExample(lambda given: given * constant, "own")(torch.ones(2, 4))
+
+
+def test_the_check_of_rows_allows_what_halves_round():
+    class Halves(torch.nn.Module):
+        def forward(self, maps):
+            return (maps.bfloat16() * torch.ones(1).bfloat16()).float()
+
+    encoder(network(Halves()))
+    assert torch_module._MORE_THAN_ROUNDING < 0.1
