@@ -10,7 +10,8 @@ from dptransfer.accounting import guarantee_of
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.data.vocabulary import Vocabulary
+from dptransfer.features import FittedSideBySide, FittedVocabularyMap, PublicMap, UnitNorm
 from dptransfer.privacy import (
     BestOfManyEvent,
     GaussianEvent,
@@ -48,8 +49,18 @@ def public_pool(positive=False):
     return PublicEmbeddings(np.abs(x) if positive else x, name="pool")
 
 
+def vocabulary(unit_rows=False):
+    rng = np.random.default_rng(11)
+    weights, offset = 2 * rng.normal(size=(9, DIMENSION)), rng.normal(size=9)
+    return Vocabulary(tuple("abcdefghi"), weights, offset, unit_rows=unit_rows)
+
+
 def feature_maps():
+    words = FittedVocabularyMap.of(vocabulary())
     return {
+        "words": words,
+        "words of unit rows": FittedVocabularyMap.of(vocabulary(unit_rows=True)),
+        "side by side": FittedSideBySide(PublicMap(axes=4).fit(DIMENSION, public_pool()), words),
         "unit norm": UnitNorm().fit(DIMENSION, None),
         "pooled": UnitNorm(pool=3).fit(DIMENSION, None),
         "public map": PublicMap(axes=4).fit(DIMENSION, public_pool()),

@@ -2,9 +2,12 @@ import re
 from dataclasses import replace
 
 from dptransfer.privacy import Bound, Unit
+from dptransfer.release import evaluate
 from dptransfer.release.card import card_of
+from dptransfer.release.card_charged import charged_figure, charged_weakest
+from dptransfer.release.charged_evaluation import tells_something
 
-from .models import make_model, rows
+from .models import CLASSES, make_model, rows
 from .noisy_evaluations import evaluation
 
 
@@ -22,7 +25,7 @@ def test_a_card_shows_charged_figures_and_what_they_cost():
         "for sampling and noise together",
         "expected calibration error",
         "| Class | Precision |",
-        "Its worst class is cat, of which it finds about",
+        "The worst class is cat: the model finds about",
     ):
         assert words in told
     assert "not measured" not in told
@@ -53,16 +56,16 @@ def test_protected_test_rows_are_not_called_uncovered():
 
 
 def test_only_rows_given_apart_can_hold_somebody_who_pays_twice():
-    assert "both losses add up" in text()
-    assert "both losses add up" not in text(holdout=0.2)
+    assert "the two losses add up" in text()
+    assert "the two losses add up" not in text(holdout=0.2)
 
 
 def test_where_nothing_can_be_said_the_card_says_so():
     told = text(size=3)
-    assert "nothing can be said" in told
+    assert told.count("no accuracy can be reported") == 2  # in front and in the table beside the cost
     assert "nan%" not in told
-    assert "Recall can be told of 0 of the 3 classes" in told
-    assert "Of no class can its recall be said" in told
+    assert "0 of the 3 classes" in told
+    assert "no recall of a single class can be reported" in told
 
 
 def test_many_classes_are_cut_to_the_worst():
@@ -84,3 +87,37 @@ def test_unprotected_results_stand_beside_charged_ones():
     told = card_of(model, evaluate(model, rows(), [0, 1] * 10)).markdown()
     assert "The test rows are protected" in told
     assert "The test rows are not protected" in told
+
+
+def both(size, results_of):
+    """A card with protected results of so many rows and with results on others that are not protected."""
+    model = replace(make_model(), charged=evaluation(size=size))
+    told = evaluate(model, rows(results_of), [CLASSES[row % 3] for row in range(results_of)], public=True)
+    return card_of(model, told), told
+
+
+def test_the_most_precise_figure_and_its_worst_class_come_first():
+    card, told = both(size=400, results_of=3000)
+    assert card.highlights[0].shown == f"{told.balanced_accuracy:.1%}"
+    assert "3000 test rows" in card.highlights[0].note
+    first = card.markdown().split("## Utility")[0]
+    assert f"The worst class is {told.worst_class}: " in first
+    assert "protected test rows" not in first
+    card, told = both(size=100_000, results_of=30)
+    assert card.highlights[0].shown != f"{told.balanced_accuracy:.1%}"
+    assert "on protected test rows" in card.highlights[0].note
+
+
+def test_an_interval_that_says_nothing_is_said_in_words():
+    sizes = range(40, 20_000, 40)
+    wide = evaluation(size=next(size for size in sizes if 0.4 < _width(size) < 0.5))
+    assert charged_figure(wide) != ("balanced accuracy", wide.balanced_accuracy)
+    narrow = evaluation(size=next(size for size in sizes if _width(size) < 0.4))
+    assert charged_figure(narrow) == ("balanced accuracy", narrow.balanced_accuracy)
+    assert not all(map(tells_something, wide.recall))
+    assert "too few test rows" in charged_weakest(wide).lower()
+
+
+def _width(size):
+    found = evaluation(size=size).balanced_accuracy
+    return 1.0 if found.value is None else found.high - found.low

@@ -7,7 +7,13 @@ from dptransfer.accounting import guarantee_of
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Bound, GaussianEvent, Relation, Unit
 from dptransfer.privacy.disjoint_event import DisjointEvent
-from dptransfer.release.charged_evaluation import ChargedEvaluation, joined, percent, without_holdout
+from dptransfer.release.charged_evaluation import (
+    TOO_NOISY,
+    ChargedEvaluation,
+    joined,
+    percent,
+    without_holdout,
+)
 
 from .models import NOISE, make_model
 from .noisy_evaluations import evaluation, event
@@ -28,10 +34,10 @@ def test_figures_are_those_of_the_counts():
 
 def test_hardly_any_rows_give_words_and_no_nan():
     found = evaluation(size=5)
-    assert percent(found.accuracy) == "nothing can be said"
+    assert percent(found.accuracy) == TOO_NOISY
     assert found.balanced_accuracy.value is None
     json.dumps(found.figures(), allow_nan=False)
-    assert "nothing can be said" in repr(found)
+    assert TOO_NOISY in repr(found)
 
 
 def test_the_sentence_names_what_is_protected():
@@ -56,6 +62,10 @@ def test_it_is_told_whose_rows_they_are_and_that_persons_are_averaged():
     assert "one person, with all their examples" in of_people.statement
 
 
+def _at(told, **changes):
+    return str(replace(told.guarantee, **changes))
+
+
 @pytest.mark.parametrize("holdout", [None, 0.2])
 def test_it_is_read_as_it_was_written_and_nothing_else_is(holdout):
     found = evaluation(holdout=holdout, created="2026", ledger_head="ab")
@@ -73,6 +83,10 @@ def test_it_is_read_as_it_was_written_and_nothing_else_is(holdout):
         {"classes": ["cat", "dog"]},
         {"counts": {}},
         {"guarantee": {**told["guarantee"], "relation": "replace-one"}},
+        {"guarantee": {**told["guarantee"], "rho": "x"}},
+        {"guarantee": {**told["guarantee"], "mu": []}},
+        {"guarantee": {**told["guarantee"], "delta": False, "sentence": _at(found, delta=False)}},
+        {"guarantee": {**told["guarantee"], "epsilon": 1, "sentence": _at(found, epsilon=1)}},
         {"more": 1},
     ):
         with pytest.raises(ArgumentError, match="exactly the fields"):
@@ -87,14 +101,15 @@ def test_parts_of_different_evaluations_are_refused():
         replace(found, classes=("a", "b"))
 
 
-def test_a_fit_and_its_check_are_parts_under_add_remove_and_both_paid_otherwise():
+def test_a_fit_and_its_check_are_parts_under_either_relation():
     check = event(3)
     (both,) = joined((NOISE,), (check,), 0.2)
     assert isinstance(both, DisjointEvent)
     assert both.parts == ((NOISE,), (check,))
     assert guarantee_of((both,), 1e-5).epsilon == guarantee_of((NOISE,), 1e-5).epsilon
     replaced = GaussianEvent(4.0, Relation.REPLACE_ONE), GaussianEvent(9.0, Relation.REPLACE_ONE)
-    assert joined(replaced[:1], replaced[1:], 0.2) == replaced
+    (both,) = joined(replaced[:1], replaced[1:], 0.2)
+    assert both.parts == (replaced[:1], replaced[1:])
 
 
 def held_out(events):

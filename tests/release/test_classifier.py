@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features import apply
 from dptransfer.privacy import Unit
 from dptransfer.release import classifier
+from dptransfer.release.calibration import SIMULATED, Calibration
 from dptransfer.release.heads import (
     HEADS,
     describe_head,
@@ -225,3 +227,24 @@ def test_printing_a_model_takes_one_short_line_and_shows_no_array():
     )
     assert repr(make_model(events=(replace(NOISE, unit=Unit.PERSON),))).endswith("add/remove, by person)")
     assert "NOT PRIVATE" in repr(make_model(seeded=True))
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_probabilities_of_many_rows_are_bit_for_bit_those_of_all_scores_at_once(calibrated):
+    model = make_model("linear")
+    if calibrated:
+        model = replace(model, simulated=Calibration(2.5, (0.25, 0.0, -0.25), SIMULATED))
+    x = rows(2 * classifier.CHUNK + 100)
+    made = model.calibration.probabilities if calibrated else classifier.probabilities
+    assert (model.predict_proba(x) == made(model.scores(x), model.head.temperature)).all()
+    assert model.predict_proba(x[:0]).shape == (0, 3)
+
+
+def test_probabilities_take_no_more_memory_than_they_are_and_a_few_chunks():
+    x, model = rows(30 * classifier.CHUNK), make_model("linear")
+    model.predict_proba(x[:10])
+    tracemalloc.start()
+    chances = model.predict_proba(x)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.7 * chances.nbytes

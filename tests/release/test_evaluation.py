@@ -101,12 +101,12 @@ def test_wilson_intervals_solve_the_score_equation():
 def test_the_interval_of_a_mean_covers_about_95_percent():
     rng = np.random.default_rng(2)
     truth = np.array([0.9, 0.6, 0.3])
-    from dptransfer.release.evaluation import _mean_interval
+    from dptransfer.release.evaluation import mean_interval
 
     covered = []
     for _ in range(2000):
         hits = rng.binomial(30, truth)
-        low, high = _mean_interval((hits / 30).tolist(), [wilson(int(h), 30) for h in hits])
+        low, high = mean_interval((hits / 30).tolist(), [wilson(int(h), 30) for h in hits])
         covered.append(low <= truth.mean() <= high)
     assert 0.93 < np.mean(covered) < 0.97
 
@@ -137,6 +137,26 @@ def test_an_evaluation_survives_json_and_strange_ones_do_not(model):
             Evaluation.from_dict({**plain, **wrong})
 
 
+@pytest.mark.parametrize(
+    "name", ["recall", "recall_intervals", "accuracy", "macro_f1", "support", "confusion"]
+)
+@pytest.mark.parametrize("odd", [-1e-6, 1.001, 10**12, -1])
+def test_shares_and_counts_are_such_that_a_card_can_be_drawn(model, name, odd):
+    """A bar as long as a recorded recall would take all memory of whoever verifies it."""
+    counts = name in ("support", "confusion")
+    odd = {10**12: 10**30, 1.001: 2**53 + 1, -1e-6: -2}.get(odd, odd) if counts else odd
+    plain = json.loads(json.dumps(evaluate(model, X, Y).to_dict()))
+    value = plain[name]
+    while isinstance(value, list):
+        place, value = value, value[0]
+    if isinstance(plain[name], list):
+        place[0] = odd
+    else:
+        plain[name] = odd
+    with pytest.raises(ArgumentError):
+        Evaluation.from_dict(plain)
+
+
 def test_bad_arguments_are_refused_by_name(model):
     with pytest.raises(DataError, match="at least one test row"):
         evaluate(model, X[:0], [])
@@ -148,3 +168,18 @@ def test_bad_arguments_are_refused_by_name(model):
         evaluate(model, X, Y, minority_of={"cat": 1})
     with pytest.raises(DataError, match="declared classes"):
         evaluate(model, X, ["fox"] * 200)
+
+
+def test_a_release_does_not_give_class_sizes_to_the_digit_by_shares_and_intervals(model):
+    found = evaluate(model, X, Y)
+    told, full = (evaluation.for_release() for evaluation in (found, evaluate(model, X, Y, public=True)))
+    shares = [told.accuracy, told.macro_f1, told.calibration_error, *told.accuracy_interval, *told.recall]
+    shares += [end for interval in told.recall_intervals for end in interval]
+    assert shares == [round(share, 3) for share in shares]
+    assert told.recall == pytest.approx(found.recall, abs=5.1e-4)
+    assert (told.classes, told.name, told.worst_class) == (found.classes, found.name, found.worst_class)
+    assert told.balanced_accuracy == pytest.approx(np.mean(told.recall))
+    assert told.balanced_interval == pytest.approx(found.balanced_interval, abs=2e-3)
+    assert told.minority_interval == pytest.approx(found.minority_interval, abs=2e-3)
+    assert told.for_release() == told
+    assert full.recall_intervals == found.recall_intervals

@@ -25,7 +25,7 @@ FAILURES = {
     "the disk fills up at a file": lambda patch: patch.setattr(os, "fsync", full_disk),
     "the last flush fails": lambda patch: patch.setattr(on_disk, "sync_folder", full_disk),
     "a file cannot be opened": lambda patch: patch.setattr(files, "write_synced", full_disk),
-    "the rename fails": lambda patch: patch.setattr(Path, "rename", full_disk),
+    "the rename fails": lambda patch: patch.setattr(on_disk, "put_in_place", full_disk),
 }
 
 
@@ -56,13 +56,15 @@ def test_a_failed_overwrite_keeps_the_old_release(failure, tmp_path, monkeypatch
 def test_a_failure_between_the_two_renames_puts_the_old_release_back(tmp_path, monkeypatch):
     path = make_model().save(tmp_path / "r")
     before = contents(path)
-    rename = Path.rename
+    rename, renamed = Path.rename, []
 
     def second_fails(self, target):
-        if self.suffix == ".writing":
+        renamed.append(self)
+        if len(renamed) == 2:
             full_disk()
         return rename(self, target)
 
+    monkeypatch.setattr(on_disk, "_exchanged", lambda *names: False)  # as where two names cannot be exchanged
     monkeypatch.setattr(Path, "rename", second_fails)
     with pytest.raises(ReleaseError):
         make_model(head="euclidean").save(path, overwrite=True)

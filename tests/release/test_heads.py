@@ -218,3 +218,17 @@ def test_rows_of_another_width_are_an_error_and_not_an_answer(head):
 def test_rows_of_any_length_become_unit_rows_and_zeros_stay():
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [-1e-150, 0.0], [1e150, 0.0]])
     assert unit_rows(rows).tolist() == [[0.6, 0.8], [0.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize("kind", ["cosine", "mean-cosine", "euclidean"])
+def test_what_depends_on_the_arrays_alone_is_made_once_and_scores_stay_bit_for_bit(kind):
+    head = read_head(head_arrays(MADE[kind]), describe_head(MADE[kind]))
+    first = head.scores(ROWS)
+    if kind != "euclidean":  # nobody looks at the prototypes again
+        object.__setattr__(head, "prototypes", np.full_like(head.prototypes, np.nan))
+    again = head.scores(ROWS)
+    assert (first == again).all()
+    if kind != "euclidean":
+        units = unit_rows(MADE[kind].prototypes)
+        directions = units if kind == "cosine" else units.mean(axis=1)
+        assert (first == unit_rows(ROWS) @ directions.T).all()

@@ -32,7 +32,7 @@ def forged(content, tmp_path):
 
 def test_what_is_written_is_read_back(content, forged):
     manifest = read_manifest(content)
-    assert manifest.schema_version == 2
+    assert manifest.schema_version == 1
     assert manifest.method.name == "mean-prototypes"
     assert manifest.versions == current_versions()
     assert forged(lambda fields: None) == manifest
@@ -45,8 +45,8 @@ def test_a_manifest_cannot_be_changed_once_read(content):
 
 
 def test_a_newer_schema_says_so_and_asks_for_an_upgrade(forged):
-    with pytest.raises(ReleaseError, match=r"written by a newer dptransfer \(schema 3\).*up to 2; upgrade"):
-        forged(lambda fields: fields.update(schema_version=3, novelty="unknown"))
+    with pytest.raises(ReleaseError, match=r"written by a newer dptransfer \(schema 2\).*up to 1; upgrade"):
+        forged(lambda fields: fields.update(schema_version=2, novelty="unknown"))
 
 
 WRONG = {
@@ -87,6 +87,7 @@ WRONG = {
     "file elsewhere": lambda f: f["files"].update({"../x": f["files"]["CARD.md"]}),
     "hash too short": lambda f: f["files"]["CARD.md"].update(sha256="ab"),
     "facts without a size": lambda f: f["facts"].pop("size"),
+    "a method without its words": lambda f: f["method"].pop("summary"),
     "facts without a unit": lambda f: f["facts"].pop("unit"),
     "facts of another unit": lambda f: f["facts"].update(unit="family"),
     "facts of an older schema": lambda f: f["facts"].update(dimension=f["facts"].pop("shape")[0]),
@@ -215,13 +216,11 @@ def test_facts_about_people_that_cannot_be_are_refused(change, said, tmp_path):
         read_release(tmp_path / "release")
 
 
-def test_early_releases_of_persons_named_no_bound(tmp_path):
+def test_facts_of_persons_name_their_bound(tmp_path):
     made = make_model(events=(replace(NOISE, unit=Unit.PERSON),))
     replace(made, facts=replace(made.facts, unit=Unit.PERSON)).save(tmp_path / "release")
-
-    def earlier(fields):
-        for name in ("person_bound", "rows_per_person"):
-            del fields["facts"][name]
-
-    rewrite(tmp_path / "release", earlier)
+    rewrite(tmp_path / "release", lambda fields: None)
     assert read_release(tmp_path / "release").facts.person_bound == 1.0
+    rewrite(tmp_path / "release", lambda fields: fields["facts"].pop("person_bound"))
+    with pytest.raises(ReleaseError):
+        read_release(tmp_path / "release")

@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
@@ -48,10 +49,13 @@ def test_test_results_show_the_sentence_that_belongs_to_them(model):
     found = evaluate(model, np.eye(4)[:2], [0, 1], name="<volunteers>")
     assert repr(found).startswith("Evaluation(balanced accuracy 100.0% (")
     assert "not protected" in repr(found)
-    assert found.statement in found._repr_html_()
+    assert escape(found.statement) in found._repr_html_()
     assert "&lt;volunteers&gt;" in found._repr_html_()
-    assert "Test on 2 rows of &lt;" in found._repr_html_()
-    assert "<strong>Test on 2 rows</strong>" in evaluate(model, np.eye(4)[:2], [0, 1])._repr_html_()
+    assert "Test on 2 test rows (&lt;" in found._repr_html_()
+    assert (
+        "<strong>Test on 2 test rows (not named)</strong>"
+        in evaluate(model, np.eye(4)[:2], [0, 1])._repr_html_()
+    )
     protected = model.charged._repr_html_()
     assert "The test rows are protected" in protected
     assert "a hold-out" in protected

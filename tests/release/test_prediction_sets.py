@@ -9,7 +9,7 @@ from dptransfer.privacy import EACH_ROW, Bound, Unit
 from dptransfer.queries.evaluation_counts import CHANCE_EDGES, chance_slack
 from dptransfer.release import read_release
 from dptransfer.release.classifier import probabilities
-from dptransfer.release.prediction_sets import PredictionSets, sets_of, threshold_for
+from dptransfer.release.prediction_sets import PredictionSets, coverage_after_looking, sets_of, threshold_for
 
 from .models import CLASSES, make_model, rows
 from .simulated_counts import NOISE, counts_of, counts_of_cells, with_counts
@@ -46,6 +46,42 @@ HARDEST = np.r_[np.linspace(0.0, 0.03, 8), 0.1001, 0.15, 0.2, 0.25]  # an edge t
 def test_of_500_releases_at_a_fifth_of_an_epsilon_no_more_fail_to_cover_than_stated():
     assert failures(HARDEST, 3000, 500) <= rare(500, 0.05)
     assert failures(HARDEST, 3000, 500, confidence=0.5) > rare(500, 0.05)  # without the error of the noise
+
+
+def test_a_coverage_that_was_chosen_after_looking_holds_as_often_too():
+    rng, failed, chosen = np.random.default_rng(0), 0, []
+    misses = np.r_[0.151, 0.171, 0.191, 0.201, np.linspace(0.21, 0.4, 8)]
+    for _ in range(300):
+        counts = counts_of_cells(
+            rng.multinomial(400, cells_of(misses, 1.0)), rng=rng, bound=EACH_ROW, noise=3.7
+        )
+        found = coverage_after_looking(counts, 0.95, 0.9)
+        if found is not None:
+            coverage, confidence = found
+            assert confidence == 0.9917
+            threshold = threshold_for(counts, coverage, confidence)
+            assert threshold > 0
+            assert not threshold_for(counts, round(coverage + 0.01, 2), confidence)
+            chosen.append(coverage)
+            failed += misses[CHANCE_EDGES.index(threshold)] > 1 - coverage
+    assert len(set(chosen)) > 3
+    assert len(chosen) > 200
+    assert failed <= rare(300, 0.1)
+
+
+def test_whoever_passes_at_a_coverage_passes_at_every_smaller_one():
+    rng = np.random.default_rng(1)
+    for size in (30, 100, 1000):
+        for _ in range(20):
+            shares = rng.dirichlet(np.r_[np.full(12, 0.05), 3.0])
+            counts = counts_of_cells(rng.multinomial(size, shares), rng=rng, bound=EACH_ROW, noise=NOISE)
+            found = [threshold_for(counts, percent / 100, 0.95) for percent in range(50, 100)]
+            assert found == sorted(found, reverse=True)
+
+
+def test_counts_that_allow_for_no_coverage_have_none():
+    counts = counts_of_cells(np.zeros(13), rng=np.random.default_rng(0), bound=EACH_ROW, noise=NOISE)
+    assert coverage_after_looking(counts, 0.9, 0.95) is None
 
 
 @pytest.mark.slow

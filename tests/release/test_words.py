@@ -65,10 +65,10 @@ def test_the_card_shows_them_as_released_and_at_no_cost():
     card = card_of(MODELS["linear"])
     text = card.markdown()
     assert "tabby 90%, beagle 5%" in text
-    assert "at no further cost" in text
+    assert "at no further privacy cost" in text
     assert "<b>van</b>" not in card.html()
     assert "&lt;b&gt;van" in card.html()
-    assert "encoder's words" not in card_of(make_model()).markdown()
+    assert "encoder's labels" not in card_of(make_model()).markdown()
 
 
 def test_a_class_without_words_and_classes_beyond_fifty_are_told_so():

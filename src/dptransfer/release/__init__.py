@@ -20,7 +20,7 @@ from dptransfer.release.heads import (
 
 if TYPE_CHECKING:
     from dptransfer.release.amend import amend_release
-    from dptransfer.release.bundle import read_evaluation, read_release, write_release
+    from dptransfer.release.bundle import read_evaluation, read_release, release_digest, write_release
     from dptransfer.release.calibration import Calibration
     from dptransfer.release.card import Card, card_of
     from dptransfer.release.charged_evaluation import ChargedEvaluation
@@ -61,6 +61,7 @@ __all__ = [
     "export_onnx",
     "read_evaluation",
     "read_release",
+    "release_digest",
     "require_target",
     "verify_files",
     "verify_release",
@@ -69,7 +70,7 @@ __all__ = [
 
 _HOMES = {
     "amend": ("amend_release",),
-    "bundle": ("read_evaluation", "read_release", "write_release"),
+    "bundle": ("read_evaluation", "read_release", "release_digest", "write_release"),
     "calibration": ("Calibration",),
     "card": ("Card", "card_of"),
     "charged_evaluation": ("ChargedEvaluation",),

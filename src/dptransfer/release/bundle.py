@@ -102,6 +102,11 @@ def read_evaluation(path: str | Path) -> Evaluation | None:
         raise ReleaseError(f"The recorded evaluation must be readable: {problem} {READ_AGAIN}") from None
 
 
+def release_digest(path: str | Path) -> str:
+    """The SHA-256 that a release states of itself."""
+    return read_manifest(read_file(require_directory(path), MANIFEST_NAME)).digest
+
+
 def require_publishable(model: PrivateClassifier, unsafe_for_publication: bool) -> None:
     """Raise for a seeded model unless the caller says that it will not be published."""
     if model.seeded and not unsafe_for_publication:
@@ -128,10 +133,9 @@ def _manifest_fields(
     model: PrivateClassifier, evaluation: Evaluation | None, contents: dict[str, bytes]
 ) -> dict[str, Any]:
     provenance, guarantee, delta = model.provenance, model.guarantee, model.encoder_delta
+    evaluation = None if evaluation is None else evaluation.for_release()
     if evaluation is not None and len(evaluation.classes) > _LARGEST_CONFUSION:
         evaluation = replace(evaluation, confusion=())  # it would be most of the file; the card has no use
-    about = {"title": provenance.title, "contact": provenance.contact}
-    told = {"summary": provenance.summary, "reference": provenance.reference}
     return {
         "schema_version": SCHEMA_VERSION,
         "library_version": provenance.versions.get("dptransfer", "unknown"),
@@ -139,7 +143,8 @@ def _manifest_fields(
         "method": {
             "name": provenance.method,
             "configuration": dict(provenance.configuration),
-            **{name: said for name, said in told.items() if said},
+            "summary": provenance.summary,
+            "reference": provenance.reference,
         },
         "guarantee": guarantee.to_dict(),
         "relation": guarantee.relation.value,
@@ -149,18 +154,18 @@ def _manifest_fields(
         "publishable": not model.seeded,
         "facts": model.facts.to_dict(),
         "features": describe(model.features),
-        **({} if delta is None else {"encoder_delta": {"kind": delta.kind, "base": delta.base.to_dict()}}),
+        "encoder_delta": None if delta is None else {"kind": delta.kind, "base": delta.base.to_dict()},
         "head": describe_head(model.head),
         "arrays": describe_arrays(model.weights),
         "notes": list(provenance.notes),
         "public": provenance.public,
         "prototypes": provenance.prototypes,
-        **({} if provenance.answers is None else {"answers": provenance.answers}),
+        "answers": provenance.answers,
         "evaluation": None if evaluation is None else evaluation.to_dict(),
-        **({} if model.charged is None else {"charged_evaluation": model.charged.to_dict()}),
-        **({} if model.simulated is None else {"simulated_calibration": model.simulated.to_dict()}),
+        "charged_evaluation": None if model.charged is None else model.charged.to_dict(),
+        "simulated_calibration": None if model.simulated is None else model.simulated.to_dict(),
         "ledger_head": provenance.ledger_head,
-        **({"about": about} if any(about.values()) else {}),
+        "about": {"title": provenance.title, "contact": provenance.contact},
         "versions": dict(provenance.versions),
         "files": {
             name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}

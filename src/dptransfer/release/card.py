@@ -23,7 +23,7 @@ from dptransfer.document import (
 )
 from dptransfer.privacy import Guarantee, Relation, number, typeset
 from dptransfer.release.calibration import Calibration
-from dptransfer.release.card_charged import charged_blocks, charged_highlight, charged_weakest
+from dptransfer.release.card_charged import charged_blocks, charged_figure, charged_highlight, charged_weakest
 from dptransfer.release.card_figures import recall_bars
 from dptransfer.release.card_privacy import (
     MANY,
@@ -36,6 +36,7 @@ from dptransfer.release.card_privacy import (
     seen,
     up,
 )
+from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.words import word_blocks
@@ -58,6 +59,7 @@ _MOST_BARS = 50
 
 def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> Card:
     """The card of a classifier; with an `evaluation`, it also says how useful the classifier is."""
+    evaluation = None if evaluation is None else evaluation.for_release()
     guarantee, provenance = model.guarantee, model.provenance
     return Document(
         title=f"Privacy and model card: {provenance.title or provenance.method}",
@@ -70,8 +72,8 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
             *privacy_sections(model),
             Section("Method", tuple(_method(model))),
             Section("Data and encoder", tuple(_data(model))),
-            *(Section("Classes in the encoder's words", words) for words in [word_blocks(model)] if words),
             Section("Utility", tuple(_utility(model, evaluation))),
+            *(Section("Classes in the encoder's labels", words) for words in [word_blocks(model)] if words),
             Section("Intended use and limits", (_use(model),)),
             Section("Record, and how to check it", tuple(_record(model))),
         ),
@@ -91,8 +93,9 @@ def _promise(guarantee: Guarantee) -> tuple[Highlight, ...]:
 
 
 def _usefulness(model: PrivateClassifier, evaluation: Evaluation | None) -> Highlight:
+    """The most precise figure that there is."""
     blind = f"blind guessing gets {1 / len(model.classes):.1%}"
-    if model.charged is not None:
+    if model.charged is not None and not _is_more_precise(evaluation, model.charged):
         return charged_highlight(model.charged, blind)
     if evaluation is None:
         return Highlight("balanced accuracy", "not measured", blind)
@@ -100,10 +103,18 @@ def _usefulness(model: PrivateClassifier, evaluation: Evaluation | None) -> High
     return Highlight(
         "balanced accuracy",
         f"{evaluation.balanced_accuracy:.1%}",
-        f"{low:.1%} to {high:.1%} on {evaluation.size} test rows; {blind}",
+        f"{low:.1%} to {high:.1%} on {evaluation.count}; {blind}",
         "balanced_accuracy",
         evaluation.balanced_accuracy,
     )
+
+
+def _is_more_precise(evaluation: Evaluation | None, charged: ChargedEvaluation) -> bool:
+    """Whether the results on test rows that are not protected have the narrower interval."""
+    if evaluation is None:
+        return False
+    figure, (low, high) = charged_figure(charged), evaluation.balanced_interval
+    return figure is None or high - low < figure[1].high - figure[1].low
 
 
 def _about(model: PrivateClassifier) -> tuple[tuple[str, Text], ...]:
@@ -133,7 +144,7 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
     gives = (
         f"It sorts {_taken(model)} into {len(model.classes)} classes: {classes}.",
         f"{str(useful.name).capitalize()}: {useful.shown} ({useful.note}).",
-        _weakest(evaluation) if model.charged is None else charged_weakest(model.charged),
+        _weakest(model, evaluation),
     )
     costs: tuple[Text, ...] = (
         f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
@@ -152,12 +163,14 @@ def _taken(model: PrivateClassifier) -> str:
     return f"pictures, as the encoder {model.encoder_delta.base.name} sees them since it was changed here,"
 
 
-def _weakest(evaluation: Evaluation | None) -> str:
+def _weakest(model: PrivateClassifier, evaluation: Evaluation | None) -> str:
+    if model.charged is not None and not _is_more_precise(evaluation, model.charged):
+        return charged_weakest(model.charged)
     if evaluation is None:
         return "Nobody has measured it for this card: see Utility."
     recall = dict(zip(evaluation.classes, evaluation.recall, strict=True)).get(evaluation.worst_class)
-    found = "" if recall is None else f", of which it finds {recall:.1%}"
-    return f"Its worst class is {evaluation.worst_class}{found}."
+    found = "" if recall is None else f": the model finds {recall:.1%} of its examples"
+    return f"The worst class is {evaluation.worst_class}{found}."
 
 
 def _method(model: PrivateClassifier) -> Iterator[Block]:
@@ -222,8 +235,7 @@ def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterato
         yield Code("dptransfer evaluate DIR TEST --add-to-card")
     if evaluation is None:
         return
-    whose = evaluation.name or "test rows that were not named"
-    yield Paragraph(f"Measured on {evaluation.size} examples ({whose}), with 95% intervals.")
+    yield Paragraph(f"Measured on {evaluation.words}, with 95% intervals.")
     yield Paragraph(evaluation.statement)
     rows = {
         "balanced accuracy": _with_interval(evaluation.balanced_accuracy, evaluation.balanced_interval),

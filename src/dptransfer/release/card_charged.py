@@ -8,31 +8,40 @@ from collections.abc import Iterator
 from dptransfer.document import Block, Highlight, Paragraph, Table
 from dptransfer.privacy import typeset
 from dptransfer.release.card_figures import recall_bars
-from dptransfer.release.charged_evaluation import ChargedEvaluation, percent
-from dptransfer.release.noisy_shares import Z
+from dptransfer.release.charged_evaluation import ChargedEvaluation, percent, tells_something
+from dptransfer.release.noisy_shares import Estimate, Z
 
 _MOST_BARS = 50
 
 
+def charged_figure(charged: ChargedEvaluation) -> tuple[str, Estimate] | None:
+    """Balanced accuracy, or accuracy where that tells nothing; None where neither tells anything."""
+    figures = {"balanced accuracy": charged.balanced_accuracy, "accuracy": charged.accuracy}
+    return next(((name, found) for name, found in figures.items() if tells_something(found)), None)
+
+
 def charged_highlight(charged: ChargedEvaluation, blind: str) -> Highlight:
-    """Balanced accuracy, or accuracy where nothing can be said of any class."""
-    name, found = "balanced accuracy", charged.balanced_accuracy
-    if found.value is None:
-        name, found = "accuracy", charged.accuracy
-    if found.value is None:
-        return Highlight(name, "nothing can be said", f"the test rows were too few for this budget; {blind}")
+    """That figure with its interval, or words where there is none."""
+    figure = charged_figure(charged)
+    if figure is None:
+        said = f"too few protected test rows for this budget: no accuracy can be reported; {blind}"
+        return Highlight("accuracy", "not reported", said)
+    name, found = figure
+    assert found.value is not None  # or it would tell nothing
     said = f"{found.low:.1%} to {found.high:.1%} on protected test rows; {blind}"
     return Highlight(name, f"{found.value:.1%}", said, name.replace(" ", "_"), found.value)
 
 
 def charged_weakest(charged: ChargedEvaluation) -> str:
-    """The class of lowest recall, of those of which something can be said."""
-    known = [(own.value, name) for own, name in zip(charged.recall, charged.classes, strict=True)]
-    measured = [(value, name) for value, name in known if value is not None]
+    """The class of lowest recall, of those whose interval tells something."""
+    known = zip(charged.recall, charged.classes, strict=True)
+    measured = [(own.value, name) for own, name in known if own.value is not None and tells_something(own)]
     if not measured:
-        return "Of no class can its recall be said: there were too few test rows for this budget."
+        return "Too few test rows for this budget: no recall of a single class can be reported."
     value, name = min(measured, key=lambda one: one[0])
-    return f"Its worst class is {name}, of which it finds about {value:.1%}."
+    few = len(charged.classes) - len(measured)
+    rest = f" ({few} of {len(charged.classes)} classes have too few test rows to tell)" if few else ""
+    return f"The worst class is {name}: the model finds about {value:.1%} of its examples{rest}."
 
 
 def charged_blocks(charged: ChargedEvaluation) -> Iterator[Block]:
@@ -41,9 +50,9 @@ def charged_blocks(charged: ChargedEvaluation) -> Iterator[Block]:
     them = "of them" if charged.counts.bound.examples == 1 else "voices"
     yield Paragraph(
         f"Measured on {charged.whose}. There were about {max(0.0, size):.0f} {them}, give or take "
-        f"{give:.0f}, as far as noise lets one say. Intervals are 95%, for sampling and noise together."
+        f"{give:.0f}: the number has noise, too. Intervals are 95%, for sampling and noise together."
     )
-    twice = " Of somebody who is in the rows of the fit too, both losses add up."
+    twice = " For people who are also in the training data, the two losses add up."
     yield Paragraph(typeset(charged.statement) + twice * (charged.holdout is None))
     rows = {
         "balanced accuracy": charged.balanced_accuracy,
@@ -52,10 +61,10 @@ def charged_blocks(charged: ChargedEvaluation) -> Iterator[Block]:
     }
     yield Table(("Measure, test rows protected", "Value"), tuple((k, percent(v)) for k, v in rows.items()))
     both = zip(charged.classes, charged.recall, charged.precision, strict=True)
-    known = [(str(name), recall, precision) for name, recall, precision in both if recall.value is not None]
+    known = [(str(name), recall, precision) for name, recall, precision in both if tells_something(recall)]
     if len(known) < len(charged.classes):
         few = f"{len(known)} of the {len(charged.classes)} classes"
-        yield Paragraph(f"Recall can be told of {few}; the others had too few test rows for this budget.")
+        yield Paragraph(f"Recall is reported for {few}; the others had too few test rows for this budget.")
     known.sort(key=lambda one: one[1].value or 0.0)
     if len(known) > _MOST_BARS:
         yield Paragraph(f"The {_MOST_BARS} classes of lowest recall:")

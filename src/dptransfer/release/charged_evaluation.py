@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import Event, Guarantee, Relation, Unit, event_from_dict, event_to_dict
+from dptransfer.privacy import Event, Guarantee, Unit, event_from_dict, event_to_dict
 from dptransfer.privacy.disjoint_event import DisjointEvent
 from dptransfer.release.noisy_counts import NoisyCounts, calibration_error
 from dptransfer.release.noisy_shares import Estimate, Noisy, mean_share, share
@@ -166,6 +166,9 @@ class ChargedEvaluation:
             same = found.to_dict() == dict(values) and len(found.events) == 1
             same = same and (found.holdout is None or 0 < found.holdout < 1) and type(found.seeded) is bool
             same = same and isinstance(found.created, str) and isinstance(found.ledger_head, str | None)
+            promise = found.guarantee
+            same = same and all(type(own) is float for own in (promise.epsilon, promise.delta))
+            same = same and all(own is None or type(own) is float for own in (promise.rho, promise.mu))
         except (KeyError, TypeError, ValueError, AttributeError):
             same = False
         if not same:
@@ -175,27 +178,37 @@ class ChargedEvaluation:
         return found
 
 
-def percent(estimate: Estimate) -> str:
-    """A share with its interval, as it is shown; one that may be anything says nothing, wherever it lies.
+TOO_NOISY = "too few test rows for this budget"
+"""Said in the place of a share whose interval says nothing."""
+_WIDEST = 0.4
 
-    >>> percent(Estimate(0.5, 0.25, 0.75)), percent(Estimate(None, 0.0, 1.0))
-    ('50.0% (25.0% to 75.0%)', 'nothing can be said')
-    >>> percent(Estimate(0.6, 0.0, 1.0))
-    'nothing can be said'
+
+def percent(estimate: Estimate) -> str:
+    """A share with its interval, as it is shown; words in the place of one whose interval says nothing.
+
+    >>> percent(Estimate(0.5, 0.35, 0.65)), percent(Estimate(None, 0.0, 1.0))
+    ('50.0% (35.0% to 65.0%)', 'too few test rows for this budget')
     """
-    if estimate.value is None or (estimate.low <= 0 and estimate.high >= 1):
-        return "nothing can be said"
+    if not tells_something(estimate):
+        return TOO_NOISY
     return f"{estimate.value:.1%} ({estimate.low:.1%} to {estimate.high:.1%})"
+
+
+def tells_something(estimate: Estimate) -> bool:
+    """Whether there is a share, and its interval is at most 40 points wide.
+
+    >>> tells_something(Estimate(0.6, 0.4, 0.8)), tells_something(Estimate(0.692, 0.047, 1.0))
+    (True, False)
+    """
+    return estimate.value is not None and estimate.high - estimate.low <= _WIDEST + 1e-9
 
 
 def joined(fit: tuple[Event, ...], check: tuple[Event, ...], holdout: float) -> tuple[Event, ...]:
     """What a fit and the check of its hold-out cost together.
 
-    Under add/remove a unit is in one of them alone, by a coin of its own: see `DisjointEvent`. Under
-    replace-one a unit may leave the one and its successor join the other, so both are paid.
+    A unit is in one of them alone, by a coin of its own, and so are a unit and its successor: see
+    `DisjointEvent`.
     """
-    if check[0].relation is Relation.REPLACE_ONE:
-        return (*fit, *check)
     return (DisjointEvent((fit, check), label=f"a fit, and the check of a hold-out of {holdout:g}"),)
 
 
@@ -206,8 +219,8 @@ def without_holdout(model: PrivateClassifier) -> PrivateClassifier:
     charged = model.charged
     if charged is None or charged.holdout is None:
         return model
-    first = model.events[0] if model.events else None
-    fit = first.parts[0] if isinstance(first, DisjointEvent) else model.events[: -len(charged.events)]
+    first = next(iter(model.events), None)
+    fit = first.parts[0] if isinstance(first, DisjointEvent) else ()
     if joined(fit, charged.events, charged.holdout) != model.events:
         raise ArgumentError("A model's steps must be those of its fit and of the check of its hold-out.")
     promise = model.guarantee

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from dptransfer.arrays import AnyArray, Floats, Integers
-from dptransfer.compute.device import on_cuda, use_cuda
+from dptransfer.compute.device import use_cuda
 from dptransfer.compute.stream import gathered
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, class_positions
-from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import DataError, ReleaseError
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.features.base import require_width
 from dptransfer.features.on_device import apply_on_device
 from dptransfer.privacy import Event, Guarantee, rounded_up
 from dptransfer.release.heads import Head, head_arrays, scores_on_device
+from dptransfer.release.model_inputs import rows_for
 
 if TYPE_CHECKING:
     from dptransfer.encoders.delta import EncoderDelta
@@ -155,13 +155,17 @@ class PrivateClassifier:
         return {**head_arrays(self.head), **maps, **{f"encoder.{name}": changed[name] for name in changed}}
 
     def scores(self, x: Any, *, device: str = "cpu") -> Floats:
-        """One score per row and class, higher for likelier; rows are handled in chunks.
+        """One score per example and class, higher for likelier; rows are handled in chunks.
+
+        The answer has a line for each example, so of one picture or text it has one line.
 
         Args:
-            x: rows as the model was fitted on: an array or a memory map of any length, `ShardedRows` in many
-                files, of which a chunk is read at a time, or a torch tensor. Or pictures as bytes, (pictures,
-                height, width, 3), which the model's encoder makes rows of, as the release changes it; it must
-                be one that is found by its name.
+            x: what `dptransfer.fit` takes. Rows as the model was fitted on: an array or a memory map of any
+                length, `ShardedRows` in many files, of which a chunk is read at a time, or a torch tensor.
+                A path to rows, pictures or texts; the content of a picture file, a PIL image, or a list of
+                these and of `Path`s; pictures as bytes (uint8), (pictures, height, width, 3), or one of them;
+                a list of texts. Pictures and texts become rows by the model's encoder, as the release changes
+                it; it must be one that is found by its name.
             device: 'cpu' or 'cuda'; rows that are CUDA tensors are scored where they are. Both map rows to
                 the same integers and score in float64, so that scores differ by rounding alone.
         """
@@ -177,10 +181,11 @@ class PrivateClassifier:
         Without a calibration they are the softmax of the scores at the head's public temperature: a ranking.
         The likeliest class is the one that `predict` gives, either way.
         """
-        scores = self.scores(x, device=device)
-        if self.calibration is None:
-            return probabilities(scores, self.head.temperature)
-        return self.calibration.probabilities(scores, self.head.temperature)
+        made = probabilities if self.calibration is None else self.calibration.probabilities
+        chances = self.scores(x, device=device)
+        for chunk in _chunks(len(chances)):
+            chances[chunk] = made(chances[chunk], self.head.temperature)
+        return chances
 
     def predict_sets(
         self, x: Any, *, coverage: float = 0.9, confidence: float = 0.95, device: str = "cpu"
@@ -205,9 +210,12 @@ class PrivateClassifier:
                 "hold-out, or evaluate it on private rows with dptransfer evaluate DIR TEST --private."
             )
         threshold = threshold_for(self.charged.counts, coverage, confidence)
-        # The head's own softmax, which the counts are of, and no calibration that came after them.
-        chances = probabilities(self.scores(x, device=device), self.head.temperature)
-        return PredictionSets(sets_of(chances, threshold), self.classes, threshold, coverage, confidence)
+        scores = self.scores(x, device=device)
+        members = np.empty(scores.shape, dtype=np.bool_)
+        for chunk in _chunks(len(scores)):
+            # The head's own softmax, which the counts are of, and no calibration that came after them.
+            members[chunk] = sets_of(probabilities(scores[chunk], self.head.temperature), threshold)
+        return PredictionSets(members, self.classes, threshold, coverage, confidence)
 
     def score(self, x: Any, y: ArrayLike | Labelled, *, device: str = "cpu") -> float:
         """Accuracy on labelled rows. Test rows are not protected by the guarantee."""
@@ -232,21 +240,20 @@ class PrivateClassifier:
         self, x: Any, device: str, answer: Callable[[Any], Any], columns: int, kind: DTypeLike
     ) -> AnyArray:
         """(rows, columns) of what `answer` makes of the scores, a chunk of rows at a time."""
-        rows = _numeric_rows(x)
-        if rows.ndim == 4:
-            from dptransfer.release.pictures import rows_of_pictures
-
-            rows = rows_of_pictures(self, rows.cpu().numpy() if on_cuda(rows) else rows, device)
+        rows = rows_for(self, x, device)
         require_width(self.features, tuple(rows.shape))
         if use_cuda(device, rows):
             mapped, scores = apply_on_device(self.features), scores_on_device(self.head)
             step = max(1, _DEVICE_ELEMENTS // self.features.input_dimension)
             return gathered(rows, lambda slab: answer(scores(mapped(slab))), columns, kind, step)
         result = np.empty((len(rows), columns), dtype=kind)
-        for start in range(0, len(rows), CHUNK):
-            chunk = slice(start, start + CHUNK)
+        for chunk in _chunks(len(rows)):
             result[chunk] = answer(self.head.scores(apply(self.features, rows[chunk])))
         return result
+
+
+def _chunks(count: int) -> Iterator[slice]:
+    return (slice(start, start + CHUNK) for start in range(0, count, CHUNK))
 
 
 def probabilities(scores: Floats, temperature: float) -> Floats:
@@ -260,15 +267,3 @@ def probabilities(scores: Floats, temperature: float) -> Floats:
     weights: Floats = np.exp(logits)
     weights /= weights.sum(axis=1, keepdims=True)
     return weights
-
-
-def _numeric_rows(x: Any) -> Any:
-    """The rows as an array, or as they are where they are on a GPU or in many files."""
-    rows = x if on_cuda(x) or isinstance(x, ShardedRows) else np.asarray(x)
-    kind = np.asarray(x[:0].cpu()).dtype if on_cuda(x) else rows.dtype
-    if not np.issubdtype(kind, np.number) or np.issubdtype(kind, np.complexfloating):
-        remedy = "Convert them, say to float32."
-        if kind.kind in "UO":  # paths or texts, perhaps
-            remedy = "Convert them, or encode first; 'dptransfer predict' does so with pictures and texts."
-        raise DataError(f"Rows must hold real numbers; got the type {kind}. {remedy}")
-    return rows

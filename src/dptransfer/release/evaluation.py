@@ -1,7 +1,8 @@
 """How well a classifier does on labelled test rows, with intervals.
 
 Test rows are not protected by the guarantee: whoever publishes these numbers publishes a function of the
-test rows.
+test rows. So rows that a ledger has on record as private are refused, and a release tells the sizes of a test
+set only if they are declared public.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -17,8 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.arrays import Floats
+from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.ledger import Ledger
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.classifier import PrivateClassifier, probabilities
 
@@ -29,6 +32,13 @@ Interval: TypeAlias = tuple[float, float]
 
 _Z95 = 1.959963984540054  # the 97.5 % point of the normal law
 _BINS = 15
+_MOST = 2**53  # of a count: nobody has more rows
+_COUNTS = ("size", "support", "confusion")
+_SHARES = (
+    *("balanced_accuracy", "balanced_interval", "accuracy", "accuracy_interval"),
+    *("minority_accuracy", "minority_interval", "macro_f1", "calibration_error"),
+    *("recall", "recall_intervals"),
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class Evaluation:
 
     Attributes:
         name: whose rows these are, in words.
-        size: number of test rows.
+        size: number of test rows; None in a release, unless it is public.
         balanced_accuracy: mean recall over the classes that have a test row.
         balanced_interval: its interval, from the recalls' Wilson intervals.
         accuracy: share of rows predicted right.
@@ -50,15 +60,17 @@ class Evaluation:
         macro_f1: mean F1 over the classes that have a test row.
         calibration_error: expected calibration error of `predict_proba`, 15 equal bins.
         classes: the declared classes.
-        support: test rows per class.
+        support: test rows per class; empty in a release, unless they are public.
         recall: recall per class, None without a test row.
         recall_intervals: their Wilson intervals.
         worst_class: the class of lowest recall.
-        confusion: rows are true classes, columns predicted ones; empty in a release of many classes.
+        confusion: rows are true classes, columns predicted ones; empty in a release of many classes, and in
+            one that does not tell sizes.
+        public: whether the test set is declared public, so that its sizes may be told.
     """
 
     name: str
-    size: int
+    size: int | None
     balanced_accuracy: float
     balanced_interval: Interval
     accuracy: float
@@ -75,13 +87,14 @@ class Evaluation:
     recall_intervals: tuple[Interval | None, ...]
     worst_class: str | int
     confusion: tuple[tuple[int, ...], ...]
+    public: bool = False
     test_data_protected: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         from dptransfer.release.notebook import share
 
         balanced = share(self.balanced_accuracy, self.balanced_interval)
-        return f"Evaluation(balanced accuracy {balanced}, {self.size} rows, which are not protected)"
+        return f"Evaluation(balanced accuracy {balanced}, {self.words}, not protected)"
 
     def _repr_html_(self) -> str:
         from dptransfer.release.notebook import evaluation_summary
@@ -91,7 +104,35 @@ class Evaluation:
     @property
     def statement(self) -> str:
         """The sentence that goes with these numbers wherever they are shown."""
-        return "The test rows are not protected; publish these numbers only if that is acceptable."
+        if self.public:
+            return "The test rows are not protected; whoever tested declared them public."
+        return (
+            "The test rows are not protected. They are the tester's own: publish only if that is acceptable."
+        )
+
+    @property
+    def words(self) -> str:
+        """How many test rows there are, as far as that is told, and whose, in words."""
+        return f"{self.count} ({self.name or 'not named'}{', public' if self.public else ''})"
+
+    @property
+    def count(self) -> str:
+        """How many test rows there are, as far as that is told."""
+        return "test rows" if self.size is None else f"{self.size} test rows"
+
+    def for_release(self) -> Evaluation:
+        """What a release tells: without the sizes of a test set that is not declared public.
+
+        Shares and intervals are rounded then, for in full they give every class size to the digit. Rounded
+        ones still tell about how many rows there were.
+        """
+        if self.public:
+            return self
+        rounded = ("accuracy", "accuracy_interval", "macro_f1", "calibration_error")
+        changes = {name: _rounded(getattr(self, name)) for name in (*rounded, "recall", "recall_intervals")}
+        told = replace(self, size=None, support=(), confusion=(), **changes)
+        means = _means(told, "balanced", told.classes) | _means(told, "minority", told.minority_classes)
+        return replace(told, **means)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -113,12 +154,50 @@ class Evaluation:
             first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in first["loc"])
             raise ArgumentError(f"An evaluation could not be read; at {place}: {first['msg']}.") from None
-        lengths = {len(result.support), len(result.recall), len(result.recall_intervals)}
+        lengths = {len(result.recall), len(result.recall_intervals)}
+        if result.size is not None or result.support:
+            lengths.add(len(result.support))
         if result.confusion:
             lengths |= {len(result.confusion), *(len(row) for row in result.confusion)}
         if lengths != {len(result.classes)}:
             raise ArgumentError("An evaluation must have one entry per class in each of its tables.")
+        if not (_within(rest, _SHARES, 1) and _within(rest, _COUNTS, _MOST)):
+            raise ArgumentError(
+                "An evaluation's shares must lie between 0 and 1, and its counts be possible."
+            )
         return result
+
+
+def _within(values: Mapping[str, Any], names: Sequence[str], most: int) -> bool:
+    """Whether every number under these names lies between 0 and this; a card is drawn from them."""
+    waiting: list[Any] = [values[name] for name in names]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += one
+        elif one is not None and not 0 <= one <= most:
+            return False
+    return True
+
+
+def _rounded(value: Any) -> Any:
+    """Shares, alone or in tables, as a card shows them; everything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(map(_rounded, value))
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+_DIGITS = 3
+
+
+def _means(told: Evaluation, name: str, classes: Sequence[str | int]) -> dict[str, Any]:
+    """The mean recall of these classes and its interval; nothing where none of them has a test row."""
+    table = zip(told.classes, told.recall, told.recall_intervals, strict=True)
+    seen = [(share, own) for one, share, own in table if one in classes and share is not None and own]
+    if not seen:
+        return {}
+    shares, intervals = zip(*seen, strict=True)
+    return {f"{name}_accuracy": _mean(shares), f"{name}_interval": mean_interval(shares, intervals)}
 
 
 @cache
@@ -131,27 +210,57 @@ def _schema() -> TypeAdapter[Evaluation]:
 
 def evaluate(
     model: PrivateClassifier,
-    x: ArrayLike,
+    x: Any,
     y: ArrayLike | Labelled,
     *,
     minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
     name: str = "",
     device: str = "cpu",
+    public: bool = False,
+    ledger: Ledger | None = None,
+    new_data_set: bool = False,
 ) -> Evaluation:
     """Test a classifier on labelled rows; no privacy is spent, and the test rows are not protected.
 
+    Rows that a ledger has on record as private, such as those that the model was fitted on, are refused:
+    `PrivateEvaluation` tests on them, for a budget of theirs.
+
     Args:
         model: the classifier.
-        x: test rows, as the model was fitted on.
+        x: test rows, as the model was fitted on, as an array or as `PublicEmbeddings`.
         y: their classes.
         minority_of: public class sizes of the training set, as a list in the order of the declared classes
             or by name; they say which quarter of the classes is smallest. Default: the sizes declared with
             the training data, else those of the test set.
         name: whose rows these are, for the card.
         device: where the rows are scored, 'cpu' or 'cuda'.
+        public: whether the test set is declared public; a release tells its sizes only then.
+        ledger: where private rows are on record; the user's default ledger file, if there is one.
+        new_data_set: the owner's word that rows on record are other people's than these; not of the data set
+            that the model was fitted on.
+
+    Raises:
+        PrivateOverlap: the ledger has test rows, or their sources, on record. For the owner's eyes only.
     """
-    return evaluate_scores(
-        model.scores(x, device=device),
+    book = Ledger.default_if_there() if ledger is None else ledger
+    if book is not None:
+        book.require_unrelated(x, fit=model.provenance.ledger_head, new_data_set=new_data_set)
+    return evaluate_apart(model, x, y, minority_of=minority_of, name=name, device=device, public=public)
+
+
+def evaluate_apart(
+    model: PrivateClassifier,
+    x: Any,
+    y: ArrayLike | Labelled,
+    *,
+    minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
+    name: str = "",
+    device: str = "cpu",
+    public: bool = False,
+) -> Evaluation:
+    """The same for rows that were compared with the private ones already, before a charge."""
+    found = evaluate_scores(
+        model.scores(x.rows if isinstance(x, PublicEmbeddings) else x, device=device),
         y,
         classes=model.classes,
         temperature=model.head.temperature,
@@ -159,6 +268,7 @@ def evaluate(
         minority_of=model.facts.class_counts if minority_of is None else minority_of,
         name=name,
     )
+    return replace(found, public=public)
 
 
 def evaluate_scores(
@@ -197,7 +307,7 @@ def evaluate_scores(
     sizes = support.tolist() if minority_of is None else _class_sizes(classes, minority_of)
     small = _smallest_quarter(sizes)
     seen = [c for c in small if c in recall]
-    minority = _mean_interval([recall[c] for c in seen], [intervals[c] for c in seen]) if seen else None
+    minority = mean_interval([recall[c] for c in seen], [intervals[c] for c in seen]) if seen else None
     f1 = 2 * hits[present] / (support[present] + confusion.sum(axis=0)[present])
     made = probabilities if calibration is None else calibration.probabilities
     chances = made(scores, temperature)
@@ -205,7 +315,7 @@ def evaluate_scores(
         name=name,
         size=len(truth),
         balanced_accuracy=_mean(list(recall.values())),
-        balanced_interval=_mean_interval(list(recall.values()), list(intervals.values())),
+        balanced_interval=mean_interval(list(recall.values()), list(intervals.values())),
         accuracy=float(hits.sum() / len(truth)),
         accuracy_interval=wilson(int(hits.sum()), len(truth)),
         minority_accuracy=_mean([recall[c] for c in seen]) if seen else None,
@@ -240,7 +350,7 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _mean_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
+def mean_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
     """Interval of a mean of independent proportions: the distances to their Wilson ends add in squares.
 
     This is the "method of variance estimates recovery" (Zou and Donner 2008); unlike a normal interval it

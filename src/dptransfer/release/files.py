@@ -1,8 +1,8 @@
 """A release directory on disk: written whole or not at all, read with limits.
 
-Writing goes to a temporary sibling directory, each file and the directory are flushed to the disk, and one
-rename puts it in place. Reading opens regular files only, inside the directory only, up to a stated size
-only.
+Writing goes to a sibling directory that is claimed (`dptransfer.data.claim`). Each file and the directory are
+flushed to the disk, and one step puts it in place. Reading opens regular files only, inside the directory
+only, up to a stated size only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dptransfer.data.on_disk import replaced_whole, write_synced
-from dptransfer.errors import ReleaseError
+from dptransfer.errors import DataError, ReleaseError
 from dptransfer.release.manifest import (
     CARD_NAMES,
     FILE_NAMES,
@@ -66,6 +66,8 @@ def write_directory(path: Path, contents: Mapping[str, bytes], *, overwrite: boo
         with replaced_whole(path) as fresh:
             for name, content in contents.items():
                 write_synced(fresh / name, content)
+    except DataError as problem:  # somebody else is writing it, or nobody can
+        raise ReleaseError(str(problem)) from None
     except OSError as problem:
         raise ReleaseError(
             f"A release is written whole or not at all; writing '{path}' failed "

@@ -1,7 +1,8 @@
 """The last layer of a released classifier: mapped rows to one score per class.
 
-A head is nothing but released arrays and a public rule. Scores are higher for likelier classes; `temperature`
-is the public number by which they are divided before a softmax turns them into probabilities.
+A head is nothing but released arrays and a public rule. What it makes of its arrays alone it makes once.
+Scores are higher for likelier classes; `temperature` is the public number by which they are divided before a
+softmax turns them into probabilities.
 
 Scores are written in the operations that NumPy arrays and torch tensors share, so that `scores_on_device`
 need only move the arrays.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -33,9 +35,14 @@ class CosineHead:
     temperature: float = 0.05
     kind: ClassVar[str] = "cosine"
 
+    @cached_property
+    def directions(self) -> Floats:
+        """(classes, dimension) prototypes of unit length."""
+        return unit_rows(self.prototypes)
+
     def scores(self, rows: Floats) -> Floats:
         """(rows, classes) cosines."""
-        return unit_rows(rows) @ unit_rows(self.prototypes).T
+        return unit_rows(rows) @ self.directions.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +60,15 @@ class MeanCosineHead:
     temperature: float = 0.05
     kind: ClassVar[str] = "mean-cosine"
 
+    @cached_property
+    def directions(self) -> Floats:
+        """(classes, dimension) means of the prototypes of unit length."""
+        means: Floats = unit_rows(self.prototypes).mean(axis=1)
+        return means
+
     def scores(self, rows: Floats) -> Floats:
         """(rows, classes) mean cosines."""
-        means: Floats = unit_rows(self.prototypes).mean(axis=1)
-        return unit_rows(rows) @ means.T
+        return unit_rows(rows) @ self.directions.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +84,14 @@ class EuclideanHead:
     temperature: float = 0.05
     kind: ClassVar[str] = "euclidean"
 
+    @cached_property
+    def _halves(self) -> Floats:
+        halves: Floats = 0.5 * (self.centres * self.centres).sum(axis=1)
+        return halves
+
     def scores(self, rows: Floats) -> Floats:
         """(rows, classes) scores, without the term that is the same for all classes."""
-        halves: Floats = 0.5 * (self.centres * self.centres).sum(axis=1)
-        return rows @ self.centres.T - halves
+        return rows @ self.centres.T - self._halves
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,9 +181,7 @@ def quadratic_form(head: Head) -> tuple[Floats, Floats, Floats | None]:
         return head.weights, head.offset, None
     if isinstance(head, EuclideanHead):
         return head.centres, -0.5 * np.square(head.centres).sum(axis=1), None
-    unit = unit_rows(head.prototypes)
-    linear: Floats = unit.mean(axis=1) if isinstance(head, MeanCosineHead) else unit
-    return linear, np.zeros(len(linear)), None
+    return head.directions, np.zeros(len(head.directions)), None
 
 
 def score_arrays(head: Head) -> dict[str, Floats | None]:

@@ -1,4 +1,4 @@
-"""The schema of `release.json`, version 2; version 1, which knew rows alone, is read as well.
+"""The schema of `release.json`, version 1.
 
 Reading is strict: an unknown key, a missing one, a wrong type, a repeated key, NaN, an event that does not
 say what it would write, or a sentence that is not the guarantee's own are all refused. The file also
@@ -22,13 +22,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from dptransfer._version import __version__
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ReleaseError
 from dptransfer.plugins import path_now
-from dptransfer.privacy import Guarantee, Unit, event_from_dict, event_to_dict, plain_exponents
+from dptransfer.privacy import Guarantee, event_from_dict, event_to_dict
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 1
 MANIFEST_NAME = "release.json"
 WEIGHTS_NAME = "model.safetensors"
 OF_MAP, OF_ENCODER = "features.", "encoder."
@@ -38,7 +39,7 @@ FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
 READ_AGAIN = "Fetch the release again from where it came from."
 
-_PACKAGES = ("dptransfer", "numpy", "cryptography", "dp-accounting")
+_PACKAGES = ("numpy", "cryptography", "dp-accounting")
 _NO_DIGEST = "0" * 64
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -52,12 +53,12 @@ class _Entry(BaseModel):
 
 
 class MethodEntry(_Entry):
-    """The method's command-line name, its settings, and its own words, which early releases do not have."""
+    """The method's command-line name, its settings, and its own description."""
 
     name: str
     configuration: dict[str, Any]
-    summary: str = ""
-    reference: str = ""
+    summary: str
+    reference: str
 
 
 class HeadEntry(_Entry):
@@ -81,8 +82,7 @@ class GuaranteeEntry(_Entry):
 
     @model_validator(mode="after")
     def _says_what_it_means(self) -> GuaranteeEntry:
-        same = plain_exponents(self.sentence) == plain_exponents(str(self.guarantee))  # once it said 1e-05
-        _require(same, "the sentence does not state the guarantee's numbers")
+        _require(self.sentence == str(self.guarantee), "the sentence does not state the guarantee's numbers")
         return self
 
     @property
@@ -113,10 +113,10 @@ class DeltaEntry(_Entry):
 
 
 class AboutEntry(_Entry):
-    """What the owner calls the release in public, and whom to ask; absent where neither was said."""
+    """What the owner calls the release in public, and whom to ask; empty where neither was said."""
 
-    title: str = ""
-    contact: str = ""
+    title: str
+    contact: str
 
 
 class FileEntry(_Entry):
@@ -141,18 +141,18 @@ class Manifest(_Entry):
     publishable: bool
     facts: Facts
     features: dict[str, Any]
-    encoder_delta: DeltaEntry | None = None
+    encoder_delta: DeltaEntry | None
     head: HeadEntry
     arrays: tuple[ArrayEntry, ...]
     notes: tuple[str, ...]
     public: dict[str, Any] | None
     prototypes: dict[str, Any] | None
-    answers: dict[str, Any] | None = None
+    answers: dict[str, Any] | None
     evaluation: dict[str, Any] | None
-    charged_evaluation: dict[str, Any] | None = None
-    simulated_calibration: dict[str, Any] | None = None
+    charged_evaluation: dict[str, Any] | None
+    simulated_calibration: dict[str, Any] | None
     ledger_head: str | None
-    about: AboutEntry = AboutEntry()
+    about: AboutEntry
     versions: dict[str, str]
     files: dict[str, FileEntry]
     digest: Digest
@@ -186,7 +186,8 @@ def current_versions(*others: str) -> dict[str, str]:
     >>> sorted(current_versions())
     ['cryptography', 'dp-accounting', 'dptransfer', 'numpy', 'python']
     """
-    return {"python": platform.python_version(), **{name: _installed(name) for name in (*_PACKAGES, *others)}}
+    here = {"python": platform.python_version(), "dptransfer": __version__}
+    return {**here, **{name: _installed(name) for name in (*_PACKAGES, *others) if name not in here}}
 
 
 def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
@@ -228,10 +229,9 @@ def read_manifest(content: bytes) -> Manifest:
             f"this one reads up to {SCHEMA_VERSION}; upgrade."
         )
     try:
-        told = _current(fields)
         # The parser takes no lone surrogates, so every string read can be written again.
-        manifest = Manifest.model_validate_json(json.dumps(told))
-        if manifest.facts.to_dict() != told["facts"]:
+        manifest = Manifest.model_validate_json(json.dumps(fields))
+        if manifest.facts.to_dict() != fields["facts"]:
             raise ValueError("the facts do not say what they would write")
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -246,25 +246,6 @@ def read_manifest(content: bytes) -> Manifest:
     if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
         raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {READ_AGAIN}")
     return manifest
-
-
-def _current(fields: Any) -> Any:
-    """An earlier manifest in the words of this one.
-
-    In schema 1 the rows' dimension was no shape yet, and there was no unit. Early files of schema 2 name
-    persons without a bound, which was one example.
-    """
-    if not isinstance(fields, dict):
-        return fields
-    facts = fields.get("facts")
-    if fields.get("schema_version") != 1:
-        if isinstance(facts, dict) and facts.get("unit") == Unit.PERSON.value:
-            return {**fields, "facts": {"person_bound": 1.0, "rows_per_person": None, **facts}}
-        return fields
-    if not isinstance(facts, dict) or "dimension" not in facts or {"shape", "unit"} & facts.keys():
-        raise ValueError("at facts: schema 1 has a dimension")
-    kept = {name: value for name, value in facts.items() if name != "dimension"}
-    return {**fields, "facts": {**kept, "shape": [facts["dimension"]], "unit": "row"}}
 
 
 def _installed(package: str) -> str:

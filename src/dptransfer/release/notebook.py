@@ -39,15 +39,16 @@ def model_summary(model: PrivateClassifier) -> Document:
 
 def evaluation_summary(found: Evaluation) -> Document:
     """Test results in a few lines, with the sentence that belongs to them, and the recall of each class."""
-    each = zip(found.classes, found.support, found.recall, found.recall_intervals, strict=True)
+    support = found.support or ("–",) * len(found.classes)
+    each = zip(found.classes, support, found.recall, found.recall_intervals, strict=True)
     rows = tuple(
-        (str(name), str(support), "–" if recall is None else share(recall, interval))
-        for name, support, recall, interval in list(each)[:_NAMED]
+        (str(name), str(count), "–" if recall is None else share(recall, interval))
+        for name, count, recall, interval in list(each)[:_NAMED]
     )
     rest = len(found.classes) - len(rows)
     caption = f"The first {len(rows)} of {len(found.classes)} classes." if rest else ""
     return Document(
-        f"Test on {found.size} rows" + f" of {found.name}" * bool(found.name),
+        f"Test on {found.words}",
         found.statement,
         highlights=(
             Highlight("Balanced accuracy", share(found.balanced_accuracy, found.balanced_interval)),

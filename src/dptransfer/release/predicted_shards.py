@@ -15,7 +15,8 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray
-from dptransfer.data.drafts import draft_folder, kept_on_disk, put_in_place, require_seen, written_whole
+from dptransfer.data.claim import claim
+from dptransfer.data.drafts import draft_folder, kept_on_disk, place_draft, require_seen, written_whole
 from dptransfer.data.owner_only import owner_only
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.release.answers import Question, written
@@ -108,15 +109,16 @@ def predict_in_shards(
     """
     size = _check.whole("shard_rows", PART_ROWS if shard_rows is None else shard_rows)
     wanted = {**request, **asdict(question), "called": called, "form": form, "shard_rows": size}
-    folder, _ = draft_folder(out, wanted, restart=False)
-    work = PredictPart(model, question, _by_file(rows), called, folder.absolute(), form)
-    parts = [
-        Part(number, start, min(start + size, len(rows)), names and names[start : start + size])
-        for number, start in enumerate(range(0, len(rows), size))
-    ]
-    for _ in (workers or Here()).each(work, parts, "part"):
-        pass
-    put_in_place(folder, out)
+    with claim(out):
+        folder, _ = draft_folder(out, wanted, restart=False)
+        work = PredictPart(model, question, _by_file(rows), called, folder.absolute(), form)
+        parts = [
+            Part(number, start, min(start + size, len(rows)), names and names[start : start + size])
+            for number, start in enumerate(range(0, len(rows), size))
+        ]
+        for _ in (workers or Here()).each(work, parts, "part"):
+            pass
+        place_draft(folder, out)
     return len(parts)
 
 

@@ -26,10 +26,16 @@ has the error of (j − j²/K)·v, plus that of (j/K)·S, independent of it. Hen
     variance = (j − j²/K)·v + (j/K − α)²·Var S + α²·Var R.
 
 Without an edge that passes τ is 0: every class is in every set, which covers, and says nothing.
+
+**A coverage that is chosen after looking** at what the counts allow. Fix an edge j. Whoever passes it at a
+coverage passes it at every smaller one, so that it ever passes at some α < miss(τ_j) has the probability of
+passing at the largest such α of the grid, 1 − confidence at most. Over all edges that adds up to their number
+times as much. So with a confidence of 1 − (1 − confidence) ÷ edges any coverage may be taken.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -132,3 +138,19 @@ def threshold_for(counts: NoisyCounts, coverage: float, confidence: float) -> fl
     passed = missed - alpha * total <= -z * np.sqrt(sampled + noise)
     last = k if passed.all() else int(np.argmin(passed))
     return counts.chance_edges[last - 1] if last else 0.0
+
+
+def coverage_after_looking(
+    counts: NoisyCounts, below: float, confidence: float
+) -> tuple[float, float] | None:
+    """The largest coverage in whole percent, below one that says nothing, that leaves classes out.
+
+    With the confidence to ask for, which makes up for the choice: see the head of this file. None if there is
+    no such coverage.
+    """
+    strict = 1 - (1 - confidence) / len(counts.chance_edges)
+    strict = math.ceil(strict * 10_000) / 10_000
+    for percent in range(math.ceil(below * 100) - 1, 0, -1):
+        if threshold_for(counts, percent / 100, strict):
+            return percent / 100, strict
+    return None

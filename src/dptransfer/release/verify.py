@@ -21,11 +21,13 @@ from dptransfer.document import escape_html, escape_markdown, one_line
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.privacy import GaussianEvent, Guarantee, event_from_dict, number, rounded_up, typeset
+from dptransfer.privacy import Budget, GaussianEvent, Guarantee, event_from_dict, number, rounded_up, typeset
 from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.release.bundle import read_evaluation, read_release
 from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
+from dptransfer.release.evaluation import Evaluation
+from dptransfer.release.evaluation_table import wrong_figure
 from dptransfer.release.files import read_file, read_recorded, require_directory
 from dptransfer.release.manifest import (
     CARD_NAMES,
@@ -37,17 +39,57 @@ from dptransfer.release.manifest import (
 )
 from dptransfer.release.noisy_counts import NoisyCounts
 
-STEPS = "steps"
-"""Name of the check that `methods.replan` makes: are the steps those of the method?"""
+STEPS, RECORD, WORDS, CARD_TEXT = "steps", "record", "description", "card text"
+"""Names of checks without which nothing is verified. `methods.replan` makes the first three: are the steps
+those of the method, do notes and lists follow from them, and is the method described in its own words?"""
 
-Outcome = Literal["verified", "steps not checked", "failed"]
+UNVERIFIABLE: dict[str, tuple[str, ...]] = {
+    "title, contact, dates, versions and ledger heads": (
+        "about.*",
+        "created",
+        "charged_evaluation.created",
+        "library_version",
+        "versions.*",
+        "ledger_head",
+        "charged_evaluation.ledger_head",
+    ),
+    "what the owner declared: class names, sizes, columns and encoders": (
+        "facts.classes.*",
+        "facts.size",
+        "facts.class_counts*",
+        "facts.rows_per_person",
+        "facts.columns*",
+        "facts.encoder*",
+        "facts.shape.*",
+        "encoder_delta.base.*",
+    ),
+    "what public data were given, and which of them were chosen or answered": (
+        "public.*",
+        "prototypes.*",
+        "answers.*",
+        "features.pool",
+    ),
+    "settings that change no step": ("method.configuration.*",),
+    "notes on what was decided by trials and released values": ("notes*",),
+    "results on test rows that are not protected": ("evaluation*",),
+    "the released numbers themselves": (
+        "head.temperature",
+        "charged_evaluation.counts.blocks.*",
+        "simulated_calibration.*",
+    ),
+    "whether the noise was secret": ("seeded", "publishable", "charged_evaluation.seeded"),
+    "whether noise was drawn for this unit and relation, and rows were filed under the right persons": (),
+}
+"""What is the publisher's word, and the fields of release.json that say it: no check of files can tell."""
+
+Outcome = Literal["verified", "not all checked", "failed"]
 
 _STATED = (  # how the numbers stand on a card, in Markdown and in HTML
     re.compile(r"^\| (epsilon|delta|relation) \| (.+) \|$", re.MULTILINE),
     re.compile(r'data-number="(epsilon|delta|relation)" data-value="([^"]*)"'),
 )
 _ROUNDING = 1e-9  # what another build of the same library may differ by
-_MATERIAL = 1e-2  # a recorded ε this much (relatively) above the recomputed one is not that of these steps
+_MATERIAL = 1e-3  # a recorded ε this much (relatively) above the recomputed one is not that of these steps
 
 
 @dataclass(frozen=True)
@@ -105,12 +147,18 @@ class Verification:
         """'verified' needs steps that were planned again: an event states its own sensitivity.
 
         A release chooses what it says of its method and its version, and so whether this library can plan
-        its steps; so 'steps not checked' is no kind of 'verified'.
+        its steps and write its card; so 'not all checked' is no kind of 'verified'.
         """
         if self.failed:
             return "failed"
-        planned = any(check.name == STEPS and check.passed for check in self.checks)
-        return "verified" if planned else "steps not checked"
+        return "not all checked" if self.unchecked else "verified"
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Names of the checks that were not made, or told nothing, and without which nothing is verified."""
+        passed = {check.name for check in self.checks if check.passed}
+        wanted = (STEPS, RECORD, WORDS, CARD_TEXT)
+        return tuple(name for name in wanted if name not in passed and name not in self.failed)
 
     @property
     def ok(self) -> bool:
@@ -122,19 +170,25 @@ class Verification:
         """What no check of files can show."""
         return NOT_SHOWN
 
+    @property
+    def publishers_word(self) -> tuple[str, ...]:
+        """What a release says that nothing in it implies."""
+        return tuple(UNVERIFIABLE)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         fields = asdict(self)
         checks = fields.pop("checks")
         found = {"ok": self.ok, "outcome": self.outcome, "failed": list(self.failed)}
-        return {**fields, **found, "checks": checks, "not_shown": self.not_shown}
+        word = list(self.publishers_word)
+        return {**fields, **found, "checks": checks, "not_shown": self.not_shown, "publishers_word": word}
 
 
 def verify_files(path: str | Path) -> Verification:
     """Check files and guarantee; a path that is no directory raises, everything else is a failed check.
 
     `verify_release` asks in addition whether the recorded steps are those of the recorded method; without
-    that the outcome is at best 'steps not checked'.
+    that the outcome is at best 'not all checked'.
     """
     directory = require_directory(path)
     try:
@@ -148,7 +202,9 @@ def verify_files(path: str | Path) -> Verification:
         *(_attempt(f"file {name}", _unchanged, directory, name, manifest) for name in FILE_NAMES),
         _attempt("model", _loads, directory),
         agreement,
+        *_promise("promise", recorded, manifest.facts.declared_units),
         *_charged(manifest),
+        *_tested(manifest),
         _publishable(manifest),
         _attempt("card numbers", _card_numbers, directory, manifest),
         _versions(manifest),
@@ -191,20 +247,48 @@ def _recomputed(
         return None, Check(name, False, f"it cannot be recomputed: {problem}")
     said = f"recorded epsilon {number(recorded.epsilon, 10)}, recomputed {number(found.epsilon, 10)}"
     said += f" at delta {number(recorded.delta)}"
-    if found.delta > recorded.delta:
+    if found.delta != recorded.delta:
         return found, Check(name, False, f"the steps are stated otherwise: {found}")
     for claim, truth in (
         (recorded.epsilon, found.epsilon),
         (recorded.rho, found.rho),
         (recorded.mu, found.mu),
     ):
-        if claim is None:
+        if claim is None and truth is None:
             continue
-        if truth is None or truth > claim * (1 + _ROUNDING):
+        if claim is None or truth is None or truth > claim * (1 + _ROUNDING):
             return found, Check(name, False, f"the recorded steps do not support it: {said}")
         if claim - truth > _MATERIAL * claim:
             return found, Check(name, False, f"it is not that of the recorded steps: {said}")
     return found, Check(name, True, said)
+
+
+def _promise(name: str, recorded: Guarantee, units: int | None) -> tuple[Check, ...]:
+    """A budget that `fit` would refuse promises nothing, and one that it would warn of little."""
+    from dptransfer.accounting.weak_budget import weaknesses
+
+    least = max(recorded.epsilon, np.finfo(np.float64).tiny)  # a budget is never 0, and a guarantee may be
+    try:
+        weak = weaknesses(Budget(epsilon=least, delta=recorded.delta, relation=recorded.relation), units)
+    except DPTransferError as problem:
+        return (Check(name, False, str(problem)),)
+    if weak:
+        return tuple(Check(name, False, why, required=False) for why in weak)
+    return (Check(name, True, "epsilon and delta are small enough to mean something"),)
+
+
+def _tested(manifest: Manifest) -> tuple[Check, ...]:
+    """Results on test rows that are not protected: whether the figures follow from their table."""
+    if manifest.evaluation is None:
+        return ()
+    name = "evaluation"
+    try:
+        wrong = wrong_figure(Evaluation.from_dict(manifest.evaluation))
+    except DPTransferError as problem:
+        return (Check(name, False, str(problem)),)
+    if wrong is not None:
+        return (Check(name, False, f"its {wrong} is not that of its own table"),)
+    return (Check(name, True, "figures are those of its table, which is the publisher's word"),)
 
 
 def _charged(manifest: Manifest) -> tuple[Check, ...]:
@@ -219,7 +303,8 @@ def _charged(manifest: Manifest) -> tuple[Check, ...]:
         return (Check(name, False, str(problem)),)
     if not such:
         return (Check(name, False, "its step and the noise it states are not those of such an evaluation"),)
-    return (_recomputed(name, told.guarantee, manifest.charged_evaluation["events"])[1],)
+    agreement = _recomputed(name, told.guarantee, manifest.charged_evaluation["events"])[1]
+    return (agreement, *_promise("promise to test rows", told.guarantee, None))
 
 
 def _is_such_an_evaluation(told: ChargedEvaluation) -> bool:
@@ -267,16 +352,19 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
     """The sentence, ε, δ and the relation must stand on both cards as in the manifest."""
     guarantee = manifest.guarantee
     numbers = {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
-    written = [  # for people, for programs, and for people on earlier cards
-        sorted([*((key, write(amount)) for key, amount in numbers.items()), ("relation", guarantee.relation)])
-        for write in (lambda amount: typeset(rounded_up(amount)), repr, rounded_up)
-    ]
-    for name, stated, escape in zip(CARD_NAMES, _STATED, (escape_markdown, escape_html), strict=True):
+    forms: tuple[tuple[Callable[[float], str], Callable[[str], str]], ...] = (  # for people, for programs
+        (lambda amount: typeset(rounded_up(amount)), escape_markdown),
+        (repr, escape_html),
+    )
+    for name, stated, (write, escape) in zip(CARD_NAMES, _STATED, forms, strict=True):
+        wanted = [
+            *((key, write(amount)) for key, amount in numbers.items()),
+            ("relation", guarantee.relation),
+        ]
         text = read_file(directory, name).decode(errors="replace")
         # Pairs, since a number may be stated twice, and otherwise.
         found = sorted((key, html.unescape(value)) for key, value in stated.findall(text))
-        told = any(escape(words) in text for words in (typeset(guarantee.sentence), guarantee.sentence))
-        if found not in written or not told:
+        if found != sorted(wanted) or escape(typeset(guarantee.sentence)) not in text:
             raise ReleaseError(f"'{name}' must state the manifest's numbers; it states others.")
     said = ", ".join(f"{key} {rounded_up(amount)}" for key, amount in numbers.items())
     return f"both cards state {said}, {guarantee.relation}"
@@ -292,7 +380,7 @@ def _written_again(directory: Path) -> str:
 
 def _card_text(directory: Path, manifest: Manifest) -> Check:
     """Both cards must be word for word what this library writes; of other versions' that is a note."""
-    found = _attempt("card text", _written_again, directory)
+    found = _attempt(CARD_TEXT, _written_again, directory)
     if found.passed or manifest.versions == current_versions():
         return found
     said = f"{found.detail}; it names other versions, so only its table of numbers was checked"

@@ -70,13 +70,12 @@ def word_blocks(model: PrivateClassifier) -> tuple[Block, ...]:
     )
     blocks: tuple[Block, ...] = (
         Paragraph(
-            "The encoder has public words of its own, and these are the ones that each class landed on, with "
-            "the share that each has in speaking for the class. They are read off the released weights: part "
-            "of what the guarantee covers, at no further cost. A class that the encoder has no word for "
-            "lands on what looks like it to the encoder, and one that the noise drowned on what others "
-            "have or on nothing in particular."
+            "The encoder was trained to recognise labels of its own, and the method used them. The table "
+            "shows which of them the released model takes as evidence for each class. It is read from the "
+            "released weights, at no further privacy cost. Classes the encoder has no label for map to "
+            "similar-looking labels; classes drowned by noise map to arbitrary ones."
         ),
-        Table(("Class", "Its words"), told[:_MOST_CLASSES]),
+        Table(("Class", "Labels of the encoder"), told[:_MOST_CLASSES]),
     )
     if len(told) > _MOST_CLASSES:
         blocks = (*blocks, Paragraph(f"And {len(told) - _MOST_CLASSES} classes more."))

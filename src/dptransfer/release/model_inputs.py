@@ -1,0 +1,232 @@
+"""Turn what a model is asked about into rows of its encoder: paths, pictures, texts, tables and arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dptransfer.arrays import EncodedRows
+from dptransfer.compute.device import on_cuda
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.errors import ArgumentError, DataError, Incompatible
+
+if TYPE_CHECKING:
+    from dptransfer.data import ImageList, RawTable, TextList
+    from dptransfer.data.identity import EncoderIdentity
+    from dptransfer.encoders import Encoder
+    from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.release.classifier import PrivateClassifier
+
+_BATCH = 8
+
+
+def rows_for(model: PrivateClassifier, x: Any, device: str) -> Any:
+    """The rows of what a model is to predict, as `PrivateClassifier.scores` describes it.
+
+    Args:
+        model: whose rows they are to be.
+        x: what was given.
+        device: where to encode.
+
+    Raises:
+        DataError: it cannot be read, or needs an encoder, and the model names none that can be found.
+    """
+    if isinstance(x, str | Path):
+        return _at_path(model, Path(x), device)
+    if _is_picture(x):
+        x = [x]
+    if items := _items(x):
+        if all(isinstance(one, str) for one in items):
+            return _of_texts(model, items, device)
+        if all(_is_picture(one) or isinstance(one, Path) for one in items):
+            return _of_pictures(model, items, device)
+    rows: Any = x if on_cuda(x) or isinstance(x, ShardedRows) else np.asarray(x)
+    kind = np.asarray(x[:0].cpu()).dtype if on_cuda(x) else rows.dtype
+    if not np.issubdtype(kind, np.number) or np.issubdtype(kind, np.complexfloating):
+        raise DataError(
+            f"Rows must hold real numbers; got the type {kind}. Convert them, say to float32. Pictures are "
+            "given as paths, file contents, PIL images or bytes (uint8), and texts as a list of words."
+        )
+    if rows.ndim == 4 or (rows.ndim == 3 and kind == np.uint8):
+        pixels = rows.cpu().numpy() if on_cuda(rows) else rows
+        return _of_pixels(model, pixels, device)
+    return rows
+
+
+def table_for(
+    model: PrivateClassifier, path: Path, features: str | None = None, label_column: str | None = None
+) -> RawTable:
+    """Rows of numbers at a path, if they are such as the model takes.
+
+    Args:
+        model: the model.
+        path: a file or folder of rows.
+        features: the columns of features in a table; by default those that the model was fitted on.
+        label_column: a column that is no feature, but labels.
+    """
+    from dptransfer.data import read_table, require_same_encoder
+    from dptransfer.data.facts import require_same_columns
+
+    known = model.facts.columns
+    table = read_table(path, features=features or known, label_column=label_column)
+    require_same_encoder(model.encoder, table.encoder, names=("The model", f"'{path}'"))
+    require_same_columns(known, table.columns, names=("The model", f"'{path}'"))
+    if table.rows.shape[1] != model.dimension:
+        found = f"those in '{path}' have {table.rows.shape[1]}"
+        remedy = "Encode them with the model's encoder"
+        if model.encoder is None and path.suffix.lower() in (".csv", ".parquet"):
+            remedy = "Name the columns that it was fitted on, such as --feature-columns 'f*'"
+        raise Incompatible(f"Rows must have the model's dimension, {model.dimension}; {found}. {remedy}.")
+    return table
+
+
+def encoder_behind(model: PrivateClassifier, spec: str | None, device: str) -> Encoder:
+    """The encoder whose rows the model takes; `spec` says where it is where the release does not."""
+    from dptransfer.encoders import encoder_of, get_encoder
+
+    recorded = _recorded(model)
+    if recorded is not None:
+        return encoder_of(recorded, device=device, spec=spec, delta=model.encoder_delta)
+    if spec is None:
+        raise ArgumentError(
+            "Images and texts need the model's encoder; the release names none. Pass --encoder NAME, or rows "
+            "that are encoded as those that it was fitted on."
+        )
+    encoder = get_encoder(spec, device=device)
+    if encoder.dimension != model.dimension:
+        gives = f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with"
+        raise Incompatible(f"The encoder must give rows of dimension {model.dimension}; {gives}.")
+    return encoder
+
+
+def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> EncodedRows:
+    """Rows of images or texts that are nobody's secret; those that cannot be read are named in an error."""
+    from dptransfer.data import TextList
+    from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
+    from dptransfer.encoding import BREAKS_OFF, refuse_public, unrecognised
+    from dptransfer.progress import progress_bar
+
+    if isinstance(found, TextList):
+        return encode_texts_in_memory(found.texts, encoder, batch=batch)
+    refuse_public(unrecognised(found, encoder.identity.grey_range))
+    with progress_bar("Encoding") as step:
+        rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
+    refuse_public({found.names()[place]: BREAKS_OFF for place in unreadable})
+    return rows
+
+
+def _at_path(model: PrivateClassifier, path: Path, device: str) -> Any:
+    from dptransfer.data.contents import contents_of
+    from dptransfer.encoding import examples_in, held_in
+
+    there = False
+    with suppress(OSError):  # a text may be too long for a name
+        there = held_in(path).exists()
+    if not there:
+        shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}…"
+        raise DataError(
+            f"'{shown}': the file or folder must exist; it does not. Check the path. Texts are given as a "
+            "list, even one alone: [text]."
+        )
+    if contents_of(path) == "rows":
+        return table_for(model, path).rows
+    encoder = _own_encoder(model, device)
+    return encoded_here(examples_in(path, encoder, None, labelled=False), encoder, _BATCH)
+
+
+def _of_texts(model: PrivateClassifier, texts: Sequence[str], device: str) -> EncodedRows:
+    from dptransfer.encoders import encode_texts_in_memory
+
+    encoder = _own_encoder(model, device)
+    if encoder.kind != "text":
+        raise DataError(
+            "A list of words is a list of texts; this model takes images. Pass files as paths: "
+            "[Path(one) for one in files]."
+        )
+    return encode_texts_in_memory(texts, encoder, batch=_BATCH)
+
+
+def _of_pictures(model: PrivateClassifier, pictures: Sequence[Any], device: str) -> EncodedRows:
+    """Files as such where all are files, so that those that cannot be read are named; others by number."""
+    from dptransfer.data import find_images
+    from dptransfer.data.decode import open_image, picture_of, without_warnings
+    from dptransfer.encoders import encode_pictures
+
+    encoder = _own_encoder(model, device)
+    if all(isinstance(one, Path) for one in pictures):
+        return encoded_here(find_images(list(pictures)), encoder, _BATCH)
+    greys = encoder.identity.grey_range
+
+    def opened(number: int) -> Any:
+        one = pictures[number]
+        try:
+            return open_image(one, greys) if isinstance(one, Path) else picture_of(one, greys)
+        except DataError:
+            raise
+        except Exception as problem:  # readers raise many types on damaged files
+            raise DataError(
+                f"Images must be readable; number {number} (from 0) is not ({type(problem).__name__}). "
+                "Repair it, or leave it out."
+            ) from None
+
+    with without_warnings():
+        return encode_pictures(opened, len(pictures), encoder, batch=_BATCH)
+
+
+def _of_pixels(model: PrivateClassifier, pixels: Any, device: str) -> EncodedRows:
+    """Rows for pictures as bytes, (pictures, height, width, 3), of any one size."""
+    from dptransfer.encoders import encode_pixels
+
+    encoder = _own_encoder(model, device)
+    if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
+        raise DataError(
+            "Pictures must be bytes (uint8) of the shape (pictures, height, width, 3), or (height, width, 3) "
+            f"for one; got the type {pixels.dtype} and the shape {tuple(pixels.shape)}. Convert them."
+        )
+    return encode_pixels(pixels, encoder)
+
+
+def _own_encoder(model: PrivateClassifier, device: str) -> Encoder:
+    recorded = _recorded(model)
+    if recorded is None:
+        raise DataError(
+            "Images and texts become rows by the model's encoder; it names none. Encode them as the rows "
+            "that it was fitted on, and pass these."
+        )
+    return _loaded(recorded, model.encoder_delta, device)
+
+
+def _recorded(model: PrivateClassifier) -> EncoderIdentity | None:
+    """The plain encoder on record."""
+    return model.facts.encoder if model.encoder_delta is None else model.encoder_delta.base
+
+
+@lru_cache(maxsize=1)  # for a caller with a picture at a time; a second network would only take room
+def _loaded(recorded: EncoderIdentity, delta: EncoderDelta | None, device: str) -> Encoder:
+    from dptransfer.encoders import encoder_of
+
+    return encoder_of(recorded, device=device, delta=delta)
+
+
+def _items(x: Any) -> list[Any]:
+    """The entries of a list, a tuple, a column of pandas or an array of words; nothing for all else."""
+    if isinstance(x, np.ndarray):
+        return x.tolist() if x.dtype.kind in "UO" and x.ndim == 1 else []
+    if isinstance(x, Sequence):
+        return list(x)
+    return list(x.to_list()) if hasattr(x, "to_list") else []
+
+
+def _is_picture(x: Any) -> bool:
+    """Whether this is a picture by itself: the content of a file, a PIL image, or bytes in an array."""
+    if isinstance(x, np.ndarray):
+        return x.dtype == np.uint8 and x.ndim == 3 and x.shape[2] == 3 and x.size > 0
+    pillow = sys.modules.get("PIL.Image")  # who has such an image has imported it
+    is_open = pillow is not None and isinstance(x, pillow.Image)
+    return is_open or isinstance(x, bytes | bytearray | memoryview)
