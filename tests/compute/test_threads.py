@@ -1,14 +1,16 @@
 """Sharing work among threads that are kept."""
 
+import ast
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dptransfer.compute.threads import begun, side_by_side
+from dptransfer.compute.threads import begun, one_blas_thread, side_by_side
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -155,3 +157,56 @@ def test_the_threads_of_linear_algebra_are_given_back():
     assert before == [
         library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
     ]
+
+
+def blas_threads():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
+def test_a_block_uses_one_blas_thread_and_gives_the_others_back():
+    with threadpool_limits(3, user_api="blas"):
+        with one_blas_thread():
+            with one_blas_thread(4096):
+                assert blas_threads() == {1}
+            assert blas_threads() == {1}
+        assert blas_threads() == {3}
+        with pytest.raises(ZeroDivisionError), one_blas_thread():
+            raise ZeroDivisionError
+        assert blas_threads() == {3}
+
+
+def test_a_large_matrix_keeps_all_blas_threads():
+    with threadpool_limits(3, user_api="blas"), one_blas_thread(4097):
+        assert blas_threads() == {3}
+
+
+def test_overlapping_blocks_may_end_in_any_order():
+    with threadpool_limits(3, user_api="blas"):
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == {3}
+
+
+def test_every_decomposition_runs_on_one_blas_thread():
+    """Nobody adds one that spins: `linear_teachers` runs inside `side_by_side`, which has the same limit."""
+    import dptransfer
+
+    found, source = [], Path(dptransfer.__file__).parent
+    for file in source.rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        limited = {
+            id(inner)
+            for block in ast.walk(tree)
+            if isinstance(block, ast.With) and "one_blas_thread" in ast.unparse(block.items[0])
+            for inner in ast.walk(block)
+        }
+        for call in ast.walk(tree):
+            name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+            if name in {f"np.linalg.{one}" for one in ("svd", "eigh", "qr", "inv", "solve", "lstsq", "pinv")}:
+                found.append((file.name, id(call) in limited))
+    assert len(found) >= 7
+    assert {name for name, inside in found if not inside} == {"linear_teachers.py"}

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from contracts.rows import LARGEST, row, rows, squared_length, steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import chunks
-from dptransfer.features.lattice import clipped_lattice, require_exact_norms, unit_lattice
+from dptransfer.features.lattice import (
+    GRAIN,
+    clipped_lattice,
+    coordinate_bits,
+    grains,
+    require_exact_norms,
+    unit_lattice,
+)
 
 NORMS = st.sampled_from([1, 2, 3, 127, 2047, 1000, 2**26, 2**30])
 
@@ -153,3 +160,18 @@ def test_too_many_dimensions_are_refused():
         unit_lattice(np.zeros((1, 2**14 + 1)), 100)
     with pytest.raises(ArgumentError, match="clip"):
         clipped_lattice(np.zeros((1, 2)), 100, clip=0.0)
+
+
+def just_above_whole_numbers(width=2**14):
+    """A row whose norm is 2⁻³² larger than that of its coordinates less a grain, rounded up."""
+    row = np.full((1, width), 1 + GRAIN)
+    row[0, 0] = 2.0 ** (coordinate_bits(width) - 1)  # where scaling leaves it
+    return row
+
+
+@pytest.mark.parametrize("make", [unit_lattice, lambda array, norm: clipped_lattice(array, norm, clip=1e-6)])
+def test_what_a_grain_took_off_comes_back(make):
+    norm = 2**50
+    found = squared_length(make(just_above_whole_numbers(), norm)[0])
+    assert norm**2 * (1 - 4e-6) < found <= norm**2
+    assert grains(4) == 4 * GRAIN  # a grain for each, and another for what its subtraction rounded

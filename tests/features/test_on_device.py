@@ -20,6 +20,7 @@ from dptransfer.features.on_device import (
     within,
 )
 
+from .test_lattice import just_above_whole_numbers
 from .test_scaled_rows import extreme_rows, not_finite
 
 torch = pytest.importorskip("torch")
@@ -154,3 +155,10 @@ def test_cuda_gives_the_integers_of_numpy_for_many_wide_rows():
 @pytest.mark.parametrize("name", MAPS)
 def test_cuda_gives_the_integers_of_numpy_for_rows_that_a_flag_could_change(name, dtype):
     assert same(MAPS[name], hard_rows(dtype), 2**30, "cuda")
+
+
+def test_what_a_grain_took_off_comes_back_on_a_device_too():
+    row, norm = just_above_whole_numbers(), 2**50
+    found = unit_lattice_on_device(torch.from_numpy(row), norm)[0].numpy()
+    assert (found == unit_lattice(row, norm)[0]).all()
+    assert sum(int(one) ** 2 for one in found) <= norm**2

@@ -1,7 +1,10 @@
+import os
+
 import numpy as np
 import pytest
 
 from contracts.backwards import Backwards
+from contracts.full_disk import full_disk
 from dptransfer.data import PublicEmbeddings
 from dptransfer.features import principal_axes as module
 from dptransfer.features.principal_axes import cache_folder, principal_axes
@@ -74,6 +77,23 @@ def test_a_damaged_or_unwritable_cache_costs_time_and_nothing_else(damage, monke
     else:
         file.write_bytes(damage)
     assert (principal_axes(PublicEmbeddings(POOL)).axes == want.axes).all()
+
+
+def test_a_disk_without_room_for_the_cache_costs_time_and_nothing_else(monkeypatch, tmp_path):
+    want = principal_axes(PublicEmbeddings(POOL))
+    forget()
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "empty"))
+    with full_disk(10):
+        assert (principal_axes(PublicEmbeddings(POOL)).axes == want.axes).all()
+    assert not list((tmp_path / "empty").iterdir() if (tmp_path / "empty").exists() else [])
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="nothing is closed to root")
+def test_a_cache_that_cannot_be_looked_into_costs_time_and_nothing_else(monkeypatch, tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(closed / "below"))
+    assert len(principal_axes(PublicEmbeddings(POOL)).axes)
 
 
 def test_only_a_few_pools_are_kept_in_memory():

@@ -108,7 +108,7 @@ def test_the_norm_holds_where_all_words_are_nearly_alike(count):
 def test_every_partial_sum_stays_where_floats_are_integers():
     """Rows along the weights of a word are the worst; the sum of absolute terms bounds any partial sum."""
     made, x = fitted(words()), np.vstack([some_rows(20), words().weights * 1e4])
-    integers, _ = vocabulary_map.rows_and_lengths(x, vocabulary_map._NORM)
+    integers, _ = vocabulary_map.rows_and_lengths(x, vocabulary_map.WORD_NORM)
     assert (np.abs(integers) @ np.abs(made.matrix.astype(np.float64))).max() < 2**24
     assert all(squared_length(column) <= 4064**2 for column in made.matrix.T)
     wide = Vocabulary(("a", "b"), np.ones((2, 2**14)), np.zeros(2))
@@ -169,3 +169,13 @@ def test_what_is_public_and_wrong_is_said_before_any_row_is_read():
 def test_weights_of_any_size_give_rows_within_the_norm(size):
     made = fitted(Vocabulary(NAMES, words().weights * size, np.zeros(WORDS)))
     assert all(squared_length(row) <= 2**60 for row in made.lattice(some_rows(20), 2**30))
+
+
+def test_weights_and_offsets_are_the_same_numbers_as_floats():
+    rng = np.random.default_rng(4)
+    words = Vocabulary(tuple(map(str, range(300))), rng.normal(size=(300, 2)), 5 * rng.normal(size=300))
+    fitted = vocabulary_map.FittedVocabularyMap.of(words)
+    weights, offset = fitted._floats
+    assert np.abs(fitted.matrix).max() > 2048
+    assert (weights == fitted.matrix).all()
+    assert (offset == fitted.offset).all()

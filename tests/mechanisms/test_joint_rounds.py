@@ -6,7 +6,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.features import OnLattice, UnitNorm
 from dptransfer.mechanisms import GaussianRounds, JointRounds, jointly, rounds_of
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import GaussianEvent, Relation, for_group
+from dptransfer.privacy import Bound, GaussianEvent, Relation, Unit, for_group
 from dptransfer.queries import ClassSums, SecondMoments, SoftmaxGradient
 from dptransfer.queries.second_moments import OfAll, OfClasses
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -33,12 +33,23 @@ def test_the_joint_price_is_the_reach_times_the_sum_of_the_prices():
     assert joint.event.sensitivity**2 == pytest.approx(joint.reach)
     assert joint.event.scale == pytest.approx(3.0)  # of answers in units of sensitivity, weighted
     assert epsilon_of([joint.event], 1e-5) < 0.9 * epsilon_of(apart, 1e-5)
-    assert joint.event.numeric_epsilon == pytest.approx(sum(event.numeric_epsilon for event in apart))
-    assert joint.event.numeric_epsilon > 0
+    each = [event.numeric_epsilon for event in apart]
+    assert joint.event.numeric_epsilon == pytest.approx(sum(each), rel=1e-12, abs=0)
+    (twice,) = jointly([parts()[1]] * 2, "both")
+    assert twice.event.numeric_epsilon == pytest.approx(2 * each[1], rel=1e-12, abs=0)
+    assert each[1] > 0
 
 
 def test_add_remove_steps_stay_what_they_were():
     assert jointly(parts(ADD), "both") == parts(ADD)
+
+
+def test_questions_about_persons_are_paid_for_one_by_one():
+    """Nothing is proven of what one person can do to both."""
+    of_people = ClassSums(ROWS, 2, bound=Bound(Unit.PERSON, 2.0))
+    apart = [GaussianRounds(of_people, 4.0, REPLACE, 1), GaussianRounds(of_people, 5.0, REPLACE, 3)]
+    assert jointly(apart, "both") == apart
+    assert jointly([parts()[0], apart[0]], "both") == [parts()[0], apart[0]]
 
 
 def test_a_joint_event_is_one_gaussian_event_for_groups_too():

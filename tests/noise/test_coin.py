@@ -110,3 +110,12 @@ def test_a_candidate_survives_exactly_where_the_coin_is_below_the_exponential(fi
         clock = coin.ExponentialClock(rate, lambda _, given=given: next(given, 0))
         clock.tick()
         assert clock.survived(gap, scale) is survives
+
+
+def test_a_clock_whose_time_is_not_bounded_yet_draws_more_digits():
+    """A uniform number that begins with 64 zeros may still be 0, so that what has passed may be anything."""
+    drawn = iter([0, 0, 2**63, 2**63])
+    clock = coin.ExponentialClock(Fraction(1), lambda bits: next(drawn))
+    clock.tick()
+    assert clock.survived(1, 1.0)
+    assert next(drawn, None) is None  # 64 bits more of the coin and of the time, and no more

@@ -1,9 +1,19 @@
+import secrets
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from dptransfer.errors import ArgumentError
-from dptransfer.noise import SecureNoise, SeededNoise
+from dptransfer.noise import (
+    SecureNoise,
+    SeededNoise,
+    integer_noise,
+    poisson_sample,
+    uniform,
+)
+from dptransfer.noise import race as race_module
+from dptransfer.noise import trials as trials_module
 from dptransfer.noise.race import settled
 from dptransfer.noise.score_bins import ScoreBins
 
@@ -182,3 +192,56 @@ def test_a_seed_repeats_itself_and_says_so_and_the_secure_source_does_neither():
         first, again, other = (draw(SeededNoise(s)) for s in (7, 7, 8))
         assert first == again != other
     assert (repr(SecureNoise()), repr(SeededNoise(7))) == ("SecureNoise()", "SeededNoise(7)")
+
+
+def test_secure_noise_hands_its_samplers_exactly_what_it_was_asked_for(monkeypatch):
+    """A scale or rate that is a little off shows in no statistic of a few thousand draws."""
+    asked = []
+
+    def noted(module, name):
+        def sampler(*given):
+            asked.append((name, *(one for one in given if one is not secrets.randbits)))
+            return np.zeros(6, dtype=np.int64)
+
+        monkeypatch.setattr(module, name, sampler)
+
+    noted(integer_noise, "discrete_gaussian")
+    noted(integer_noise, "discrete_laplace")
+    noted(race_module, "best_set")
+    noted(race_module, "permute_and_flip")
+    noted(poisson_sample, "poisson_sample")
+    noted(uniform, "uniform_integers")
+    noted(trials_module, "trials")
+    noise, bins = SecureNoise(), object()
+    noise.discrete_gaussian(12.25, (2, 3))
+    noise.discrete_laplace(13.25, (3, 2))
+    noise.best_set(bins, 4, 14.25)
+    noise.permute_and_flip(bins, 15.25)
+    noise.poisson_sample(70, 0.3)
+    noise.integers(9, 6)
+    noise.trials(2.5, 0.5)
+    assert asked == [
+        ("discrete_gaussian", 12.25, 6),
+        ("discrete_laplace", 13.25, 6),
+        ("best_set", bins, 4, 14.25),
+        ("permute_and_flip", bins, 15.25),
+        ("poisson_sample", 70, 0.3),
+        ("uniform_integers", 9, 6),
+        ("trials", 2.5, 0.5),
+    ]
+
+
+def test_draws_come_from_the_table_of_exactly_their_scale(monkeypatch):
+    made, asked = integer_noise.proposal, []
+    monkeypatch.setattr(integer_noise, "proposal", lambda *law: asked.append(law) or made(*law))
+    SecureNoise().discrete_gaussian(12.25, (2,))
+    SecureNoise().discrete_laplace(13.25, (2,))
+    assert asked == [(integer_noise.GAUSSIAN, 12.25), (integer_noise.LAPLACE, 13.25)]
+
+
+def test_a_source_without_a_record_computes_each_intermediate_anew():
+    computed = []
+    for _ in range(2):
+        found = SeededNoise(0).kept("sums", lambda: computed.append(1) or np.arange(3))
+        assert found.tolist() == [0, 1, 2]
+    assert len(computed) == 2

@@ -13,7 +13,7 @@ from scipy import stats
 from contracts.floating_point import flushing, needs_flags
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import trials as module
-from dptransfer.noise.trials import halting_probability, trials
+from dptransfer.noise.trials import _inverse, halting_probability, trials
 
 from .laws import RARELY, fits_table
 
@@ -173,3 +173,9 @@ def test_a_shape_that_no_law_has_is_refused(shape):
 def test_a_mean_out_of_reach_of_floats_is_refused():
     with pytest.raises(ArgumentError, match="out of reach"):
         trials(1e6, -0.999, secrets.randbits)
+
+
+def test_what_too_few_digits_leave_open_is_left_open():
+    """With 32 digits nothing within 2 % of F(1) = ¼ is decided, on either side of it; far from it all is."""
+    for share, found in ((0.2, 1), (0.24, None), (0.26, None), (0.3, 2)):
+        assert _inverse(int(share * 2**64), 64, 4.0, 1.0, 32) == found

@@ -1,7 +1,5 @@
 """The sensitivity check every query goes through: neighbours of both kinds, gaps in exact arithmetic."""
 
-from fractions import Fraction
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +8,12 @@ from contracts.rows import row, rows, steady
 from dptransfer.data import PublicEmbeddings, Vocabulary
 from dptransfer.features import FittedVocabularyMap, PublicMap, UnitNorm
 from dptransfer.privacy import Relation
+from dptransfer.testing.neighbouring_data import (
+    share_of_sensitivity,
+    squared_bound,
+    squared_gap,
+    with_example,
+)
 
 WIDTH = 3
 CLASSES = 3
@@ -40,25 +44,6 @@ def of_neighbours(**more):
     return lambda test: steady(drawn(test))
 
 
-def with_example(data, example):
-    """The data set with one more example, at a place in the middle."""
-    x, y = data
-    values, label = example
-    place = len(x) // 2
-    return np.insert(x, place, values, axis=0), np.insert(y, place, label)
-
-
-def squared_gap(query, one, other):
-    """Exact squared distance of two answers, in grid steps."""
-    moved = query(*one).astype(object) - query(*other).astype(object)
-    return int((moved**2).sum())
-
-
-def squared_bound(query, relation):
-    """Exact square of what the query claims, in grid steps."""
-    return (Fraction(query.l2_sensitivity(relation)) * query.grid) ** 2
-
-
 def pairs(data, first, second):
     """The neighbours under each relation."""
     one, other = with_example(data, first), with_example(data, second)
@@ -78,5 +63,4 @@ EMPTY = (np.zeros((0, WIDTH)), np.zeros(0, dtype=np.int64))
 
 def reach(query, first, second, relation, data=EMPTY):
     """The share of the claimed sensitivity that this pair uses."""
-    gap = squared_gap(query, *pairs(data, first, second)[relation])
-    return float(Fraction(gap) / squared_bound(query, relation)) ** 0.5
+    return share_of_sensitivity(query, *pairs(data, first, second)[relation], relation)

@@ -160,3 +160,14 @@ def test_a_loss_under_one_relation_has_no_sensitivity_under_another():
 def test_too_many_teachers_for_a_table_are_refused():
     with pytest.raises(ArgumentError, match="at most 4000 teachers"):
         replace(TESTED, teachers=5000)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sensitivities_have_room_for_a_step_of_the_grid_and_for_sums_of_floats(loss):
+    """One of two neighbours may be rounded to the next step and the other not."""
+    for query, exact in (
+        (LossSensitivity(loss, 0.3, Unit.ROW), 0.3),
+        (LossOfAnswers(loss, 1.0, Unit.ROW), 1),
+    ):
+        more = query.l2_sensitivity(loss.relation) - exact
+        assert 100 / query.grid < more < 1e-5

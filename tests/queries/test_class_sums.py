@@ -1,3 +1,4 @@
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,3 +165,17 @@ def test_cuda_and_cpu_give_the_same_answers(name, data):
 @of_neighbours()
 def test_sums_stay_within_their_sensitivity_on_cuda(data, first, second):
     assert stays_within(ClassSums(UNIT, CLASSES, "cuda"), data, first, second)
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.95, 1.0, 1.05, 2.0])
+def test_a_replaced_row_moves_exactly_as_far_as_it_says_whatever_a_count_weighs(weight):
+    """To the other side in its class, or to another class: whichever is further."""
+    asked = ClassSumsAndCounts(MAPS["unit norm"], CLASSES, weight=weight)
+    row = np.eye(WIDTH)[:1]
+    before = asked(row, np.array([0]))
+    moved = [
+        math.sqrt(float(np.square((asked(other, np.array([place])) - before) / asked.grid).sum()))
+        for other, place in ((-row, 0), (row, 1), (-row, 1))
+    ]
+    assert max(moved) == pytest.approx(asked.l2_sensitivity(Relation.REPLACE_ONE), rel=1e-4)
+    assert max(moved) <= asked.l2_sensitivity(Relation.REPLACE_ONE)

@@ -201,3 +201,16 @@ def test_probabilities_of_very_many_classes_are_as_near_to_exact_ones_as_is_said
     off = abs(softmax(depth)[1, 0] / (exact[1, 0] / exact.sum()) - 1)
     assert off <= chance_slack(classes)
     assert (off > chance_slack(10)) == (classes == 20000)
+
+
+def test_a_replaced_example_moves_almost_as_far_as_it_says_with_many_classes():
+    """Sure and right against as unsure as can be and wrong: every block moves as far as it can."""
+    count = 5000
+    linear = np.zeros((count, WIDTH))
+    linear[0, 0] = 1e6
+    asked = EvaluationCounts(MAPS["unit norm"], linear, np.zeros(count))
+    axis = np.eye(WIDTH)
+    sure, unsure = (asked(axis[[place]], np.array([place])) for place in (0, 1))
+    moved = float(np.square((sure - unsure) / asked.grid).sum())
+    assert moved <= asked.l2_sensitivity(Relation.REPLACE_ONE) ** 2
+    assert moved >= asked.l2_sensitivity(Relation.REPLACE_ONE) ** 2 * (1 - 1e-3)

@@ -5,6 +5,7 @@ import pytest
 
 from dptransfer.errors import DataError, DPTransferError, MissingDependency
 from dptransfer.progress import reported_to
+from dptransfer.workers import handed_out as handed_out_module
 from dptransfer.workers.handed_out import Lost, Outcome, answered, handed_out
 
 from . import jobs
@@ -17,6 +18,7 @@ class Scripted:
 
     def __init__(self, script):
         self.script, self.attempts, self.gathered, self.ended = script, [], 0, 0
+        self.looks_left = None
 
     def gather(self):
         self.gathered += 1
@@ -36,6 +38,12 @@ class Scripted:
 
     def outcome(self, answer):
         return answer.result()
+
+    def require_alive(self):
+        if self.looks_left is not None:
+            self.looks_left -= 1
+            if self.looks_left < 0:
+                raise DPTransferError("nobody is left")
 
     def end(self):
         self.ended += 1
@@ -126,3 +134,20 @@ def test_no_pieces_need_no_workers():
     crew, results = run(lambda piece, attempt: "done", count=0)
     assert list(results) == []
     assert crew.gathered == 0
+
+
+def test_while_nothing_comes_back_it_is_seen_whether_anybody_is_there(monkeypatch):
+    monkeypatch.setattr(handed_out_module, "_LOOK", 0.01)
+    crew, results = run(lambda piece, attempt: None, patience=1)
+    crew.looks_left = 3
+    with pytest.raises(DPTransferError, match="nobody is left"):
+        list(results)
+    assert (crew.gathered, crew.ended) == (1, 1)
+
+
+def test_what_a_crew_loses_when_it_is_gone_is_not_handed_out_again():
+    crew, results = run(lambda piece, attempt: "lost")
+    crew.looks_left = 0
+    with pytest.raises(DPTransferError, match="nobody is left"):
+        list(results)
+    assert max(crew.attempts.count(piece) for piece in range(4)) == 1

@@ -56,6 +56,16 @@ class TestTwoNodes:
         assert two_nodes.second is None
         assert results == {number: SUMS[number % 8] for number in range(24)}
 
+    def test_when_all_nodes_die_it_is_an_error_and_not_the_end_of_this_process(self, two_nodes):
+        before = signal.getsignal(signal.SIGTERM)
+        results = RayCluster(two_nodes.address).each(jobs.SlowSum(ROWS, 0.5), PIECES * 9, "part")
+        next(results)
+        assert signal.getsignal(signal.SIGTERM) is before  # and not Ray's own
+        two_nodes.remove_node(two_nodes.second, allow_graceful=False)
+        two_nodes.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+        with pytest.raises(DPTransferError, match="must live until"):
+            list(results)
+
     def test_from_outside_work_goes_through_a_process_that_imports_what_we_do(
         self, two_nodes, tmp_path, monkeypatch
     ):

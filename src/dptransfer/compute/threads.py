@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from dptransfer.progress import tell
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 _own = threading.local()
+
+_LARGEST_SIDE = 4096
 
 
 def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threads: int) -> Iterator[_Result]:
@@ -38,8 +41,7 @@ def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threa
     if min(threads, len(parts)) < 2 or getattr(_own, "is_kept", False):
         yield from map(plain, parts)
         return
-    # One thread of linear algebra each: its own threads would only wait for one another.
-    with _linear_algebra().limit(limits=1, user_api="blas"):
+    with one_blas_thread():  # each: its own threads would only wait for one another
         pool = _kept(threads)
         # With a part for each, one is done here: this thread would only sleep, and waking one takes time.
         handed = parts if len(parts) > threads else parts[:-1]
@@ -101,6 +103,53 @@ def _kept(threads: int) -> ThreadPoolExecutor:
 # A forked child has the executor and none of its threads; it makes its own.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_kept.cache_clear)
+
+
+@contextmanager
+def one_blas_thread(side: int = 0) -> Iterator[None]:
+    """Use a single BLAS thread in the block, in this whole process; for matrices of at most 4,096 a side.
+
+    The threads of BLAS wait for each other in a loop. Where another process has their cores, a singular value
+    decomposition that takes 1.5 seconds on one thread takes ten times as long on all. On idle cores one
+    thread takes 1.5 times as long as two, and rounds alike on every machine. Larger matrices (the shorter
+    side is `side`) keep all threads, for they take minutes. Blocks may overlap, in one thread or in several.
+    """
+    if side > _LARGEST_SIDE:
+        yield
+        return
+    _single.enter()
+    try:
+        yield
+    finally:
+        _single.leave()
+
+
+class _Single:
+    """Counts who wants a single thread: the first one's limit is lifted by the last, in whatever order."""
+
+    def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._limit = _linear_algebra().limit(limits=1, user_api="blas")
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._limit.restore_original_limits()
+
+
+_single = _Single()
+if hasattr(os, "register_at_fork"):  # a lock that another thread held would never be given back
+    os.register_at_fork(after_in_child=_single.start_anew)
 
 
 @cache

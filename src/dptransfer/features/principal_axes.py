@@ -18,8 +18,9 @@ import numpy as np
 
 from dptransfer.arrays import Floats, Integers, Rows
 from dptransfer.compute.cores import usable_cores
-from dptransfer.compute.threads import side_by_side
+from dptransfer.compute.threads import one_blas_thread, side_by_side
 from dptransfer.data.embeddings import PublicEmbeddings
+from dptransfer.data.on_disk import write_if_possible
 from dptransfer.errors import DataError
 from dptransfer.features.lattice import unit_lattice
 from dptransfer.workers.pieces import pieces_of
@@ -86,7 +87,8 @@ def _compute(public: PublicEmbeddings) -> PrincipalAxes:
         root = bool((few >= 0).all())
         wide = _unit_floats(few, root)
         mean = wide.mean(axis=0)
-        _, lengths, across = np.linalg.svd(wide - mean, full_matrices=False)
+        with one_blas_thread(count):
+            _, lengths, across = np.linalg.svd(wide - mean, full_matrices=False)
         return PrincipalAxes(root, mean, across.T, np.maximum(lengths**2 / count, np.finfo(float).tiny))
     if count > _MOST_ROWS:
         raise DataError(
@@ -99,7 +101,8 @@ def _compute(public: PublicEmbeddings) -> PrincipalAxes:
     assert sums is not None
     mean = sums[0] / (float(_NORM) * count)
     second = sums[1:] / (float(_NORM) ** 2 * count)
-    variance, axes = np.linalg.eigh(second - np.outer(mean, mean))
+    with one_blas_thread(dimension):
+        variance, axes = np.linalg.eigh(second - np.outer(mean, mean))
     order = np.argsort(-variance)
     return PrincipalAxes(root, mean, axes[:, order], np.maximum(variance[order], np.finfo(float).tiny))
 
@@ -161,9 +164,9 @@ def _read(file: Path, count: int, dimension: int) -> PrincipalAxes | None:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    if not file.is_file():
-        return None
     with suppress(OSError, SafetensorError, KeyError, ValueError):
+        if not file.is_file():
+            return None
         arrays = load_file(file)
         mean, axes, variance = arrays["mean"], arrays["axes"], arrays["variance"]
         fits = mean.shape == (dimension,) and axes.shape == (dimension, len(variance))
@@ -174,8 +177,8 @@ def _read(file: Path, count: int, dimension: int) -> PrincipalAxes | None:
 
 
 def _write(file: Path, found: PrincipalAxes) -> None:
-    """Keep for later; a cache that cannot be written costs time, nothing else."""
-    from safetensors.numpy import save_file
+    """Keep for later, if possible."""
+    from safetensors.numpy import save
 
     arrays = {
         "root": np.array([found.root]),
@@ -183,11 +186,4 @@ def _write(file: Path, found: PrincipalAxes) -> None:
         "axes": np.ascontiguousarray(found.axes),
         "variance": found.variance,
     }
-    partial = file.with_name(f"{file.name}.{os.getpid()}")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            save_file(arrays, partial)
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)
+    write_if_possible(file, save(arrays))

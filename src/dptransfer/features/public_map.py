@@ -140,12 +140,17 @@ class FittedPublicMap:
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Mapped integer rows; see the module docstring for why they are exact."""
-        mean, matrix = self.mean.astype(np.float64), self.matrix.astype(np.float64)
+        mean, matrix = self._floats
 
         def mapped(part: AnyArray) -> Integers:
             return unit_lattice((self.uncentred.lattice(part, ROW_NORM) - mean) @ matrix, norm)
 
         return mapped_rows(mapped, rows, self.dimension)
+
+    @cached_property
+    def _floats(self) -> tuple[Floats, Floats]:
+        """Mean and matrix as floats, which are as exact; to convert them takes longer than to map a row."""
+        return self.mean.astype(np.float64), self.matrix.astype(np.float64)
 
     @property
     def uncentred(self) -> UncentredRows:

@@ -55,7 +55,7 @@ class FittedSideBySide:
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Integer rows of both; the squares of norms of at most √(norm²·share) add up to at most norm²."""
-        first, second = (math.isqrt(norm * norm * share // 16) for share in _SIXTEENTHS)
+        first, second = norms_of_parts(norm)
         return np.hstack([self.first.lattice(rows, first), self.second.lattice(rows, second)])
 
     def arrays(self) -> Arrays:
@@ -81,3 +81,13 @@ class FittedSideBySide:
         if parts[0].input_dimension != parts[1].input_dimension:
             raise ValueError("maps side by side take the same rows")
         return cls(*parts)
+
+
+def norms_of_parts(norm: int) -> tuple[int, int]:
+    """The norms of the two maps' integers, for rows of at most this norm.
+
+    >>> norms_of_parts(1000)
+    (968, 250)
+    """
+    first, second = (math.isqrt(norm * norm * share // 16) for share in _SIXTEENTHS)
+    return first, second

@@ -54,8 +54,10 @@ LARGEST_VOCABULARY = 2**16
 """Words, so that their exponentials add up exactly."""
 
 LONGEST_ROW = 2.0**10
-_NORM = 4000
-_LOGIT_BITS = 10
+WORD_NORM = 4000
+"""Of a row's integers and of a word's."""
+LOGIT_BITS = 10
+"""Logits are rounded to steps of 2⁻¹⁰."""
 _DEPTH = 24  # exp(−24) is 2.6 steps of the table; what is deeper counts as nothing
 _WEIGHT_BITS = 36
 
@@ -108,7 +110,7 @@ class FittedVocabularyMap:
         require_words(len(self.names))
         norms = np.square(self.matrix.astype(np.float64)).sum(axis=0)
         words = (len(self.names),)
-        if norms.shape != words or self.offset.shape != words or norms.max() > (_NORM + 64) ** 2:
+        if norms.shape != words or self.offset.shape != words or norms.max() > (WORD_NORM + 64) ** 2:
             raise DataError(
                 "The weights of a vocabulary must be small enough for exact products, one column and one "
                 "offset for each word; these are not. Fit the map again from its vocabulary."
@@ -123,7 +125,7 @@ class FittedVocabularyMap:
         require_words(len(vocabulary))
         weights = vocabulary.weights.astype(np.float64)
         longest = max(math.sqrt(float(np.square(weights).sum(axis=1).max())), 2.0**-40)
-        offset = np.rint(vocabulary.offset.astype(np.float64) * 2**_LOGIT_BITS)
+        offset = np.rint(vocabulary.offset.astype(np.float64) * 2**LOGIT_BITS)
         if longest > 2.0**40 or np.abs(offset).max() >= 2**31:
             raise DataError(
                 "Weights and offsets of a vocabulary must be those of a classifier, below a million; some "
@@ -131,7 +133,7 @@ class FittedVocabularyMap:
             )
         return cls(
             names=vocabulary.names,
-            matrix=np.ascontiguousarray(np.rint(weights * (_NORM / longest)).T, dtype=np.int32),
+            matrix=np.ascontiguousarray(np.rint(weights * (WORD_NORM / longest)).T, dtype=np.int32),
             offset=offset.astype(np.int32),
             scale=longest,
             unit_rows=vocabulary.unit_rows,
@@ -159,10 +161,9 @@ class FittedVocabularyMap:
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """(rows, words) integers of norm at most `norm`; see the module docstring for why they are exact."""
-        matrix = self.matrix.astype(np.float32)
 
         def mapped(part: AnyArray) -> Floats:
-            above, total = self._exponentials(part, matrix)
+            above, total = self._exponentials(part)
             above -= np.ceil(total / self.dimension)[:, None]
             np.maximum(above, 0.0, out=above)
             left = np.maximum(above.sum(axis=1), 1.0)
@@ -177,10 +178,9 @@ class FittedVocabularyMap:
 
         The likeliest word's exponential is the table's largest, so the quotient by the sum is all there is.
         """
-        matrix = self.matrix.astype(np.float32)
 
         def surest(part: AnyArray) -> Floats:
-            weights, total = self._exponentials(part, matrix)
+            weights, total = self._exponentials(part)
             chances: Floats = np.floor(weights.max(axis=1) / total * (grid / HAIR))
             return chances[:, None]
 
@@ -215,18 +215,24 @@ class FittedVocabularyMap:
             raise DataError("The feature map's arrays must have the recorded identity; they do not.")
         return fitted
 
-    def _exponentials(self, rows: AnyArray, matrix: Floats32) -> tuple[Floats, Floats]:
+    @cached_property
+    def _floats(self) -> tuple[Floats32, Floats32]:
+        """Weights and offsets as floats, which are as exact; converting takes as long as mapping a row."""
+        return self.matrix.astype(np.float32), self.offset.astype(np.float32)
+
+    def _exponentials(self, rows: AnyArray) -> tuple[Floats, Floats]:
         """(rows, words) exponentials as integers, and their sums; zeros, and 1, for a row of zeros."""
-        integers, lengths = rows_and_lengths(rows, _NORM)
+        matrix, offset = self._floats
+        integers, lengths = rows_and_lengths(rows, WORD_NORM)
         lengths = np.ones_like(lengths) if self.unit_rows else np.minimum(lengths, LONGEST_ROW)
-        steps = (lengths * (self.scale * 2.0**_LOGIT_BITS / _NORM**2)).astype(np.float32)
+        steps = (lengths * (self.scale * 2.0**LOGIT_BITS / WORD_NORM**2)).astype(np.float32)
         logits = integers.astype(np.float32) @ matrix  # exact; what follows is done to single numbers
         logits *= steps[:, None]
         np.rint(logits, out=logits)
-        logits += self.offset.astype(np.float32)
+        logits += offset
         depth = logits.max(axis=1, keepdims=True) - logits
-        places = np.minimum(depth, np.float32(_DEPTH * 2**_LOGIT_BITS)).astype(np.intp)
-        weights: Floats = _table()[places]
+        table = exponentials()
+        weights: Floats = table[np.minimum(depth, np.float32(len(table) - 1)).astype(np.intp)]
         weights[~integers.any(axis=1)] = 0.0
         return weights, np.maximum(weights.sum(axis=1), 1.0)
 
@@ -241,9 +247,9 @@ def require_words(words: int) -> None:
 
 
 @cache
-def _table() -> Floats:
+def exponentials() -> Floats:
     """exp(−t·2⁻¹⁰) by t as whole numbers of 2⁻³⁶; the last, for all that is deeper, is 0."""
-    steps = np.arange(_DEPTH * 2**_LOGIT_BITS + 1) * 2.0**-_LOGIT_BITS
+    steps = np.arange(_DEPTH * 2**LOGIT_BITS + 1) * 2.0**-LOGIT_BITS
     table: Floats = np.rint(np.exp(-steps) * 2.0**_WEIGHT_BITS)
     table[-1] = 0.0
     return table

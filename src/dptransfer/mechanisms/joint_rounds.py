@@ -22,8 +22,8 @@ class JointRounds:
                    to it, and Σ (gap/scale)² ≤ 1/z² on every path the answers can take. Give the attacker one
                    more answer with the gap that is missing: then the loss is ½Σ(gap/scale)² plus a martingale
                    with Gaussian steps and quadratic variation 1/z², which is Brownian motion at the time
-                   1/z², so the loss has the law of one release at z. The lattice and the cut tails of the
-                   parts add up as ever.
+                   1/z², so the loss has the law of one release at z. The ε of the lattice of the parts
+                   adds up as ever.
     Relation:      replace one example; under add/remove one row is the worst for all parts at once. Not
                    for persons, of whom nothing is proven: their parts are paid for one by one.
     Sensitivity:   √reach, of the answers each divided by its own sensitivity and weighted so that all have
@@ -58,7 +58,6 @@ class JointRounds:
             sensitivity=math.sqrt(reach),
             label=self.label,
             numeric_epsilon=math.fsum(event.numeric_epsilon for event in events),
-            numeric_delta=math.fsum(event.numeric_delta for event in events),
         )
 
     def at_noise_of(self, recorded: GaussianEvent) -> JointRounds:

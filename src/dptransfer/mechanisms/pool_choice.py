@@ -178,7 +178,7 @@ class Counting:
         return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class], axis=1)
 
     def _bins(self, scores: Any) -> list[ScoreBins]:
-        if on_cuda(scores):
+        if on_cuda(scores):  # pragma: no cover — GPU
             return bins_on_device(scores, self.scale, self.size)
 
         def of_columns(first: int) -> list[ScoreBins]:

@@ -201,7 +201,7 @@ class RoundsLeft:
         if people is None and isinstance(query, SoftmaxGradient):
             if isinstance(rows, np.ndarray):
                 return Chosen(rows, chosen), labels[chosen], None
-            return DeviceSample(rows, labels, chosen, self._recorded), labels, None
+            return DeviceSample(rows, labels, chosen, self._recorded), labels, None  # pragma: no cover — GPU
         places = there(chosen, rows)
         return rows[places], labels[places], None if people is None else people[chosen]
 

@@ -52,6 +52,16 @@ def recording() -> Iterator[list[RowShares]]:
         _RECORD.reset(token)
 
 
+@contextmanager
+def not_recording() -> Iterator[None]:
+    """Write down nothing of the calls inside: for runs that release nothing."""
+    token = _RECORD.set(None)
+    try:
+        yield
+    finally:
+        _RECORD.reset(token)
+
+
 def note(step: Step, query: Any, rows: AnyArray, labels: Labels, people: People | None = None) -> None:
     """Write a release down, if somebody asked for it; `step` costs what this one release does."""
     record = _RECORD.get()

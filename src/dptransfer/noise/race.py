@@ -163,7 +163,7 @@ def _drawn(weights: Sequence[int], randbits: RandomBits) -> int:
         if left < weight:
             return place
         left -= weight
-    raise AssertionError("a uniform number below the sum is below some partial sum")
+    raise AssertionError("a uniform number below the sum is below some partial sum")  # pragma: no cover
 
 
 def _shares(held: int, better: int, size: int) -> tuple[int, list[int]]:

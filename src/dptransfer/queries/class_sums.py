@@ -71,7 +71,7 @@ class ClassSums(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰."""
-        if use_cuda(self.device, rows):
+        if use_cuda(self.device, rows):  # pragma: no cover — GPU
             on_device = lattice_on_device(self.features, _GRID)
             return class_sums(rows, labels, self.classes, device="cuda", mapped=on_device)
         sums = np.zeros(self.shape, dtype=np.int64)
@@ -242,7 +242,7 @@ def _of_people(
 ) -> Integers:
     """Each person's sums by class, with their weighted counts if there is a weight, scaled to norm `most`."""
     features, longest = asked.features, math.hypot(_GRID, weight or 0)
-    if use_cuda(asked.device, rows):
+    if use_cuda(asked.device, rows):  # pragma: no cover — GPU
         return _of_people_there(asked, rows, labels, people, most, weight, "cuda")
 
     def part(groups: Groups) -> tuple[Integers, Integers]:

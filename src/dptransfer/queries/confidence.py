@@ -42,7 +42,7 @@ class ConfidenceTotal(BoundedQuery):
 
     features: FittedVocabularyMap
 
-    label = "how sure the encoder is of its words"
+    label = "encoder confidence"
     grid = 2**SUM_BITS
     shape = (2,)
 

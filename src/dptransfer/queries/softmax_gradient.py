@@ -135,7 +135,7 @@ class SoftmaxGradient(BoundedQuery):
     def of_rows(self, rows: Any, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.head_rows`) stay there."""
         logits = self.logits
-        if isinstance(rows, DeviceSample):
+        if isinstance(rows, DeviceSample):  # pragma: no cover — GPU
             return self._of_sample(rows, logits)
         if not isinstance(rows, np.ndarray | Chosen):
             return self._on_device(rows, labels, logits)
@@ -193,7 +193,7 @@ class SoftmaxGradient(BoundedQuery):
         found = over_chunks(norms, len(rows), self.features.input_dimension)
         return np.concatenate([np.zeros(0), *found])
 
-    def _of_sample(self, sample: DeviceSample, logits: IntegerLogits) -> Integers:
+    def _of_sample(self, sample: DeviceSample, logits: IntegerLogits) -> Integers:  # pragma: no cover — GPU
         """That of a sample on a GPU; recorded, where it is a function of weights and sample alone."""
         special = (self.precision, self.projection, self.prior, self.along, self.weights)
         if len(sample) > MOST_RECORDED or self.offset.any() or any(one is not None for one in special):

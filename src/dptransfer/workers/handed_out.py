@@ -21,6 +21,7 @@ ATTEMPTS = 3
 """A piece that is lost so often, while no other is finished, is given up with all the rest."""
 
 _SLOWEST_TIMES, _AT_LEAST = 20.0, 600.0
+_LOOK = 5.0  # seconds between two looks at whether anybody is there
 
 
 class Lost(Exception):
@@ -47,6 +48,9 @@ class Crew(Protocol):
     def outcome(self, answer: Future[Outcome]) -> Outcome:
         """What came back; raises `Lost` if nothing did."""
 
+    def require_alive(self) -> None:
+        """Raise if there is nobody left who could answer, or replace whoever died."""
+
     def end(self) -> None:
         """End them at once, in the middle of a piece if need be."""
 
@@ -59,7 +63,8 @@ def handed_out(
     A piece whose worker dies is handed out again. If none comes back for too long, somebody hangs: all are
     ended, and others begin with what they had. Each of that is one loss of a piece; three losses of one,
     without another finished in between, end everything, so that work which kills whoever does it does not
-    go on forever, and a machine that dies with many pieces is one loss each.
+    go on forever, and a machine that dies with many pieces is one loss each. A crew that is gone as a whole
+    ends everything at once.
 
     Args:
         gather: begins a crew.
@@ -68,7 +73,7 @@ def handed_out(
         patience: seconds in which one piece must come back; None for twenty times what the slowest has taken
             so far, and at least ten minutes.
     """
-    from concurrent.futures import FIRST_COMPLETED, wait
+    from concurrent.futures import FIRST_COMPLETED, Future, wait
 
     waiting, losses, done, slowest = deque(range(len(pieces))), Counter[int](), 0, 0.0
     running: dict[Future[Outcome], tuple[int, float]] = {}
@@ -81,7 +86,10 @@ def handed_out(
                 number = waiting.popleft()
                 running[crew.submit(pieces[number])] = number, time.monotonic()
             limit = max(_AT_LEAST, _SLOWEST_TIMES * slowest) if patience is None else patience
-            answers = wait(running, timeout=limit, return_when=FIRST_COMPLETED).done
+            answers, until = set[Future[Outcome]](), time.monotonic() + limit
+            while not answers and (left := until - time.monotonic()) > 0:
+                answers = wait(running, min(left, _LOOK), return_when=FIRST_COMPLETED).done
+                crew.require_alive()
             if not answers:
                 lost = sorted(number for number, _ in running.values())
                 _count(losses, lost, what, f"none came back in {limit:.0f} s")

@@ -98,6 +98,9 @@ class _Crew:
     def outcome(self, answer: Future[Outcome]) -> Outcome:
         return answer.result()
 
+    def require_alive(self) -> None:
+        """This machine is; whoever died is replaced."""
+
     def end(self) -> None:
         for worker in self._all:
             worker.end()

@@ -13,6 +13,7 @@ from dptransfer.workers.base import Piece, Result
 from dptransfer.workers.handed_out import Lost, Outcome, answered, handed_out
 from dptransfer.workers.processes import require_packable
 from dptransfer.workers.ray_connection import connected, place_of, runtime_env
+from dptransfer.workers.ray_pulse import Pulse
 from dptransfer.workers.surroundings import own_core
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class _Crew:
     def __init__(self, ray: Any, work: Callable[..., Any], window: int, gpus: int = 0) -> None:
         self.window, self._ray, self._work = window, ray, work
         self._stored: Any = None
+        self._pulse = Pulse(ray)
         self._tasks: dict[Future[Outcome], Any] = {}
         # Whoever handed a task out does so again, for a task lost is counted there.
         how: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "runtime_env": runtime_env()}
@@ -84,6 +86,7 @@ class _Crew:
         self._task = ray.remote(**how)(_on_own_core)
 
     def submit(self, piece: Any) -> Future[Outcome]:
+        self.require_alive()
         if self._stored is None:
             self._stored = self._put()
         task = self._task.remote(self._stored, piece)
@@ -123,9 +126,13 @@ class _Crew:
             return Outcome(None, _unreadable(outcome.problem))
         return outcome
 
+    def require_alive(self) -> None:
+        """Raise once the cluster is gone, before Ray ends this process without a word."""
+        self._pulse.require()
+
     def end(self) -> None:
         self._stored = None
-        while self._tasks:
+        while self._tasks and not self._pulse.gone:
             _, task = self._tasks.popitem()
             with suppress(Exception):  # the cluster may be gone
                 self._ray.cancel(task, force=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,9 +23,10 @@ _known: dict[str, str] = {}
 
 def connected(address: str, workers: int | None) -> Any:
     """Ray, connected with the cluster of this address; the connection is kept until this process ends."""
-    ray = installed("ray", "ray", "A Ray cluster")
+    with _own_signals():
+        ray = installed("ray", "ray", "A Ray cluster")
     if not ray.is_initialized():
-        with _one_line(address), _quiet():
+        with _own_signals(), _one_line(address), _quiet():
             if address == "local":
                 _begin_local(ray, workers)
             else:
@@ -35,6 +38,20 @@ def connected(address: str, workers: int | None) -> Any:
             "Call ray.shutdown() before, or name that one."
         )
     return ray
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep who hears SIGTERM: Ray would end the process, whatever there is to be closed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if heard is not None:
+            signal.signal(signal.SIGTERM, heard)
 
 
 def place_of(address: str) -> tuple[str, int]:
