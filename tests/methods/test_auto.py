@@ -60,7 +60,7 @@ def test_what_fit_runs_is_what_was_chosen():
         data(), POOL, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(1)
     )
     assert model.provenance.method == "mean"
-    assert model.provenance.notes[0].startswith("Auto took 'mean'")
+    assert model.provenance.notes[0].startswith("Auto chose 'mean'. On tasks")
     assert model.score(data().rows, data().labels) > 0.7
 
 
@@ -119,7 +119,7 @@ def test_with_unlabelled_public_rows_the_default_is_taken_untried_and_says_why(m
     for facts in (FACTS, replace(FACTS, size=None), PEOPLE):
         plan = Auto().plan(facts, BUDGET, POOL)
         assert plan.method == PublicPriorPrototypes()
-        assert plan.notes[0].endswith("hardly tell which method does best, so that none were held.")
+        assert plan.notes[0].endswith("have no labels of these classes, so no trial could rank the methods.")
     assert not seen
 
 
@@ -140,9 +140,9 @@ def test_the_note_tells_the_scores_and_the_size_assumed(monkeypatch, size, words
     (note,) = Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL).notes
     narrow = "mean(features=PublicMap(axes=1, whitening=0.25))"
     assert note == (
-        f"Auto took '{narrow}': on tasks made from public rows ({words}; no private row was read) 'mean' had "
-        f"60.0% on 2, and '{narrow}' was 15.0 points ahead on 2. How well such tasks rank these methods was "
-        "not measured."
+        f"Auto chose '{narrow}'. On tasks made from public rows ({words}; no private row was read) "
+        f"'mean' had 60.0% on 2, and '{narrow}' was 15.0 points ahead on 2. "
+        "How well such tasks rank these methods was not measured."
     )
 
 
@@ -286,9 +286,12 @@ def test_a_pure_budget_with_a_tiny_pool_asks_for_no_more_rows_than_there_are():
 def test_without_a_pool_the_noisy_sums_are_taken_with_a_note():
     plan = Auto().plan(FACTS, BUDGET)
     assert plan.method == MeanPrototypes()
-    assert plan.notes == ("Auto took 'mean': no public rows were given to try others on.",)
+    assert plan.notes == (
+        "Auto chose 'mean', the default. There are no public rows to try other methods on.",
+    )
     assert Auto(candidates=(NARROW,)).plan(FACTS, BUDGET, POOL).notes == (
-        "Auto took 'mean(features=PublicMap(axes=1, whitening=0.25))': it is the only candidate.",
+        "Auto chose 'mean(features=PublicMap(axes=1, whitening=0.25))', the default. "
+        "It is the only candidate.",
     )
 
 
@@ -298,16 +301,16 @@ ENCODED = replace(FACTS, encoder=EncoderIdentity("efficientnet-lite0", "0" * 64,
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        (replace(ENCODED, size=40_000), "'film' on the pictures themselves may do better: a class has 268"),
-        (ENCODED, "Rows and not pixels: a class has 27 times the noise"),
-        (replace(ENCODED, size=None), "Rows and not pixels: whether 'film' pays depends on the number"),
+        (replace(ENCODED, size=40_000), "('film', which trains on pixels, may do better: a class has 268"),
+        (ENCODED, "(A class has 27 times the noise"),
+        (replace(ENCODED, size=None), "(Whether 'film', which trains on pixels, does better depends"),
         (replace(ENCODED, encoder=EncoderIdentity("minilm", "0" * 64, "")), None),
         (FACTS, None),
     ],
 )
 def test_rows_of_pictures_are_told_whether_pixels_may_do_better(facts, words):
     (note,) = Auto(candidates=(GOOD,)).plan(facts, BUDGET, POOL).notes
-    assert words in note if words else note.endswith("it is the only candidate.")
+    assert words in note if words else note.endswith("It is the only candidate.")
 
 
 def test_without_a_pool_the_first_of_several_candidates_is_taken():

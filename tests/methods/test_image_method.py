@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import dptransfer as dpt
+from contracts.mixers import HARMLESS, REFUSED
+from contracts.mixers import SIDE as MIXERS_SIDE
 from dptransfer.data import PrivateImages, PublicImages
-from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.ledger import Ledger
-from dptransfer.methods import FiLM
+from dptransfer.methods import PATE, FiLM, LoRA, PictureTuning, PromPATE, WarmStartNetwork
 from dptransfer.methods.base import configuration_of
 from dptransfer.methods.recorded import method_from_configuration
 from dptransfer.named import named_method
@@ -68,6 +71,93 @@ def test_a_range_is_checked_and_comes_back_from_a_configuration():
     method = FiLM(grey_range=TWELVE)
     recorded = json.loads(json.dumps(configuration_of(method)))
     assert method_from_configuration(recorded) == method
-    del recorded["grey_range"]  # as releases of earlier versions have it
-    assert method_from_configuration(recorded) == FiLM()
     assert named_method("film", {"grey_range": "0,4095"}) == method
+
+
+STEPS = {"size": MIXERS_SIDE, "steps": 2, "micro_batch": 7}
+TEACHERS = {"size": MIXERS_SIDE, "teachers": 3, "queries": 4, "epochs": 1.0, "batch": 4}
+OF_NETWORKS = {
+    "film": lambda place: FiLM(encoder=place, **STEPS),
+    "lora": lambda place: LoRA(encoder=place, **STEPS, rank=2),
+    "warm start": lambda place: WarmStartNetwork(encoder=place, **STEPS, train="all"),
+    "tuned": lambda place: PictureTuning(
+        candidates=(FiLM(encoder=place, **STEPS), FiLM(encoder=place, **STEPS, train="bias"))
+    ),
+    "prom-pate": lambda place: PromPATE(encoder=place, **TEACHERS, inner=10),
+    "pate": lambda place: PATE(encoder=place, **TEACHERS),
+}
+
+
+SOME_AND_ALL = [
+    kind if kind in ("film", "prom-pate") else pytest.param(kind, marks=pytest.mark.slow)
+    for kind in OF_NETWORKS
+]
+
+
+def seen(count=30):
+    rng, labels = np.random.default_rng(0), np.arange(count) % 2
+    pixels = rng.integers(0, 200, (count, MIXERS_SIDE, MIXERS_SIDE, 3), dtype=np.uint8)
+    return pixels + (55 * labels[:, None, None, None]).astype(np.uint8), labels
+
+
+def by_its_own_fit(method, ledger):
+    pixels, labels = seen()
+    public = dpt.PublicImages(255 - pixels) if method.needs_public else None
+    data = PrivateImages(pixels, labels, classes=2, name="pictures")
+    return method.fit(data, public, budget=BUDGET, ledger=ledger, noise=SeededNoise(0))
+
+
+def by_one_call(method, ledger):
+    pixels, labels = seen()
+    public = 255 - pixels if method.needs_public else None
+    declared = {"classes": 2, "name": "pictures", "epsilon": 8.0}
+    return dpt.fit(pixels, labels, public=public, method=method, ledger=ledger, **declared)
+
+
+@pytest.mark.parametrize("fit", [by_its_own_fit, pytest.param(by_one_call, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("place", REFUSED)
+@pytest.mark.parametrize("kind", OF_NETWORKS)
+def test_a_network_that_mixes_pictures_is_refused_before_the_charge(kind, place, fit):
+    method, ledger = OF_NETWORKS[kind](place), Ledger.in_memory()
+    with pytest.raises(ArgumentError):
+        fit(method, ledger)
+    assert not ledger.datasets()
+
+
+@pytest.mark.parametrize("place", HARMLESS)
+@pytest.mark.parametrize("kind", SOME_AND_ALL)
+def test_a_network_whose_pictures_are_apart_is_trained(kind, place):
+    ledger = Ledger.in_memory()
+    by_its_own_fit(OF_NETWORKS[kind](place), ledger)
+    assert [one.outcome for one in ledger.history()[1:]] == ["released"]
+
+
+@pytest.mark.parametrize("kind", SOME_AND_ALL)
+def test_a_set_of_black_pictures_is_refused_before_the_charge_at_every_door(kind, tmp_path):
+    method, ledger = (
+        OF_NETWORKS[kind]("small-cnn" if kind != "prom-pate" else HARMLESS[1]),
+        Ledger.in_memory(),
+    )
+    pixels, labels = seen()
+    for number, label in enumerate(labels):
+        path = tmp_path / "night" / f"class {label}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels[number] * 0).save(path)
+    public = pixels if method.needs_public else None
+    given = {"public": public, "method": method, "ledger": ledger, "epsilon": 8.0, "name": "night"}
+    doors = [
+        lambda: dpt.fit(tmp_path / "night", **given),
+        lambda: dpt.fit(pixels * 0, labels, classes=2, **given),
+        lambda: dpt.fit(sorted(tmp_path.rglob("*.png")), np.sort(labels), classes=2, **given),
+        lambda: method.fit(
+            PrivateImages(pixels * 0, labels, classes=2),
+            None if public is None else PublicImages(public),
+            budget=BUDGET,
+            ledger=ledger,
+            holdout=0.2 if kind == "film" else None,
+        ),
+    ]
+    for door in doors:
+        with pytest.raises(DataError, match="all of these are black"):
+            door()
+        assert not ledger.datasets()

@@ -27,6 +27,7 @@ def test_one_row_more_leaves_the_teachers_of_the_others_alone():
 def test_parts_have_random_sizes_that_no_number_of_rows_decides():
     sizes = np.bincount(teacher_of_each_row(1000, None, 10, SeededNoise(1)), minlength=10)
     assert sizes.sum() == 1000
+    assert sizes.min() > 50  # nobody is left out, the last one neither
     assert sizes.max() - sizes.min() > 10  # parts of equal size would tell the number of rows
 
 

@@ -127,7 +127,8 @@ tolerant = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning"
 
 
 def fitted(method):
-    private = PrivateEmbeddings(np.eye(6)[[0] * 9 + [1] * 9], [0] * 9 + [1] * 9, classes=["a", "b"], name="x")
+    x, y = 3 * np.eye(6)[[0] * 9 + [1] * 9], [0] * 9 + [1] * 9
+    private = PrivateEmbeddings(x, y, classes=["a", "b"], name="x")
     return method.fit(private, SIX, budget=LARGE, ledger=Ledger.in_memory(), noise=SeededNoise(0))
 
 
@@ -179,7 +180,7 @@ def test_a_person_per_row_chooses_as_rows_do(method):
 @pytest.mark.parametrize("lowest", [0.0, 0.9])
 def test_a_person_has_one_voice_however_many_rows(lowest):
     """A hundred people say one thing, and somebody with four hundred rows another."""
-    here, there = np.eye(2, WIDTH)
+    here, there = 2 * np.eye(2, WIDTH)
     x, y = np.array([here] * 100 + [there] * 400), np.zeros(500, dtype=int)
     people = np.minimum(np.arange(500), 100)
     public, method = PublicEmbeddings(np.eye(2, WIDTH)), PublicPrototypes(lowest=lowest)

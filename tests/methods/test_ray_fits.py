@@ -89,7 +89,11 @@ def fitted(folder, workers, name):
         )
     path = model.save(folder / name)
     assert verify_release(path).outcome == "verified"
-    assert sorted(file.name for file in (folder / f"{name}-run").iterdir()) == ["place", "run.sqlite"]
+    assert sorted(file.name for file in (folder / f"{name}-run").iterdir()) == [
+        "last-answer",
+        "place",
+        "run.sqlite",
+    ]
     return (path / "model.safetensors").read_bytes()
 
 

@@ -31,9 +31,9 @@ def test_the_border_runs_between_what_was_measured(each, epsilon, ahead):
 @pytest.mark.parametrize(
     ("facts", "budget", "why"),
     [
-        (replace(FACTS, size=None), BUDGET, "no size is declared"),
-        (replace(FACTS, unit=Unit.PERSON), BUDGET, "was not measured"),
-        (FACTS, Budget(epsilon=8.0), "a pure budget pays for none"),
+        (replace(FACTS, size=None), BUDGET, "undeclared size"),
+        (replace(FACTS, unit=Unit.PERSON), BUDGET, "has not been tested"),
+        (FACTS, Budget(epsilon=8.0), "a pure budget does not allow"),
     ],
 )
 def test_what_is_not_known_speaks_for_rows_and_is_said(facts, budget, why):
@@ -59,7 +59,7 @@ def test_the_plan_is_that_of_film_with_the_reason():
     plan = chooser.plan(facts, BUDGET)
     assert plan.method == FiLM(size=32, device="cuda")
     assert plan.events == plan.method.plan(facts, BUDGET).events
-    assert plan.notes[0].startswith("Auto took 'film' and not rows: a class has 268 times the noise")
+    assert plan.notes[0].startswith("Auto chose 'film', which trains on pixels: a class has 268 times")
     with pytest.raises(AssertionError, match="belongs to the method"):
         chooser.run(plan, None, None, None, None)
 

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
+from dptransfer.data import Labelled, read_private, write_embeddings
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, WorkspaceError
 from dptransfer.ledger import Charge
 from dptransfer.mechanisms import rounds
 from dptransfer.methods.base import with_query
+from dptransfer.methods.last_answer import LastAnswer
 from dptransfer.methods.workspace import RecordedNoise, Workspace
 
 from . import dying
@@ -208,6 +210,19 @@ def test_a_workspace_restored_from_a_backup_is_refused_though_its_file_has_the_o
         dpt.NoisyGD(steps=4).fit(**broken_off)
 
 
+def test_files_of_answers_that_were_restored_beside_the_one_that_tells_copies_are_refused(
+    broken_off, tmp_path
+):
+    names = "run.sqlite", "last-answer"
+    for name in names:
+        shutil.copy2(tmp_path / "run" / name, tmp_path / name)
+    dpt.NoisyGD(steps=4).fit(**{**broken_off, "ledger": dpt.Ledger.in_memory()})  # draws the other two
+    for name in names:
+        (tmp_path / name).rename(tmp_path / "run" / name)
+    with pytest.raises(WorkspaceError, match="copied or restored"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
 def test_an_answer_that_was_taken_away_is_not_drawn_again_while_the_run_goes_on(broken_off, tmp_path):
     with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
         file.execute("DELETE FROM answers WHERE number = 1")
@@ -219,16 +234,191 @@ def test_answers_that_were_taken_away_are_not_drawn_again_once_the_run_is_over(b
     dpt.NoisyGD(steps=4).fit(**broken_off)
     with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
         file.execute("DELETE FROM answers WHERE number = 3")
-    with pytest.raises(WorkspaceError, match="nothing more is drawn"):
+    with pytest.raises(WorkspaceError, match="answer 3"):
         dpt.NoisyGD(steps=4).fit(**broken_off)
 
 
-@pytest.mark.parametrize("column", ["array = zeroblob(100)", "what = 'another question'"])
-def test_a_damaged_answer_is_an_error_and_not_drawn_again(broken_off, tmp_path, column):
-    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
-        file.execute(f"UPDATE answers SET {column} WHERE number = 1")
-    with pytest.raises(WorkspaceError, match="answer 1"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+@pytest.fixture
+def refused(broken_off, ledger, tmp_path):
+    """Refuses to go on with a workspace in which something was changed, without a draw or a charge."""
+
+    def changed(*statements):
+        with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
+            for statement in statements:
+                file.execute(statement)
+        before, left = ledger.head, answers(tmp_path)
+        with pytest.raises(WorkspaceError, match="must be whole"):
+            dpt.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(0))
+        assert (ledger.head, answers(tmp_path)) == (before, left)
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "array = zeroblob(100)",
+        "array = 'a text'",
+        "sha256 = 'none'",
+        "what = 'another question'",
+        "what = zeroblob(9)",
+        "number = 9",
+        "number = 0",
+        "number = -1",
+    ],
+)
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_damaged_answer_is_an_error_and_not_drawn_again(refused, column, number):
+    refused(f"UPDATE answers SET {column} WHERE number = {number}")
+
+
+def test_the_last_answer_is_missed_when_it_is_taken_away(refused):
+    refused("DELETE FROM answers WHERE number = 2")
+
+
+def test_all_answers_are_missed_when_they_are_taken_away(refused):
+    refused("DELETE FROM answers")
+
+
+def test_the_last_answer_is_missed_once_the_run_is_over(broken_off, refused):
+    dpt.NoisyGD(steps=4).fit(**broken_off)
+    refused("DELETE FROM answers WHERE number = 4")
+
+
+def test_answers_that_were_exchanged_are_refused(refused):
+    refused(
+        "UPDATE answers SET number = 9 WHERE number = 1",
+        "UPDATE answers SET number = 1 WHERE number = 2",
+        "UPDATE answers SET number = 2 WHERE number = 9",
+    )
+
+
+def test_answers_before_the_last_that_were_exchanged_are_refused(broken_off, refused):
+    with pytest.raises(Cut):
+        dpt.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(1))
+    refused(
+        "UPDATE answers SET number = 9 WHERE number = 1",
+        "UPDATE answers SET number = 1 WHERE number = 2",
+        "UPDATE answers SET number = 2 WHERE number = 9",
+    )
+
+
+def test_an_answer_that_was_put_in_the_place_of_another_is_refused(refused):
+    """With its checksum, and to the same question."""
+    refused(
+        "UPDATE answers SET (what, sha256, array) = "
+        "(SELECT what, sha256, array FROM answers WHERE number = 1) WHERE number = 2"
+    )
+
+
+def test_answers_that_nobody_drew_are_refused(refused):
+    refused("INSERT INTO answers SELECT number + 2, what, sha256, array FROM answers")
+
+
+def test_an_older_copy_of_the_answers_is_refused(broken_off, refused, tmp_path):
+    file = tmp_path / "run" / "run.sqlite"
+    older = file.read_bytes()
+    with pytest.raises(Cut):
+        dpt.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(1))
+    file.write_bytes(older)
+    refused()
+
+
+@pytest.mark.parametrize("left", [None, b"", b"x" * 1024, 512, 511, 1023])
+def test_a_record_of_the_last_answer_that_is_damaged_is_refused(refused, tmp_path, left):
+    record = tmp_path / "run" / "last-answer"
+    whole = record.read_bytes()
+    record.unlink()
+    if left is not None:
+        record.write_bytes(left if isinstance(left, bytes) else whole[:left])
+    refused()
+    refused("DELETE FROM answers WHERE number = 2")
+
+
+def test_a_record_of_another_run_is_refused(refused, tmp_path, ledger):
+    called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "other"}
+    with pytest.raises(Cut):
+        dpt.NoisyGD(steps=4).fit(made(), **called, noise=Breaking(2))
+    shutil.copy(tmp_path / "other" / "last-answer", tmp_path / "run" / "last-answer")
+    refused()
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_an_answer_that_was_not_recorded_before_the_process_ended_is_used_and_recorded(
+    broken_off, tmp_path, monkeypatch, done
+):
+    """It is on the disk, and nobody has computed anything from it."""
+
+    def ended(self, number, chain):
+        (write(self, number, chain) if done else None)
+        raise Cut
+
+    write = LastAnswer.write
+    with monkeypatch.context() as patch:
+        patch.setattr(LastAnswer, "write", ended)
+        with pytest.raises(Cut):
+            dpt.NoisyGD(steps=4).fit(**broken_off)
+    before = answers(tmp_path)
+    assert len(before) == 3
+    with pytest.raises(Cut):
+        dpt.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(0))
+    assert LastAnswer(tmp_path / "run" / "last-answer").read(3)[0] == 3
+    dpt.NoisyGD(steps=4).fit(**broken_off)
+    assert answers(tmp_path)[:3] == before
+
+
+def test_an_answer_is_recorded_before_anything_is_computed_from_it(tmp_path):
+    with Workspace(tmp_path / "run") as workspace:
+        workspace.bind({})
+        record = LastAnswer(tmp_path / "run" / "last-answer")
+        for number in (1, 2, 3):
+            assert workspace.once(number, "sum", lambda: np.zeros(1)) == [0]
+            assert record.read(number)[0] == number
+        with pytest.raises(WorkspaceError, match="answer 5"):
+            workspace.once(5, "sum", lambda: np.zeros(1))
+
+
+def test_a_record_that_was_torn_by_a_power_cut_leaves_the_one_before(tmp_path):
+    record = LastAnswer(tmp_path / "last-answer")
+    record.begin("a")
+    for number, chain in ((1, "b"), (2, "c")):
+        record.write(number, chain)
+    whole = (tmp_path / "last-answer").read_bytes()
+    assert record.read(2) == record.read(3) == (2, "c")
+    (tmp_path / "last-answer").write_bytes(whole[:512] + b"4 d".ljust(512))
+    assert record.read(3) == (2, "c")
+    for there in (1, 2, 4):  # the answer is there before it is recorded
+        with pytest.raises(ValueError, match="other answers"):
+            record.read(there)
+    (tmp_path / "last-answer").write_bytes(
+        whole[:512] + whole[:512].replace(b" c ", b" d ").replace(b"2", b"3", 1)
+    )
+    assert record.read(3) == (2, "c")
+    record.write(3, "d")
+    assert record.read(3) == record.read(4) == (3, "d")
+    for there in (2, 5):
+        with pytest.raises(ValueError, match="other answers"):
+            record.read(there)
+    newer = (tmp_path / "last-answer").read_bytes()
+    record.write(4, "e")
+    record.write(5, "f")
+    (tmp_path / "last-answer").write_bytes(newer[:512] + (tmp_path / "last-answer").read_bytes()[512:])
+    with pytest.raises(ValueError, match="other answers"):  # 2 and 5
+        record.read(5)
+
+
+def test_a_record_is_on_the_disk_when_it_is_written(tmp_path, monkeypatch):
+    flushed, flush = [], os.fdatasync
+
+    def noted(handle):
+        flush(handle)
+        flushed.append((tmp_path / "last-answer").read_bytes()[512:].split()[:2])
+
+    record = LastAnswer(tmp_path / "last-answer")
+    record.begin("a")
+    monkeypatch.setattr(os, "fdatasync", noted)
+    record.write(1, "b")
+    assert flushed == [[b"1", b"b"]]
 
 
 def test_a_file_that_is_no_workspace_is_refused_in_words(broken_off, tmp_path):
@@ -280,6 +470,7 @@ def test_a_fork_of_the_process_draws_nothing(tmp_path):
 
 def test_a_full_disk_is_told_in_words_and_the_run_goes_on_when_there_is_room(tmp_path):
     with Workspace(tmp_path / "run") as workspace:
+        workspace.bind({})
         workspace._file.execute("PRAGMA max_page_count = 1")
         with pytest.raises(WorkspaceError, match="disk is full"):
             workspace.once(1, "sum", lambda: np.zeros(10_000))
@@ -368,6 +559,7 @@ def test_private_intermediates_are_computed_once_and_again_when_their_file_is_br
         return np.arange(6).reshape(2, 3)
 
     with Workspace(tmp_path / "run") as workspace:
+        workspace.bind({})
         noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
         for _ in range(2):
             assert noise.kept("votes of the teachers", votes).tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -388,6 +580,7 @@ def test_trials_may_keep_different_intermediates_under_the_same_words(tmp_path):
 
     for _ in range(2):
         with Workspace(tmp_path / "run") as workspace:
+            workspace.bind({})
             assert list(run(workspace)) == [0, 1]
 
 
@@ -397,6 +590,7 @@ def test_an_answer_on_record_is_not_one_with_other_noise(tmp_path):
     (planned,) = dpt.MeanPrototypes().plan(data.facts, BUDGET).mechanisms
     mechanism = with_query(planned, features=dpt.UnitNorm().fit(4, None))
     with Workspace(tmp_path / "run") as workspace:
+        workspace.bind({})
         for multiplier, refused in ((3.0, False), (3.0, False), (4.0, True)):
             noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
             asked = replace(mechanism, noise_multiplier=multiplier)
@@ -432,4 +626,69 @@ def test_pieces_that_a_killed_run_left_behind_its_answer_are_deleted(tmp_path):
         space.bind({"method": "one"})
         noise = RecordedNoise(dpt.SecureNoise(), space, finished=True)
         assert noise.once("choice", draw) == [7]
-    assert sorted(file.name for file in (tmp_path / "run").iterdir()) == ["place", "run.sqlite"]
+    assert sorted(file.name for file in (tmp_path / "run").iterdir()) == [
+        "last-answer",
+        "place",
+        "run.sqlite",
+    ]
+
+
+@pytest.mark.parametrize("part", ["rows", "labels"])
+def test_a_run_does_not_go_on_with_rows_that_were_written_to_in_between(tmp_path, ledger, part):
+    """By the very same object: its array is the caller's, who may write to it."""
+    x, y = np.random.default_rng(1).normal(size=(40, 4)), np.arange(40) % 2
+    labels = Labelled(y, (0, 1))
+    private = dpt.PrivateEmbeddings(x, labels, name="clinic")
+    called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
+    with pytest.raises(Cut):
+        dpt.NoisyGD(steps=4).fit(private, **called, noise=Breaking(2))
+    before, left = ledger.head, answers(tmp_path)
+    changed = x if part == "rows" else private.labels
+    changed.flags.writeable = True
+    changed[3] = 1 - changed[3]
+    with pytest.raises(WorkspaceError, match="changed"):
+        dpt.NoisyGD(steps=4).fit(private, **called)
+    assert (ledger.head, answers(tmp_path)) == (before, left)
+    changed[3] = 1 - changed[3]
+    if part == "labels":  # a flip and back is exact, and rows are rounded
+        dpt.NoisyGD(steps=4).fit(private, **called)
+
+
+def test_a_run_does_not_begin_with_rows_that_are_not_those_of_their_fingerprint(tmp_path, ledger):
+    x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
+    emb = write_embeddings(tmp_path / "a.emb", x, np.arange(40) % 2, classes=["a", "b"])
+    private = read_private(emb, name="clinic")
+    mapped = np.load(emb / "rows.npy", mmap_mode="r+")
+    mapped[7] += 1
+    mapped.flush()
+    with pytest.raises(WorkspaceError, match="changed"):
+        dpt.NoisyGD(steps=2).fit(private, budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
+    assert ledger.history() == []
+    mapped[7] = x[7]
+    mapped.flush()
+    dpt.NoisyGD(steps=2).fit(private, budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
+
+
+def test_nobody_writes_to_private_examples_through_the_object_that_holds_them():
+    x = np.zeros((4, 3))
+    private = dpt.PrivateEmbeddings(x, [0, 1, 0, 1], classes=2)
+    with pytest.raises(ValueError, match="read-only"):
+        private.rows[0] = 1
+    x[0] = 1  # the caller's own stays the caller's
+    pixels = np.zeros((2, 8, 8, 3), dtype=np.uint8)
+    with pytest.raises(ValueError, match="read-only"):
+        dpt.PrivateImages(pixels, [0, 1], classes=2).pixels[0] = 1
+
+
+def test_choices_in_a_workspace_are_drawn_at_exactly_the_scale_asked_for(tmp_path, monkeypatch):
+    asked = []
+    for name in ("best_set", "permute_and_flip"):
+        note = lambda *given, name=name: asked.append((name, *given[1:-1])) or np.zeros(1)  # noqa: E731
+        monkeypatch.setattr(f"dptransfer.noise.race.{name}", note)
+    with Workspace(tmp_path / "run") as workspace:
+        workspace.bind({"method": "one"})
+        noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
+        workspace.bind({})
+        noise.once("a set", lambda: noise.best_set(None, 4, 14.25))
+        noise.once("a candidate", lambda: noise.permute_and_flip(None, 15.25))
+    assert asked == [("best_set", 4, 14.25), ("permute_and_flip", 15.25)]

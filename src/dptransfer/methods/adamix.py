@@ -12,6 +12,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats, Integers
+from dptransfer.compute.threads import one_blas_thread
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
@@ -165,7 +166,8 @@ class AdaMix(GradientHead):
             # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
             gradient = residuals(np.zeros_like(start), rows, labels).T @ rows
             count = self._axes_of(features.dimension, len(facts.classes))
-            axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
+            with one_blas_thread(min(gradient.shape)):
+                axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
         shots, level = (rows, labels, self.quantile), np.zeros(len(start))
         return _PublicGuide(start, self.clip, facts.bound, *shots, axes, self.public_weight, level)
 

@@ -15,7 +15,6 @@ from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import BudgetError, PrivacyWarning
 from dptransfer.features import PublicMap
-from dptransfer.ledger import Ledger
 from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.adamix import AdaMix
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
@@ -26,7 +25,7 @@ from dptransfer.methods.pool_selection import PublicPrototypes, TopKPrototypes
 from dptransfer.methods.public_prior import PublicPriorPrototypes
 from dptransfer.methods.rows_or_pixels import MEASURED_WITH, pixels_pay
 from dptransfer.methods.start import FromShots
-from dptransfer.methods.surrogate import Surrogate, scaled_budget, surrogate_size, surrogates
+from dptransfer.methods.surrogate import Surrogate, SurrogateLedger, scaled_budget, surrogate_size, surrogates
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
 from dptransfer.progress import steps as counted
@@ -85,10 +84,11 @@ class Auto(EmbeddingMethod):
             accuracy = _tried(trial)
             winner = self._winner(candidates, accuracy)
             why = (
-                f"on tasks made from public rows ({_sizes(facts)}; no private row was read) "
+                f"On tasks made from public rows ({_sizes(facts)}; no private row was read) "
                 f"{_scores(candidates, accuracy)}. {quality}"
             )
-        note = f"Auto took '{_short(candidates[winner])}': {why}.{_on_pixels(facts, budget)}"
+        default = ", the default" * (winner == 0)
+        note = f"Auto chose '{_short(candidates[winner])}'{default}. {why}.{_on_pixels(facts, budget)}"
         return _explained(candidates[winner].plan(facts, budget, public), note)
 
     def _winner(self, candidates: Sequence[PrivateMethod], accuracy: Floats) -> int:
@@ -110,7 +110,7 @@ class Auto(EmbeddingMethod):
 
 # How well trials rank methods: benchmarks/auto_ranking.py; docs/methods/auto.md has the tables.
 _UNMEASURED = "How well such tasks rank these methods was not measured"
-_OF_POOL = "trials on unlabelled public rows hardly tell which method does best, so that none were held"
+_OF_POOL = "Your public rows have no labels of these classes, so no trial could rank the methods"
 _OF_SHOTS = (
     "Such tasks tell well: a rank correlation of 0.65 with six real sets, where going by them cost 0.2 "
     "points on average and at most 2"
@@ -179,11 +179,11 @@ def _why_not_tried(
 ) -> str:
     """What keeps the candidates from being tried, if anything."""
     if public is None:
-        return "no public rows were given to try others on"
+        return "There are no public rows to try other methods on"
     if len(candidates) == 1:
-        return quality if quality == _OF_POOL else "it is the only candidate"
+        return quality if quality == _OF_POOL else "It is the only candidate"
     if len(public) < _FEWEST_ROWS:
-        return f"{len(public)} public rows are too few to make tasks from"
+        return f"{len(public)} public rows are too few for trials"
     return ""
 
 
@@ -204,8 +204,8 @@ def _on_pixels(facts: Facts, budget: Budget) -> str:
     if facts.encoder is None or facts.encoder.name != MEASURED_WITH:
         return ""
     pays, why = pixels_pay(facts, budget)
-    advice = "'film' on the pictures themselves may do better" if pays else "Rows and not pixels"
-    return f" {advice}: {why}."
+    said = f"'film', which trains on pixels, may do better: {why}" if pays else f"{why[:1].upper()}{why[1:]}"
+    return f" ({said}.)"
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def fitted_on(task: Surrogate, method: PrivateMethod, budget: Budget) -> Private
             task.private,
             task.public,
             budget=budget,
-            ledger=Ledger.in_memory(strict_names=True),
+            ledger=SurrogateLedger.in_memory(strict_names=True),
             noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide
         )
 

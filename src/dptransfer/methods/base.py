@@ -22,6 +22,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -41,13 +42,14 @@ from dptransfer.data import (
     public_record,
 )
 from dptransfer.data.sharded_rows import stored_bytes
-from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.errors import ArgumentError, DPTransferError, WorkspaceError
 from dptransfer.features import Features, FittedFeatures, UnitNorm, VocabularyMap
 from dptransfer.features.lattice import LARGEST_DIMENSION
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
 from dptransfer.methods.charging import charged, opened_workspace
+from dptransfer.methods.rehearsal import require_rehearsed
 from dptransfer.methods.workspace import RecordedNoise
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, event_to_dict
@@ -212,7 +214,8 @@ class PrivateMethod(ABC):
             budget: what this fit may cost.
             ledger: where it is charged; the user's default ledger file if not given.
             noise: `SecureNoise()` if not given.
-            new_data_set: the owner's word that rows on record under another name are other people's here.
+            new_data_set: the owner's word that rows on record under another name, private or public ones of
+                this fit, are other people's here.
             workspace: a folder for a run of hours. Killed, it goes on when `fit` is called again with the
                 same arguments: one charge, no answer drawn twice (see `methods.workspace`). It is private;
                 delete it once the model is saved.
@@ -223,6 +226,8 @@ class PrivateMethod(ABC):
         Raises:
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
             RowsOnRecord: the ledger knows these rows under another name. For the owner's eyes only.
+            PrivateOverlap: public examples are private ones of this fit, or of a set on record. For the
+                owner's eyes only.
             BudgetError: the budget cannot pay for this method, or promises nothing (`accounting.heed`).
             WorkspaceError: the run cannot go on from this workspace. For the owner's eyes only.
 
@@ -242,11 +247,13 @@ class PrivateMethod(ABC):
         method.require_public(private.facts, public)
         public = method.described(public)
         prepared = method.prepare(private.facts, public)
+        facts = private.facts if held is None else held.facts_of_fit(private.facts)
+        require_rehearsed(plan, prepared, private, facts, public, require_as_planned)
         told = None if public is None else public.record  # here, as it may read public files
         space = None if workspace is None else opened_workspace(workspace, noise)
         events = plan.events if held is None else held.events
-        request = None if space is None else _request(plan, held, private, public, told)
-        with charged(ledger, private, events, method.name, new_data_set, space, request) as receipt:
+        request = partial(_request, plan, held, private, public, told)
+        with charged(ledger, private, events, method.name, new_data_set, space, request, public) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
             own, kept = (private, None) if held is None else held.split(private, drawn)
             outcome = method.run(plan, prepared, own, drawn, public)
@@ -421,7 +428,15 @@ def _request(
     public: PublicData | None,
     told: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What a run that goes on must have in common with the one that was interrupted."""
+    """What a run that goes on must have in common with the one that was interrupted.
+
+    Rows are digested again: an array, or a file that is mapped, may be another since they were first read.
+    """
+    if not private.is_unchanged():
+        raise WorkspaceError(
+            "A run in a workspace goes on with the examples that it began with; these changed since they "
+            "were first read. Nothing was charged. Make the data anew, and do not write to their array."
+        )
     return {
         "method": plan.method.name,
         "software version": current_versions(*_packages(plan.method)),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.data import Facts, PublicData, PublicEmbeddings
 from dptransfer.data.pool_outline import RowsNeeded
 from dptransfer.errors import ArgumentError, LedgerError
 from dptransfer.ledger import AnyDataSet, Ledger, Receipt
@@ -28,7 +28,8 @@ def charged(
     label: str,
     new_data_set: bool = False,
     space: Workspace | None = None,
-    request: Mapping[str, Any] | None = None,
+    request: Callable[[], Mapping[str, Any]] | None = None,
+    public: PublicData | None = None,
 ) -> Iterator[Receipt]:
     """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error.
 
@@ -39,13 +40,19 @@ def charged(
         label: what the entry calls it.
         new_data_set: the owner's word that rows on record under another name are other people's here.
         space: the workspace, if there is one.
-        request: what a run that goes on in it must have in common with the one that was interrupted.
+        request: gives what a run that goes on in it must have in common with the one that was interrupted.
+        public: the public data of the run, in which nothing private may be.
     """
     _require_own_script()
     with nullcontext() if space is None else space:
-        number = None if space is None or request is None else space.bind(request)
+        number = None if space is None or request is None else space.bind(request())
         receipt = ledger.charge(
-            private, tuple(events), label=label, new_data_set=new_data_set, workspace=number
+            private,
+            tuple(events),
+            label=label,
+            new_data_set=new_data_set,
+            workspace=number,
+            beside=public,
         )
         try:
             yield receipt

@@ -1,7 +1,7 @@
 """A fit that keeps some units for a check: who is kept is drawn by a coin per unit, inside the one charge.
 
-Under add/remove nobody is in both parts, so the fit and the check may each spend the whole budget
-(`DisjointEvent`). Under replace-one both are paid: the check gets a tenth of the price, and the fit the rest.
+No unit is in both parts, and under replace-one neither are a unit and its successor, so the fit and the check
+may each spend the whole budget (`DisjointEvent`).
 """
 
 from __future__ import annotations
@@ -12,26 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.accounting import epsilon_of_mu, fits, guarantee_of
+from dptransfer.accounting import guarantee_of
 from dptransfer.compute.people import sampled_rows, units_of
 from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PrivateImages
 from dptransfer.encoders import Encoder, encode_pixels
-from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Receipt
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
 from dptransfer.methods.image_method import ImageMethod
 from dptransfer.methods.private_evaluation import evaluation_query, measured, mechanism_for, planned_query
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Event, Guarantee, Relation
+from dptransfer.privacy import Budget, Event, Guarantee, Unit
 from dptransfer.release.charged_evaluation import ChargedEvaluation, joined
 
 if TYPE_CHECKING:
     from dptransfer.features import FittedFeatures
-
-CHECK_SHARE = 0.1
-"""What the check of a hold-out gets of the price where fit and check are both paid."""
-_SHRINK, _MOST_TRIES = 0.97, 40  # of a fit's part, where its steps add up worse than noise does
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,20 +54,7 @@ class HoldOut:
         chance = required_chance(chance)
         own = facts_of_fit(facts, chance)
         question = planned_query(facts)
-        if budget.relation is Relation.ADD_REMOVE:
-            return cls(chance, method.plan(own, budget, public), mechanism_for(question, budget), budget)
-        check = mechanism_for(question, budget, CHECK_SHARE)
-        rest = _rest_of(budget, check)
-        for _ in range(_MOST_TRIES):
-            plan = method.plan(own, rest, public)
-            if fits((*plan.events, check.event), budget):
-                return cls(chance, plan, check, budget)
-            less: dict[str, Any] = {rest.currency: rest.amount * _SHRINK}
-            rest = replace(rest, **less)
-        raise BudgetError(
-            f"A fit and the check of its hold-out must fit one budget; the steps of '{method.name}' do not. "
-            "Leave out the hold-out, and evaluate on test rows of their own."
-        )
+        return cls(chance, method.plan(own, budget, public), mechanism_for(question, budget), budget)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -87,14 +70,16 @@ class HoldOut:
     @property
     def note(self) -> str:
         """How it was drawn and what it costs, for the user and the card."""
-        unit = self.check.query.unit
-        paid = "nobody is in both, so the dearer of the two is the price"
-        if self.budget.relation is Relation.REPLACE_ONE:
-            paid = f"both are paid, and the check has about {CHECK_SHARE:.0%} of the price"
+        people = self.check.query.unit is Unit.PERSON
+        many, nobody = ("people", "No one") if people else ("examples", "No example")
         return (
-            f"Each {'example' if unit.value == 'row' else f'{unit.words},'} is held out from the fit with "
-            f"probability {self.chance:g}, by a coin of its own, and used to check the result: {paid}."
+            f"{100 * self.chance:g}% of {many}, chosen at random, are kept out of training and used for "
+            f"testing. {nobody} is in both parts, so the privacy cost is the larger of the two, not the sum."
         )
+
+    def facts_of_fit(self, facts: Facts) -> Facts:
+        """What is declared of the examples that the fit gets."""
+        return facts_of_fit(facts, self.chance)
 
     def split(self, private: PrivateData, noise: NoiseSource) -> tuple[PrivateData, PrivateData]:
         """The examples of the fit and those held out; a run that goes on in a workspace has the same ones."""
@@ -102,7 +87,7 @@ class HoldOut:
         taken = noise.once("units held out", lambda: noise.poisson_sample(units, self.chance))
         held = sampled_rows(taken, private.people)
         own = np.delete(np.arange(len(private.labels)), held)
-        facts = facts_of_fit(private.facts, self.chance)
+        facts = self.facts_of_fit(private.facts)
         return private.part(own, facts), private.part(held, facts)
 
     def checked(
@@ -154,13 +139,3 @@ def facts_of_fit(facts: Facts, chance: float) -> Facts:
     size = facts.declared_size
     left = None if size is None else max(1, round(size * (1 - chance)))
     return replace(facts, size=left, class_counts=None)
-
-
-def _rest_of(budget: Budget, check: GaussianMechanism) -> Budget:
-    """The budget of the fit: what noise would have that makes up the price together with the check's."""
-    if budget.flavour == "zcdp":
-        return replace(budget, rho=budget.amount * (1 - CHECK_SHARE))
-    if budget.flavour == "gdp":
-        return replace(budget, mu=budget.amount * (1 - CHECK_SHARE) ** 0.5)
-    mu = ((1 - CHECK_SHARE) / CHECK_SHARE) ** 0.5 / check.noise_multiplier
-    return replace(budget, epsilon=epsilon_of_mu(mu, budget.delta) * (1 - 1e-4))  # a hair for the grid

@@ -32,7 +32,7 @@ class ImageMethod(PrivateMethod):
     encoder: str = "efficientnet-lite0"
     size: int | None = None
     device: str = "cpu"
-    grey_range: GreyRange | None = field(default=None, kw_only=True, metadata={"since": "0.6"})
+    grey_range: GreyRange | None = field(default=None, kw_only=True)
 
     checks: ClassVar[_check.Checks] = {"grey_range": lambda _, value: declared_range(value)}
     takes: ClassVar[type[Any]] = PrivateImages

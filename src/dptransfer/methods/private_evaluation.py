@@ -126,12 +126,12 @@ def planned_query(facts: Facts) -> EvaluationCounts:
     return evaluation_query(blank, UnitNorm().fit(1, None), facts.bound)
 
 
-def mechanism_for(question: EvaluationCounts, budget: Budget, share: float = 1.0) -> GaussianMechanism:
-    """The question with the least noise that costs this share of the budget; noise² is inverse to a share."""
+def mechanism_for(question: EvaluationCounts, budget: Budget) -> GaussianMechanism:
+    """The question with the least noise that fits the budget."""
     multiplier = noise_multiplier_for(
         budget, lambda z: [GaussianMechanism(question, z, budget.relation).event]
     )
-    return GaussianMechanism(question, multiplier / share**0.5, budget.relation)
+    return GaussianMechanism(question, multiplier, budget.relation)
 
 
 def measured(

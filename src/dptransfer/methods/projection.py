@@ -11,6 +11,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
+from dptransfer.compute.threads import one_blas_thread
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
@@ -174,5 +175,7 @@ def public_axes(width: int, dimension: int) -> Floats:
     """(width, dimension) orthonormal rows: all axes themselves, or fewer at random, the same for everyone."""
     if width == dimension:
         return np.eye(dimension)
-    axes: Floats = np.linalg.qr(np.random.Generator(np.random.PCG64(0)).normal(size=(dimension, width)))[0].T
+    directions = np.random.Generator(np.random.PCG64(0)).normal(size=(dimension, width))
+    with one_blas_thread(width):
+        axes: Floats = np.linalg.qr(directions)[0].T
     return axes

@@ -90,8 +90,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
         "default when there is a public pool.",
         card="Class counts, one mean of all private rows, and the gradients of softmax steps in axes learned "
         "from public data were released with Gaussian noise; in a long tail class sums instead of gradients. "
-        "Where the encoder has words of its own, so were how sure it is of them and, if it is, class sums in "
-        "words. What was spent on what was decided from the noisy counts, and the notes say it.",
+        "Where the encoder has labels of its own, so was its confidence in them and, if that is high enough, "
+        "class sums over these labels. The budget was divided by the noisy counts; the notes say how.",
         reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
         colour=INDIGO,
@@ -129,7 +129,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         label = "gradient steps, in shares"
         if words:
             queries.append(ClassSums(Outline(words, facts.dimension), classes, bound=bound))
-            label = f"how sure the encoder is of its words, class sums in words, {label}"
+            label = f"encoder confidence, class sums over the encoder's labels, {label}"
         if self._recentres:
             whole = Outline(facts.dimension, facts.dimension)
             queries.append(WeightedTotal(whole, np.ones(classes), _centre_count(bound), bound=bound))
@@ -171,11 +171,11 @@ class PublicPriorPrototypes(EmbeddingMethod):
         reader = None if words is None else WordReader.of(purse, words, private, typical)
         if reader is not None and reader.is_worth_asking:
             part = reader.share()
-            spent.on("how sure the encoder is of its words", CONFIDENCE_SHARE)
+            spent.on("encoder confidence", CONFIDENCE_SHARE)
             if part:
                 share = part * spent.left
                 in_words = reader.weights(share, noisy, count_scale)
-                spent.on("class sums in words", share)
+                spent.on("class sums over the encoder's labels", share)
                 if part == 1:
                     alone = LinearHead(in_words, np.zeros(len(counts)))
                     return Outcome(alone, (shares.event,), notes=(spent.note,), features=words)

@@ -21,9 +21,7 @@ _OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, PictureTuning, UnitNor
 
 
 def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod:
-    """The method whose `configuration_of` this is; a setting that is younger than the record has its default.
-
-    A field of which its metadata say `since` which version it is there may be missing.
+    """The method whose `configuration_of` this is.
 
     >>> from dptransfer.methods import NoisyGD
     >>> from dptransfer.methods.base import configuration_of
@@ -78,8 +76,7 @@ def _built(value: Any, known: Mapping[str, type[Any]]) -> Any:
         if not isinstance(kind, str) or kind not in known:
             raise UnknownType(f"it names the type {kind!r}")
         expected = {one.name for one in fields(known[kind])}
-        later = {one.name for one in fields(known[kind]) if "since" in one.metadata}  # than some releases
-        if not expected - later <= set(settings) <= expected:
+        if set(settings) != expected:
             odd = ", ".join(sorted(expected ^ set(settings)))
             raise ReleaseError(f"missing or unknown settings of {kind}: {odd}")
         return known[kind](**settings)

@@ -3,12 +3,11 @@
 A guarantee is computed from events, and an event states its own sensitivity: a release that understates it
 adds up, and protects nobody. So the method is built again from the recorded configuration, plans for the
 recorded facts and guarantee, and each step is asked what it costs at the recorded noise. That must be the
-recorded event, field by field. The noise itself is not compared here: ε is computed from the recorded one.
-Nor is a recorded numeric error that is larger than the method's, such as that of the first version's sampler,
-which cut its tails off: it is paid for in the recorded ε.
+recorded event, field by field. The noise itself may differ by what it is calibrated to: ε is computed from
+the recorded one. What a release lists beside its steps is compared with the plan in `methods.record`.
 
 A release chooses which method and version it names, and so whether this library can plan its steps again.
-Where it cannot, the outcome is 'steps not checked' and not 'verified'. Another version may plan otherwise,
+Where it cannot, the outcome is 'not all checked' and not 'verified'. Another version may plan otherwise,
 but one example moves a sum as far as ever: a sensitivity below the method's fails whatever version is named,
 and so does a promise to persons by a method that bounds what rows contribute.
 
@@ -29,19 +28,19 @@ from dptransfer.features.lattice import require_exact_norms
 from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods import METHODS, PrivateTuning
 from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.record import contradiction, notes_of_publisher
 from dptransfer.methods.recorded import UnknownType, method_from_configuration
 from dptransfer.privacy import Budget, Event, Unit, event_to_dict
 from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
 from dptransfer.release.charged_evaluation import without_holdout
 from dptransfer.release.manifest import current_versions
-from dptransfer.release.verify import STEPS, Check, Verification, verify_files
-
-WORDS = "description"
-"""Name of the check of a method's words, which a release carries with it."""
+from dptransfer.release.verify import RECORD, STEPS, WORDS, Check, Verification, verify_files
 
 _ROUNDING = 1e-9  # what another build of the same arithmetic may differ by
 _HAIR = 1 + 1e-9  # so that a plan that is exactly the recorded one fits its own guarantee
+_CALIBRATED = 1e-3  # what noise that is calibrated again may differ by
+_NOISE = ("noise_multiplier", "scale", "epsilon")  # what an event says of its noise
 
 
 def verify_release(path: str | Path) -> Verification:
@@ -58,17 +57,31 @@ def verify_release(path: str | Path) -> Verification:
     checks = list(found.checks)
     place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
     model = read_release(path)
-    checks[place:place] = [check_steps(model), check_words(model)]
+    steps, plan = _check_steps(model)
+    checks[place:place] = [steps, check_words(model)]
+    if plan is not None:
+        checks.insert(place + 2, _check_record(model, plan))
     return replace(found, checks=tuple(checks))
 
 
 def check_steps(model: PrivateClassifier) -> Check:
     """Whether the recorded steps are those that the recorded method plans; in words where that is open."""
+    return _check_steps(model)[0]
+
+
+def check_record(model: PrivateClassifier) -> Check:
+    """Whether what is listed beside the steps follows from them; for releases whose steps can be planned."""
+    steps, plan = _check_steps(model)
+    return Check(RECORD, False, steps.detail) if plan is None else _check_record(model, plan)
+
+
+def _check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
+    """The check, and the plan of the fit where it was made and is that of the record."""
     name = model.provenance.method
     if name not in METHODS and name != PrivateTuning.name:
         return _not_checked(
             f"'{name}' is no method of this library or of an installed package, so nobody can tell its steps"
-        )
+        ), None
     understated = False
     try:
         model = without_holdout(model)  # what a hold-out was asked, `verify_files` has checked
@@ -78,30 +91,48 @@ def check_steps(model: PrivateClassifier) -> Check:
         problem = _difference(model, plan)
         understated |= any(map(_understates, model.events, plan.events))
     except RowsNeeded:
-        return _not_checked("this plan looks at the public rows themselves, which a release does not hold")
+        return _not_checked(
+            "this plan looks at the public rows themselves, which a release does not hold"
+        ), None
     except UnknownType as unknown:
         problem = f"the recorded method cannot plan them: {unknown}"
         if name == PrivateTuning.name:
-            return _not_checked(problem)
+            return _not_checked(problem), None
     except Exception as error:  # the words and numbers of a forger reach all that a plan does
         problem = f"the recorded method cannot plan them: {error}"
     if problem is None:
         added = METHODS.package(name)
         whose = f"'{name}'" if added is None else f"'{name}', of the installed package '{added}',"
-        return Check(STEPS, True, f"as {whose} plans them for the recorded settings and facts")
+        return Check(STEPS, True, f"as {whose} plans them for the recorded settings and facts"), plan
     written = _other_version(model.provenance.versions)
     if written is not None and not understated:
-        return _not_checked(f"written by {written}, which may plan otherwise than what is here: {problem}")
-    return Check(STEPS, False, one_line(problem))
+        return _not_checked(
+            f"written by {written}, which may plan otherwise than what is here: {problem}"
+        ), None
+    return Check(STEPS, False, one_line(problem)), None
+
+
+def _check_record(model: PrivateClassifier, plan: Plan) -> Check:
+    try:
+        problem = contradiction(model, plan)
+    except Exception as error:  # as for a plan
+        problem = f"it cannot be compared: {error}"
+    if problem is not None:
+        written = _other_version(model.provenance.versions)
+        said = "" if written is None else f"; it was written by {written}, which may record otherwise"
+        return Check(RECORD, False, one_line(f"{problem}{said}"), required=written is None)
+    more = notes_of_publisher(model, plan)
+    said = f"; {more} note{'s' * (more != 1)} on what a run decided: the publisher's word" if more else ""
+    return Check(RECORD, True, f"notes, lists, map and hold-out are those of the steps{said}")
 
 
 def check_words(model: PrivateClassifier) -> Check:
-    """Whether a release describes its method as the method does; early releases left that to the reader."""
+    """Whether a release describes its method as the method does."""
     told = model.provenance
     if told.method not in METHODS and told.method != PrivateTuning.name:
         return Check(WORDS, False, "what it says of its method are its publisher's words", required=False)
     method = PrivateTuning if told.method == PrivateTuning.name else METHODS[told.method]
-    if (told.summary, told.reference) in (("", ""), (method.about.card, method.about.reference)):
+    if (told.summary, told.reference) == (method.about.card, method.about.reference):
         return Check(WORDS, True, "as the method describes itself")
     written = _other_version(told.versions)
     said = "the release describes its method in other words than the method does"
@@ -167,9 +198,20 @@ def _difference(model: PrivateClassifier, plan: Plan) -> str | None:
         return f"{len(model.events)} steps are recorded, and the method takes {len(plan.mechanisms)}"
     for number, (recorded, step) in enumerate(zip(model.events, plan.mechanisms, strict=True), start=1):
         found = _unlike(event_to_dict(recorded), event_to_dict(at_noise_of(recorded, step).event))
+        if found is None and not _as_noisy(event_to_dict(recorded), event_to_dict(step.event)):
+            found = "other noise than the method plans for this guarantee"
         if found is not None:
             return f"step {number} of {len(model.events)} is recorded with {found}"
     return None
+
+
+def _as_noisy(recorded: Any, planned: Any, name: str = "event") -> bool:
+    """Whether the noise in two events, as JSON, is the same up to what it is calibrated to."""
+    if isinstance(recorded, dict):
+        return all(_as_noisy(value, planned.get(one), one) for one, value in recorded.items())
+    if isinstance(recorded, list):
+        return all(_as_noisy(*pair, name) for pair in zip(recorded, planned, strict=True))
+    return name not in _NOISE or math.isclose(recorded, planned, rel_tol=_CALIBRATED)
 
 
 def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
@@ -181,10 +223,6 @@ def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
     if isinstance(recorded, list) and isinstance(planned, list) and len(recorded) == len(planned):
         found = (_unlike(*pair, name) for pair in zip(recorded, planned, strict=True))
         return next((problem for problem in found if problem is not None), None)
-    if name.startswith("numeric"):
-        recorded, planned = recorded or 0.0, planned or 0.0  # left out where there is none
-        if recorded > planned:
-            return None  # paid for
     numbers = isinstance(recorded, float) and isinstance(planned, float)
     if recorded == planned or (numbers and math.isclose(recorded, planned, rel_tol=_ROUNDING)):
         return None

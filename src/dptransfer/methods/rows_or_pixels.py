@@ -44,11 +44,11 @@ def pixels_pay(facts: Facts, budget: Budget) -> tuple[bool, str]:
     "a class has 33 times the noise of one sum, and 'film' was ahead from about 250 on"
     """
     if facts.unit is Unit.PERSON:
-        return False, "how 'film' does beside rows where persons are protected was not measured"
+        return False, "'film', which trains on pixels, has not been tested with person-level privacy"
     if budget.flavour == "pure":
-        return False, "'film' has Gaussian noise, and a pure budget pays for none"
+        return False, "'film', which trains on pixels, has Gaussian noise, which a pure budget does not allow"
     if facts.declared_size is None:
-        return False, "whether 'film' pays depends on the number of pictures, and no size is declared"
+        return False, "whether 'film', which trains on pixels, does better depends on an undeclared size"
     signal = facts.declared_size / len(facts.classes) / _noise(budget)
     return signal >= _BORDER, (
         f"a class has {signal:.0f} times the noise of one sum, and 'film' was ahead from about {_BORDER} on"
@@ -95,7 +95,7 @@ class AutoOnPictures(ImageMethod):
                 "Encode the pictures, or name a method for pictures, such as 'film'."
             )
         made = FiLM(**vars(self)).plan(facts, budget, public)
-        return replace(made, notes=(f"Auto took 'film' and not rows: {why}.", *made.notes))
+        return replace(made, notes=(f"Auto chose 'film', which trains on pixels: {why}.", *made.notes))
 
     def run(self, *_: Any) -> Outcome:
         """The plan names the chosen method, and `fit` runs that one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dptransfer.arrays import Floats
+from dptransfer.compute.threads import one_blas_thread
 
 
 def solved(matrix: Floats, target: Floats, ridge: float) -> Floats:
@@ -25,5 +26,6 @@ def inverse(matrix: Floats, ridge: float) -> Floats:
 
 def _floored(matrix: Floats, ridge: float) -> tuple[Floats, Floats]:
     """Eigenvalues of matrix⁺ + ridge, and the eigenvectors."""
-    values, vectors = np.linalg.eigh(matrix)
+    with one_blas_thread(len(matrix)):
+        values, vectors = np.linalg.eigh(matrix)
     return np.maximum(values, 0.0) + ridge, vectors

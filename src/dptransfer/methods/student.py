@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import softmax
 
 from dptransfer.arrays import Floats, Integers
+from dptransfer.compute.threads import one_blas_thread
 from dptransfer.methods.softmax import fitted_to_chances
 from dptransfer.methods.voting import Answers, spread
 from dptransfer.release.heads import LinearHead, unit_rows
@@ -111,7 +112,8 @@ def _regressed(rows: Floats, targets: Floats, least_noise: float) -> _Regression
         flat = np.zeros((targets.shape[1], dimension))
         return _Regression(np.zeros(dimension), flat, np.eye(dimension))
     centre, away = rows.mean(axis=0), rows - rows.mean(axis=0)
-    left, values, right = np.linalg.svd(away, full_matrices=False)
+    with one_blas_thread(min(away.shape)):
+        left, values, right = np.linalg.svd(away, full_matrices=False)
     seen = left.T @ (targets - targets.mean(axis=0))
     power, free = np.square(seen).sum(axis=1), (count - 1) * targets.shape[1]
     rest = float(np.square(targets - targets.mean(axis=0)).sum() - power.sum())
@@ -125,7 +127,8 @@ def _regressed(rows: Floats, targets: Floats, least_noise: float) -> _Regression
 
     signal = max(_SIGNALS, key=lambda one: fit(one)[0])
     shrunk = values / (values**2 + 1 / signal)
-    inverse = np.linalg.inv(away.T @ away + np.eye(dimension) / signal)
+    with one_blas_thread(dimension):
+        inverse = np.linalg.inv(away.T @ away + np.eye(dimension) / signal)
     return _Regression(centre, (right.T * shrunk @ seen).T, fit(signal)[1] * inverse)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.arrays import AnyArray, Floats32, Integers, People
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.imbalance import long_tail_counts
-from dptransfer.privacy import Budget
+from dptransfer.ledger import AnyDataSet, Ledger, Receipt
+from dptransfer.privacy import Budget, Event
 
 _MOST_ROWS = 5000
 _MOST_TEST_PER_CLASS = 200
@@ -228,3 +229,13 @@ def _unit(rows: AnyArray) -> Floats32:
     narrow = (wide / peak).astype(np.float32)
     unit: Floats32 = narrow / np.maximum(np.linalg.norm(narrow, axis=1, keepdims=True), 1e-30)
     return unit
+
+
+class SurrogateLedger(Ledger):
+    """For rows of a public pool that stand in for private ones, beside that very pool."""
+
+    def charge(
+        self, dataset: AnyDataSet, events: Sequence[Event], *, beside: Any = None, **how: Any
+    ) -> Receipt:
+        """Record a charge; public rows that are among the surrogates are no matter."""
+        return super().charge(dataset, events, **how)

@@ -157,10 +157,14 @@ class Voting(PrivateMethod):
         return Answers(questions[asked], votes.argmax(axis=1), votes, scale, self.teachers)
 
     def answer_notes(self, answers: Answers) -> tuple[str, ...]:
-        """What the card says about them: where there was a test, how many passed is released."""
+        """What the card says about them."""
+        return self.notes_of(len(answers.positions))
+
+    def notes_of(self, answered: int) -> tuple[str, ...]:
+        """What the card says of so many answers: where there was a test, how many passed is released."""
         if self.threshold is None:
             return ()
-        first = f"{len(answers.positions)} of {self.queries} questions were answered"
+        first = f"{answered} of {self.queries} questions were answered"
         return (f"{first}: the first that passed the noisy test.",)
 
     def _settled(self, facts: Facts, budget: Budget, pool: int | None) -> Voting:

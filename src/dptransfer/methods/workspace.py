@@ -14,7 +14,9 @@ version) and a digest of the private rows: with anything else it is refused, and
 
 The folder is private: its owner's alone, like the rows. Once the run is over, answers are read but no more
 are drawn. It belongs to its place: a copy could draw the same answers a second time, and is refused, as is a
-folder restored from a backup. (An old `run.sqlite` written over the present one is not noticed: leave it be.)
+folder restored from a backup. Number and digest of the last answer stand in a second file (`last_answer`),
+and the digest covers all answers and their order. So answers that are deleted, exchanged or restored from an
+older copy of `run.sqlite` are missed, and never drawn again.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from dptransfer.arrays import AnyArray
 from dptransfer.data.on_disk import sync_folder
 from dptransfer.data.owner_only import make_owner_folder, others_may_look, owner_only
 from dptransfer.errors import DPTransferError, WorkspaceError
+from dptransfer.methods.last_answer import LastAnswer
 from dptransfer.noise import NoiseSource, race
 from dptransfer.noise.race import Choice
 from dptransfer.noise.score_bins import ScoreBins
@@ -43,6 +46,7 @@ from dptransfer.noise.source import required_scale
 from dptransfer.noise.stream import KEY_BYTES, WordStream
 
 _FILE = "run.sqlite"
+_LAST = "last-answer"
 _PLACE = "place"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS request (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -61,6 +65,8 @@ class Workspace:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._charge, self._process = "", os.getpid()
+        self._answers, self._chain = 0, ""
+        self._last = LastAnswer(self.path / _LAST)
         file = self.path / _FILE
         with self._in_words():
             if not self.path.exists():
@@ -100,10 +106,13 @@ class Workspace:
             _make(self.path / _PLACE)
             place = (self.path / _PLACE).stat()
             # A copy has another time of making, which nobody can set; a deleted file's number is used again.
-            asked["place: it was copied or restored"] = f"{place.st_ino} {place.st_ctime_ns}"
+            # What restores changed files alone leaves this one, and gives that of answers another number.
+            numbers = place.st_ino, place.st_ctime_ns, (self.path / _FILE).stat().st_ino
+            asked["place: it was copied or restored"] = " ".join(map(str, numbers))
             known: dict[str, str] = dict(self._file.execute("SELECT name, value FROM request"))
             if not known:
                 known = {**asked, "charge": secrets.token_hex(16)}
+                self._last.begin(_linked(known["charge"]))
                 with self._file:
                     self._file.execute("BEGIN")
                     self._file.executemany("INSERT INTO request VALUES (?, ?)", known.items())
@@ -115,7 +124,27 @@ class Workspace:
                 "name another folder, which is charged for anew."
             )
         self._charge = known["charge"]
+        self._require_answers()
         return self._charge
+
+    def _require_answers(self) -> None:
+        """Raise unless the answers are those that were drawn, all of them and in their order."""
+        with self._in_words():
+            rows = self._file.execute("SELECT number, what, sha256 FROM answers ORDER BY number").fetchall()
+            chains = [_linked(self._charge)]
+            for expected, row in enumerate(rows, 1):
+                if row[0] != expected:
+                    raise self._damaged(f"answer {expected}")
+                chains.append(_linked(chains[-1], *row))
+            try:
+                number, chain = self._last.read(len(rows))
+            except (ValueError, FileNotFoundError):
+                raise self._damaged("the record of its answers") from None
+            if chains[number] != chain:
+                raise self._damaged("the record of its answers")
+            if number < len(rows):  # the process ended before it was recorded, and nobody has used it
+                self._last.write(len(rows), chains[-1])
+        self._answers, self._chain = len(rows), chains[-1]
 
     def once(self, number: int, what: str, draw: Callable[[], AnyArray] | None) -> AnyArray:
         """The answer with this number: as it is on disk, else as drawn, and then on disk before it returns.
@@ -128,9 +157,9 @@ class Workspace:
         if os.getpid() != self._process:  # a fork, which inherits the file and not the lock
             raise self._taken()
         with self._in_words():
-            stored = self._file.execute("SELECT what, sha256, array FROM answers WHERE number = ?", (number,))
+            asked = "SELECT what, sha256, CAST(array AS BLOB) FROM answers WHERE number = ?"
+            stored = self._file.execute(asked, (number,))
             found = stored.fetchone()
-            (last,) = self._file.execute("SELECT max(number) FROM answers").fetchone()
         if found is not None:
             if found[0] != what or hashlib.sha256(found[2]).hexdigest() != found[1]:
                 raise self._damaged(f"answer {number}")
@@ -140,13 +169,17 @@ class Workspace:
                 f"The run of '{self.path}' is over, and nothing more is drawn for its charge; its answer "
                 f"{number} is gone. Name another folder, which is charged for anew."
             )
-        if last is not None and last > number:  # it was drawn, and taken away
+        if number != self._answers + 1:
             raise self._damaged(f"answer {number}")
         content = _bytes(draw())
-        row = (number, what, hashlib.sha256(content).hexdigest(), content)
-        with self._in_words(), self._file:
-            self._file.execute("BEGIN")
-            self._file.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", row)
+        row = (number, what, hashlib.sha256(content).hexdigest())
+        chain = _linked(self._chain, *row)
+        with self._in_words():
+            with self._file:
+                self._file.execute("BEGIN")
+                self._file.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", (*row, content))
+            self._last.write(number, chain)
+        self._answers, self._chain = number, chain
         return _array(content)
 
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
@@ -300,6 +333,11 @@ class RecordedNoise:
                 "asked for outside. The charge stands; please report this to the method's authors."
             )
         return getattr(self._noise, name)
+
+
+def _linked(before: str, *row: object) -> str:
+    """Digest of an answer and of all before it; of the charge alone while there is none."""
+    return hashlib.sha256(json.dumps([before, *row], default=repr).encode()).hexdigest()
 
 
 def _loaded(file: Path) -> AnyArray | None:
