@@ -1,4 +1,4 @@
-"""A package outside the repository adds a method and an encoder, with one file each: those of its page."""
+"""A package outside adds a method, an encoder, a reader and a command, one file each: those of its page."""
 
 import json
 import os
@@ -17,6 +17,7 @@ import dptransfer as dpt
 from dptransfer.cli.main import app
 from dptransfer.encoders import ENCODERS
 from dptransfer.methods.about import COLOURS
+from dptransfer.testing import check_encoder, check_method, check_reader
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "adding-a-method.md").read_text()
@@ -129,13 +130,44 @@ def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(i
     )
 
 
+def test_what_it_adds_passes_the_checks(installed, folder):
+    check_method(dpt.METHODS["largest-class"])
+    check_encoder(ENCODERS["brightness"])
+    Path("example.tsv").write_text("a\t1\t2\nb\t3\t4\na\t5\t6\n")
+    check_reader(".tsv", "example.tsv", rows=[[1, 2], [3, 4], [5, 6]], labels=["a", "b", "a"])
+
+
+def test_its_reader_serves_every_door_and_leaves_with_it(installed, folder):
+    rng, labels = np.random.default_rng(0), list("abbbbbc" * 6)
+    rows = rng.normal(size=(len(labels), 4)).round(3)
+    lines = ["\t".join([label, *map(str, row)]) for label, row in zip(labels, rows, strict=True)]
+    Path("cohort.tsv").write_text("\n".join(lines))
+    read = dpt.data.read_private("cohort.tsv", classes=["a", "b", "c"], name="cohort")
+    assert np.array_equal(read.rows, rows)
+    given = {"classes": ["a", "b", "c"], "method": "mean", "epsilon": 5, "delta": 1e-5, "name": "cohort"}
+    assert dpt.fit("cohort.tsv", **given).classes == ("a", "b", "c")
+    run("fit", "cohort.tsv", "--classes", "a,b,c", "--name", "cohort", "-m", "mean", *BUDGET, "--out", "m")
+    run("check", "cohort.tsv", "--classes", "a,b,c")
+    assert len(run("predict", "m", "cohort.tsv").splitlines()) >= len(labels)
+    Path("cohort.tsv").write_text("a\t1\t2\nb\tthree\t4\n")
+    said = run("fit", "cohort.tsv", "--classes", "a,b,c", *BUDGET, "--out", "n", code=2)
+    assert "three" not in said
+    installed()
+    run("fit", "cohort.tsv", "--classes", "a,b,c", *BUDGET, "--out", "n", code=2)
+
+
+def test_its_command_is_there_and_fails_in_one_line(installed, folder):
+    assert run("pool-size", "photos").strip() == "36 photos"
+    assert run("pool-size", "nowhere", code=2).count("\n") == 1
+
+
 def test_a_place_does_without_a_package(folder, monkeypatch):
     monkeypatch.syspath_prepend(write_project(folder / "loose"))
     place = "largest_class:LargestClass"
     run("encode", "photos", "--out", "rows.emb", "--encoder", "brightness:Brightness", "--classes", "a,b,c")
     run("fit", "rows.emb", "--method", place, *BUDGET, "--out", "model")
     assert json.loads(Path("model/release.json").read_text())["method"]["name"] == "largest-class"
-    assert dpt.verify("model").outcome == "steps not checked"  # importable, but nobody installed it
+    assert dpt.verify("model").outcome == "not all checked"  # importable, but nobody installed it
     run("predict", "model", "photos/b/0.png", code=2)
     assert "b" in run("predict", "model", "photos/b/0.png", "--encoder", "brightness:NOTE")
 
@@ -166,6 +198,7 @@ def test_a_wheel_in_an_environment_of_its_own(folder):
     assert "largest-class" not in there("fit", "--help")
     pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
     assert "largest-class" in there("fit", "--help")
+    assert "36 photos" in there("pool-size", "photos")
     there("encode", "photos", "--out", "rows.emb", "--encoder", "brightness", "--classes", "a,b,c")
     there("fit", "rows.emb", "--method", "largest-class", *BUDGET, "--out", "model")
     assert "seems largest" in there("card", "model")

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dptransfer.encoders import encode_pixels
-from dptransfer.methods import FiLM, MeanPrototypes, NoisyGD
+from dptransfer.methods import CoinPressPrototypes, FiLM, MeanPrototypes, NoisyGD
 from dptransfer.methods.base import Outcome, Plan, with_query
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead
 
 from .method_suite import Watched
@@ -241,31 +241,121 @@ class ReleasesPicturesAsRows(FiLM):
         return replace(outcome, head=replace(outcome.head, weights=rows.astype(np.float64)))
 
 
+@dataclass(frozen=True)
+class AddsAnAnswer(MeanPrototypes):
+    """Draws noise of its own for an answer that no event pays for."""
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        total = np.nan_to_num(private.rows, posinf=0.0, neginf=0.0).sum(axis=0)
+        noisy = total + noise.discrete_gaussian(10.0, total.shape)
+        return replace(outcome, head=CosineHead(outcome.head.prototypes + np.tanh(noisy)))
+
+
+@dataclass(frozen=True)
+class AsksTwice(MeanPrototypes):
+    """Asks the one mechanism that it paid for a second time."""
+
+    def run(self, plan, features, private, noise, public):
+        super().run(plan, features, private, noise, public)
+        return super().run(plan, features, private, noise, public)
+
+
+@dataclass(frozen=True)
+class NamesNoUnit(MeanPrototypes):
+    """Bounds nothing, by its own word."""
+
+    units = ()
+
+
+@dataclass(frozen=True)
+class GivesNoReason(MeanPrototypes):
+    """Bounds rows alone, and does not say why."""
+
+    units = (Unit.ROW,)
+    rows_only = ""
+
+
+@dataclass(frozen=True)
+class TakesAnything(MeanPrototypes):
+    """Does not say which data it takes."""
+
+    takes_public = None
+
+    def _require_data(self, private, public):
+        pass
+
+
+@dataclass(frozen=True)
+class ForgetsThePeople(MeanPrototypes):
+    """Plans for single rows where persons are declared."""
+
+    def plan(self, facts, budget, public=None):
+        return super().plan(replace(facts, unit=Unit.ROW), budget, public)
+
+
+@dataclass(frozen=True)
+class RefusesMissingIds(MeanPrototypes):
+    """Raises where a person has a single row."""
+
+    def run(self, plan, features, private, noise, public):
+        if private.people is not None and len(set(private.people)) == len(private.people):
+            raise ValueError("ids are missing")
+        return super().run(plan, features, private, noise, public)
+
+
+@dataclass(frozen=True)
+class TakesPersonsAsRows(CoinPressPrototypes):
+    """Bounds rows alone, and takes persons all the same."""
+
+    def require_unit(self, facts):
+        pass
+
+    def plan(self, facts, budget, public=None):
+        return super().plan(facts, budget, public)
+
+
+@dataclass(frozen=True)
+class CountsRowsAsPersons(MeanPrototypes):
+    """Bounds every row as if it were a person."""
+
+    def run(self, plan, features, private, noise, public):
+        if private.people is not None:
+            private.people = np.arange(len(private.rows))
+        return super().run(plan, features, private, noise, public)
+
+
 PICTURE_CHEATS = {
-    "a_refused_budget_leaves_the_rows_unread": PeeksAtPixels,
-    "no_row_is_read_before_the_charge": PeeksAtPixels,
-    "odd_data_sets_all_work_and_raise_nothing": RefusesBlackPictures,
-    "the_release_holds_no_private_array": ReleasesPicturesAsRows,
+    "a refused budget leaves the rows unread": PeeksAtPixels,
+    "no row is read before the charge": PeeksAtPixels,
+    "odd data sets work like any other": RefusesBlackPictures,
+    "the release holds no private array": ReleasesPicturesAsRows,
 }
 """Check → a method on pictures that must fail it."""
 
 CHEATS = {
-    "a_refused_budget_leaves_the_rows_unread": (PeeksInPlan, LooksForFree),
-    "no_row_is_read_before_the_charge": (PeeksInPlan, LooksForFree),
-    "a_plan_needs_the_facts_alone": (PeeksInPlan, FitsItsPlanToTheData),
-    "the_events_charged_are_the_events_released": (
+    "a refused budget leaves the rows unread": (PeeksInPlan, LooksForFree),
+    "no row is read before the charge": (PeeksInPlan, LooksForFree),
+    "a plan needs the declared facts alone": (PeeksInPlan, FitsItsPlanToTheData),
+    "the events charged are the events released": (
         ReturnsOtherEvents,
         ChangesItsEvent,
         WidensItsQuery,
         TakesOneMoreStep,
     ),
-    "the_ledger_gets_one_charge_and_one_closing_entry": (ChargesTwice, ReturnsOtherEvents),
-    "a_run_that_raises_has_spent_and_says_that_it_failed": (Swallows,),
-    "the_guarantee_follows_from_the_events_and_fits_the_budget": (Overspends, Boasts),
-    "the_same_seed_gives_the_same_release": (BringsItsOwnNoise,),
-    "the_order_of_the_rows_does_not_matter": (MindsTheOrder,),
-    "odd_data_sets_all_work_and_raise_nothing": (InfersItsClasses, RefusesNan),
-    "the_release_holds_no_private_array": (ReleasesRows, KeepsAReference),
-    "saved_and_loaded_it_predicts_the_same": (PredictsByUnsavedRule,),
+    "the ledger gets one charge and one closing entry": (ChargesTwice, ReturnsOtherEvents),
+    "a run that raises has spent and says that it failed": (Swallows,),
+    "the guarantee follows from the events and fits the budget": (Overspends, Boasts),
+    "the same seed gives the same release": (BringsItsOwnNoise,),
+    "what is released follows from noisy answers alone": (ReleasesRows, MindsTheOrder, AddsAnAnswer),
+    "mechanisms release what was paid for": (AsksTwice,),
+    "its units and kinds of data are declared": (NamesNoUnit, GivesNoReason, TakesAnything),
+    "odd people work like any other": (ForgetsThePeople, RefusesMissingIds),
+    "what does not bound persons refuses them before the charge": (TakesPersonsAsRows,),
+    "forty rows of one person move no exact answer further than one may": (CountsRowsAsPersons,),
+    "the order of the rows does not matter": (MindsTheOrder,),
+    "odd data sets work like any other": (InfersItsClasses, RefusesNan),
+    "the release holds no private array": (ReleasesRows, KeepsAReference),
+    "saved and loaded it predicts the same": (PredictsByUnsavedRule,),
 }
 """Check → the methods that must fail it."""

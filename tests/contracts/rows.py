@@ -4,24 +4,9 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-LARGEST = float(np.finfo(np.float64).max)
-NASTY = [
-    float("nan"),
-    float("inf"),
-    float("-inf"),
-    1e308,
-    -1e308,
-    LARGEST,
-    -LARGEST,
-    5e-324,
-    -1e-310,
-    2.0**-1022,
-    1e-160,
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-]
+from dptransfer.testing.nasty_rows import LARGEST, NASTY
+
+__all__ = ["LARGEST", "NASTY", "entries", "row", "rows", "squared_length", "steady"]
 
 entries = st.one_of(st.sampled_from(NASTY), st.floats(-3, 3), st.floats(width=64))
 

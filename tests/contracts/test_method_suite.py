@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from dptransfer.data import PrivateImages
-from dptransfer.errors import DPTransferError
+from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, FromNames, MeanPrototypes, start
+from dptransfer.testing import ContractBroken, check_method
+from dptransfer.testing.noise_sources import RecordedAnswers
 
-from .cheats import CHEATS, PICTURE_CHEATS, Boasts, Overspends
+from .cheats import CHEATS, PICTURE_CHEATS, Boasts, Overspends, ReleasesRows
 from .method_suite import CHECKS, budget_for, fitted, private
 from .pictures import PICTURES, quick
 
@@ -69,6 +71,28 @@ def test_a_plan_of_pictures_loads_no_network(name):
     """A release names its encoder, and `verify` plans again: what others wrote must not be imported."""
     method = replace(quick(METHODS[name]), encoder="no.such.module:network")
     assert method.plan(PICTURES.facts, budget_for(method), PICTURES.pool).events
+
+
+def test_one_call_tries_every_rule_and_names_the_broken_one():
+    check_method(MeanPrototypes)
+    with pytest.raises(ContractBroken) as broken:
+        check_method(ReleasesRows())
+    assert "the order of the rows does not matter" in str(broken.value)
+    with pytest.raises(ArgumentError):
+        check_method(MeanPrototypes, skip=["no such rule"])
+    every = [*CHECKS]
+    check_method(ReleasesRows, skip=every)
+
+
+def test_noise_belongs_to_a_mechanisms_answer():
+    noise = RecordedAnswers(1)
+    assert noise.once("a sum", lambda: noise.discrete_gaussian(2.0, (3,))).shape == (3,)
+    with pytest.raises(ContractBroken):
+        noise.discrete_gaussian(2.0, (3,))
+    replayed = RecordedAnswers(1, noise.answers)
+    with pytest.raises(ContractBroken):
+        replayed.once("another sum", lambda: np.zeros(3))
+    assert (RecordedAnswers(1, noise.answers).once("a sum", list) == noise.answers[0][1]).all()
 
 
 def test_every_check_has_a_cheat():

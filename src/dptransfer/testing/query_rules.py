@@ -1,0 +1,211 @@
+"""What every query must keep: exact integer answers that one unit moves no further than the query claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dptransfer.errors import ArgumentError
+from dptransfer.privacy import Relation, Unit
+from dptransfer.testing.contract import require, run_checks
+from dptransfer.testing.nasty_rows import random_rows
+from dptransfer.testing.neighbouring_data import (
+    DataSet,
+    Table,
+    share_of_sensitivity,
+    squared_bound,
+    squared_gap,
+    with_example,
+    with_people,
+    worst_people,
+)
+
+Draw = Callable[[np.random.Generator, int], Table]
+"""Given a generator and a number, so many rows and their labels."""
+
+
+@dataclass(frozen=True)
+class _Trial:
+    query: Any
+    width: int
+    classes: int
+    draw: Draw
+    relations: tuple[Relation, ...]
+    worst: Mapping[Relation, tuple[DataSet, DataSet]]
+    cases: int
+    seed: int
+
+    @property
+    def has_people(self) -> bool:
+        return self.query.unit is Unit.PERSON
+
+    @property
+    def is_scoring(self) -> bool:
+        return hasattr(self.query, "score_range")
+
+
+def check_query(
+    query: Any,
+    *,
+    width: int = 3,
+    classes: int = 3,
+    draw: Draw | None = None,
+    relations: Collection[Relation] = tuple(Relation),
+    worst: Mapping[Relation, tuple[DataSet, DataSet]] | None = None,
+    cases: int = 200,
+    seed: int = 0,
+    skip: Collection[str] = (),
+) -> None:
+    """Raise `ContractBroken`, which is an AssertionError, unless a query keeps every rule of queries.
+
+    Sensitivities are tried, not proved: on extreme pairs first, then on random neighbours, all of it in
+    exact arithmetic.
+
+    Args:
+        query: an L2 query, or one that scores public candidates; about rows or about persons.
+        width: how wide the rows are that it is asked about, at least 2.
+        classes: how many classes their labels have.
+        draw: gives rows and labels; by default rows that are nasty in every way, and any labels.
+        relations: those under which it has a sensitivity.
+        worst: for each relation, two neighbouring data sets, as the query is called with them, whose answers
+            are as far apart as it claims, to 1 %.
+        cases: how many random neighbours to try.
+        seed: of the random neighbours.
+        skip: rules of `QUERY_CHECKS` that do not apply; say why where you skip one.
+    """
+
+    def any_rows(rng: np.random.Generator, count: int) -> Table:
+        return random_rows(rng, count, width), rng.integers(0, classes, count)
+
+    trial = _Trial(query, width, classes, draw or any_rows, tuple(relations), dict(worst or {}), cases, seed)
+    run_checks(trial, f"The query {type(query).__name__}", QUERY_CHECKS, skip)
+
+
+def _check_statement(trial: _Trial) -> None:
+    query = trial.query
+    require(isinstance(query.label, str) and query.label.strip(), "`label` does not say what is released")
+    require(isinstance(query.unit, Unit), "`unit` is not a Unit")
+    if trial.is_scoring:
+        require(isinstance(query.score_range, int) and query.score_range > 0, "`score_range` is no integer")
+        require(query.classes == trial.classes, f"`classes` is not {trial.classes}")
+        return
+    require(isinstance(query.grid, int) and query.grid > 0, "`grid` is no positive integer")
+    for relation in trial.relations:
+        far = query.l2_sensitivity(relation)
+        require(0 < far < np.inf, f"the sensitivity under {relation.value} is {far!r}")
+
+
+def _check_answers(trial: _Trial) -> None:
+    for data in _data_sets(trial, 20):
+        copies = tuple(np.array(part) for part in data)
+        first, again = trial.query(*data), trial.query(*map(np.array, copies))
+        require(first.dtype.kind in "iu", f"the answer is of the type {first.dtype}, not of integers")
+        require(np.array_equal(first, again), "the same data have another answer the second time")
+        require(
+            all(
+                np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(data, copies, strict=True)
+            ),
+            "asking changes the rows",
+        )
+        if not trial.is_scoring:
+            require(
+                first.shape == tuple(trial.query.shape),
+                f"the answer has the shape {first.shape}, not `shape`",
+            )
+
+
+def _check_people_argument(trial: _Trial) -> None:
+    x, y = trial.draw(np.random.default_rng(trial.seed), 4)
+    wrong = (x, y) if trial.has_people else (x, y, np.arange(len(x)))
+    try:
+        trial.query(*wrong)
+    except (ArgumentError, TypeError):
+        return
+    require(False, "it answers without being told whose the rows are, or takes persons for rows")
+
+
+def _check_sensitivity(trial: _Trial) -> None:
+    for data, first, second in _neighbours(trial):
+        if trial.is_scoring:
+            _require_scores_within(trial, data, first)
+            continue
+        pairs = {Relation.ADD_REMOVE: (data, first), Relation.REPLACE_ONE: (first, second)}
+        for relation in trial.relations:
+            gap, bound = squared_gap(trial.query, *pairs[relation]), squared_bound(trial.query, relation)
+            require(
+                gap <= bound,
+                f"two neighbours under {relation.value} are {float(gap / bound) ** 0.5:.6g} times as far "
+                "apart as the query claims",
+            )
+
+
+def _require_scores_within(trial: _Trial, data: DataSet, more: DataSet) -> None:
+    moved = trial.query(*more).astype(object) - trial.query(*data).astype(object)
+    require((moved >= 0).all(), "one unit more lowers a score")
+    total = sum(column.max(initial=0) for column in moved.T)
+    require(total <= trial.query.score_range, "one unit more moves scores further than `score_range`")
+    touched = sum(bool(column.any()) for column in moved.T)
+    require(trial.has_people or touched <= 1, "one example moves scores of several classes")
+
+
+def _check_worst_pair(trial: _Trial) -> None:
+    for relation, pair in trial.worst.items():
+        reached = share_of_sensitivity(trial.query, *pair, relation)
+        require(reached <= 1, f"the worst pair under {relation.value} is {reached:.6g} times as far apart")
+        require(reached >= 0.99, f"the worst pair under {relation.value} reaches {reached:.3g} of the claim")
+
+
+def _data_sets(trial: _Trial, count: int) -> Iterator[DataSet]:
+    """Small data sets of all kinds, an empty one and a single row among them."""
+    rng = np.random.default_rng(trial.seed)
+    for number in range(count):
+        x, y = trial.draw(rng, number % 6)
+        yield (x, y, np.sort(rng.integers(0, 3, len(x)))) if trial.has_people else (x, y)
+
+
+def _neighbours(trial: _Trial) -> Iterator[tuple[DataSet, DataSet, DataSet]]:
+    """A data set, the same with a unit more, and with another in that one's place."""
+    rng = np.random.default_rng(trial.seed)
+    x, y = trial.draw(rng, 0)
+    if trial.has_people:
+        nobody = (x, y, np.zeros(0, dtype=np.int64))
+        drawn = [trial.draw(rng, int(rng.integers(1, 9))) for _ in range(2 * trial.cases)]
+        extreme = list(worst_people(trial.width, trial.classes).values()) if _is_table(trial, x) else []
+        for first, second in [*product(extreme, repeat=2), *zip(drawn[::2], drawn[1::2], strict=True)]:
+            others = [drawn[place] for place in rng.integers(0, len(drawn), rng.integers(0, 4))]
+            mixed = int(rng.integers(2**31))
+            data = with_people(others, mixed) if others else nobody
+            yield data, with_people([*others, first], mixed), with_people([*others, second], mixed)
+        return
+    rows = [*_extreme_rows(trial.width)] if _is_table(trial, x) else []
+    examples = list(product(rows, {0, trial.classes - 1}))
+    for first, second in product(examples, repeat=2):
+        yield (x, y), with_example((x, y), first), with_example((x, y), second)
+    for _ in range(trial.cases):
+        data = trial.draw(rng, int(rng.integers(0, 7)))
+        (one, other), labels = trial.draw(rng, 2)
+        first, second = (one, labels[0]), (other, labels[1])
+        yield data, with_example(data, first), with_example(data, second)
+
+
+def _is_table(trial: _Trial, rows: Any) -> bool:
+    return bool(np.ndim(rows) == 2 and rows.shape[1] == trial.width and rows.dtype.kind == "f")
+
+
+def _extreme_rows(width: int) -> Iterator[Any]:
+    along, across = np.eye(width)[0], np.eye(width)[1]
+    yield from (along, -along, across, np.ones(width), np.full(width, 1e308), np.full(width, np.nan))
+
+
+QUERY_CHECKS: Mapping[str, Callable[[_Trial], None]] = {
+    "a query says what it releases, of which unit, on which grid": _check_statement,
+    "answers are integers and follow from the rows": _check_answers,
+    "persons and rows are not mistaken for each other": _check_people_argument,
+    "neighbours stay within the sensitivity": _check_sensitivity,
+    "the worst pair reaches the sensitivity": _check_worst_pair,
+}
+"""Each rule, in words, with the function that raises where a query breaks it."""

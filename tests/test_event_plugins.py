@@ -1,0 +1,251 @@
+"""A kind of event from another package: found when a file that has it is read, and missed in words."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dptransfer.errors import ArgumentError, ReleaseError, UnknownCharge, UnknownEvent
+from dptransfer.ledger import Charge, Ledger
+from dptransfer.ledger.entry import _events
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Budget,
+    GaussianEvent,
+    Relation,
+    event_from_dict,
+    event_to_dict,
+)
+from dptransfer.privacy.event import KINDS
+from dptransfer.release import read_release
+from dptransfer.release.verify import verify_files
+from release.models import make_model
+
+ADD = Relation.ADD_REMOVE
+NOISE = GaussianEvent(8.0, ADD)
+KIND = "laplace-of-theirs"
+CODE = f'''
+from dataclasses import dataclass, replace
+from typing import ClassVar
+from dptransfer import _check
+from dptransfer.accounting.pure import SelectionGroup
+from dptransfer.accounting.steps import part_of
+from dptransfer.privacy import Event, Relation, Unit
+
+@dataclass(frozen=True)
+class Laplace(Event):
+    noise_multiplier: float
+    relation: Relation
+    label: str = ""
+    unit: Unit = Unit.ROW
+    kind: ClassVar[str] = "{KIND}"
+    noise_field: ClassVar[str] = "noise_multiplier"
+    checks: ClassVar[dict] = {{"noise_multiplier": _check.positive}}
+    def words(self, digits=5):
+        return "Laplace noise of theirs"
+    def table_row(self):
+        return self.words(), ""
+    def further(self, distance, lattice=1):
+        return replace(self, noise_multiplier=self.noise_multiplier / distance)
+
+@part_of.register
+def _(event: Laplace):
+    return SelectionGroup(1 / event.noise_multiplier, False, 1)
+
+class Other(Event):
+    pass
+'''
+ENTRY = {"dptransfer.events": {KIND: "laplace_of_theirs:Laplace"}}
+
+
+@pytest.fixture
+def forget():
+    """What makes this process one that has not seen the kind yet."""
+
+    def forgotten():
+        KINDS.pop(KIND, None)
+        _events.cache_clear()
+        sys.modules.pop("laplace_of_theirs", None)
+
+    yield forgotten
+    forgotten()
+
+
+@pytest.fixture
+def package(install, forget):
+    uninstall = install("laplace-of-theirs", {"laplace_of_theirs": CODE}, ENTRY)
+
+    def uninstalled():
+        uninstall()
+        forget()
+
+    return uninstalled
+
+
+def step(package=None, noise=4.0):
+    from laplace_of_theirs import Laplace
+
+    return Laplace(noise, ADD, label="number of rows")
+
+
+@pytest.fixture
+def path(package, tmp_path):
+    """A ledger whose second account of three has a step of that kind."""
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    for name, events in (("plain", [NOISE]), ("theirs", [NOISE, step()]), ("other", [NOISE])):
+        ledger.set_budget(name, Budget(epsilon=3.0, delta=1e-5))
+        ledger.complete(ledger.charge(name, events, label="fit"))
+    return path
+
+
+def test_a_kind_is_found_by_the_next_process_that_reads_it(path, forget):
+    spent = Ledger(path).spent("theirs")
+    forget()
+    assert KIND not in KINDS
+    again = Ledger(path)
+    again.charge("plain", [NOISE], label="fit")
+    assert KIND not in KINDS  # nobody asked for it
+    assert again.spent("theirs") == spent
+    assert KIND in KINDS
+    again.charge("theirs", [NOISE], label="fit")
+    again.verify()
+
+
+def test_a_step_inside_another_is_found_too(package, forget):
+    told = json.loads(json.dumps(event_to_dict(BestOfManyEvent(((step(), NOISE),), 3, 1.0))))
+    forget()
+    assert event_from_dict(told).candidates[0][0].kind == KIND
+    package()
+    with pytest.raises(UnknownEvent) as caught:
+        event_from_dict(told)
+    assert caught.value.kind == KIND
+
+
+def test_without_the_package_one_account_is_closed_and_the_others_go_on(path, package):
+    before = {one.dataset.name: one for one in Ledger(path).datasets()}
+    head = Ledger(path).head
+    package()
+    ledger = Ledger(path)
+    ledger.verify(known_head=head)
+    found = {one.dataset.name: one for one in ledger.datasets()}
+    assert {name: found[name] for name in ("plain", "other")} == {
+        name: before[name] for name in ("plain", "other")
+    }
+    assert (found["theirs"].spent, found["theirs"].charges, found["theirs"].unfinished) == (None, 1, 0)
+    assert (found["theirs"].budget, found["theirs"].unit) == (
+        before["theirs"].budget,
+        before["theirs"].unit,
+    )
+    assert KIND in found["theirs"].sentence
+    for refused in (
+        lambda: ledger.charge("theirs", [NOISE], label="fit"),
+        lambda: ledger.require_room("theirs", [NOISE]),
+        lambda: ledger.spent("theirs"),
+        lambda: ledger.set_budget("theirs", Budget(epsilon=9.0, delta=1e-5)),
+    ):
+        with pytest.raises(UnknownCharge, match=KIND):
+            refused()
+    assert ledger.head == head
+    ledger.complete(ledger.charge("plain", [NOISE], label="fit"))
+    ledger.charge("new", [NOISE], label="fit")
+    ledger.set_budget("other", Budget(epsilon=4.0, delta=1e-5))
+    (charge,) = (one for one in ledger.history("theirs") if isinstance(one, Charge))
+    assert (charge.kinds, charge.status, charge.steps[1]["kind"]) == (("gaussian", KIND), "released", KIND)
+
+
+def test_an_account_without_a_limit_is_closed_too(package, tmp_path):
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.charge("theirs", [step()], label="fit")
+    package()
+    again = Ledger(ledger.path)
+    with pytest.raises(UnknownCharge):
+        again.charge("theirs", [NOISE], label="fit")
+    with pytest.raises(UnknownCharge):
+        again.unit_of("theirs")
+    assert again.datasets()[0].unit is None
+
+
+def test_a_package_that_is_installed_again_opens_the_account(path, package, install):
+    package()
+    ledger = Ledger(path)
+    with pytest.raises(UnknownCharge):
+        ledger.charge("theirs", [NOISE], label="fit")
+    install("laplace-of-theirs", {"laplace_of_theirs": CODE}, ENTRY)
+    ledger.charge("theirs", [NOISE], label="fit")
+
+
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("raise RuntimeError('broken')", "Laplace"),
+        (CODE.replace(f'kind: ClassVar[str] = "{KIND}"', 'kind: ClassVar[str] = "another-kind"'), "Laplace"),
+        ("Laplace = 7", "Laplace"),
+        (CODE.replace("(Event):\n    noise", ":\n    noise"), "Laplace"),
+    ],
+)
+def test_a_broken_package_is_as_good_as_none(path, package, install, code, place, forget):
+    package()
+    install(
+        "laplace-of-theirs",
+        {"laplace_of_theirs": code},
+        {"dptransfer.events": {KIND: f"laplace_of_theirs:{place}"}},
+    )
+    ledger = Ledger(path)
+    try:
+        with pytest.raises(UnknownCharge, match=KIND):
+            ledger.charge("theirs", [NOISE], label="fit")
+        with pytest.raises(UnknownCharge, match=KIND):
+            ledger.charge("theirs", [NOISE], label="fit")
+        ledger.charge("plain", [NOISE], label="fit")
+        assert len(ledger.datasets()) == 3
+    finally:
+        KINDS.pop("another-kind", None)
+
+
+def test_what_a_file_names_is_looked_up_and_never_imported_by_its_place():
+    for kind in ("os:system", "laplace_of_theirs:Laplace", "", "laplace_of_theirs"):
+        with pytest.raises(UnknownEvent):
+            event_from_dict({"kind": kind})
+    for kind in (None, 7, ["gaussian"]):
+        with pytest.raises(ArgumentError):
+            event_from_dict({"kind": kind})
+
+
+def test_the_commands_show_the_missing_kind_and_go_on(path, package):
+    package()
+
+    def told(*words, code=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "dptransfer", "ledger", *words, "--ledger", str(path)],
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+        return done.stdout + done.stderr
+
+    assert KIND in told("show").replace("\n", "").replace(" ", "")
+    assert KIND in told("history").replace("\n", "").replace(" ", "")
+    assert json.loads(told("history", "--json"))["entries"][3]["events"][1]["kind"] == KIND
+    assert "The chain holds" in told("verify")
+    assert KIND in told("budget", "theirs")
+    assert "Traceback" not in told("budget", "theirs", "--epsilon", "9", code=2)
+    told("budget", "plain", "--epsilon", "9")
+
+
+def test_a_release_with_a_missing_kind_is_refused_in_words(package, tmp_path):
+    make_model(events=(step(), NOISE)).save(tmp_path / "release")
+    assert read_release(tmp_path / "release").events[0].kind == KIND
+    package()
+    with pytest.raises(ReleaseError, match=KIND):
+        read_release(tmp_path / "release")
+    found = verify_files(tmp_path / "release")
+    assert "schema" in found.failed
+    assert KIND in found.checks[0].detail
+    for words in (("verify",), ("card",)):
+        command = [sys.executable, "-m", "dptransfer", *words, str(tmp_path / "release")]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode in (1, 2)
+        assert KIND in " ".join((done.stdout + done.stderr).split()).replace("- ", "-")
+        assert "Traceback" not in done.stderr
