@@ -47,23 +47,24 @@ def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(in
         "mean-colour",
     )
     assert private.people.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-    (kept,) = tmp_path.glob("photos.*.emb")
-    assert (kept.name, kept.stat().st_mode & 0o777) == ("photos.rows-of-model.emb", 0o700)
+    (kept,) = tmp_path.glob("photos.rows-of-model-*.emb")
+    assert kept.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others(intake, tmp_path):
     taken = intake(pictures(tmp_path / "photos", 4), encoder=MeanColour())
-    pool = taken.public(str(pictures(tmp_path / "pool", 6)))
+    pool = taken.public(str(pictures(tmp_path / "pool", 6, seed=1)))
     assert (len(pool), pool.encoder.name, pool.name) == (6, "mean-colour", "pool")
     assert pool.classes == ("cat", "dog")
-    assert (tmp_path / "pool.public-rows-of-model.emb").stat().st_mode & 0o777 != 0o700
+    (kept,) = tmp_path.glob("pool.public-rows-of-model-*.emb")
+    assert kept.stat().st_mode & 0o777 != 0o700
     (tmp_path / "pool" / "cat" / "broken.png").write_text("none")
     with pytest.raises(DataError, match=r"cannot be read: '.*broken\.png'"):
         taken.public(tmp_path / "pool")
 
 
 def test_a_pool_that_was_killed_goes_on(intake, tmp_path, monkeypatch):
-    folder = pictures(tmp_path / "photos", 70)
+    private, folder = pictures(tmp_path / "photos", 4), pictures(tmp_path / "pool", 70, seed=1)
     done = []
     add = PartialRows.add
 
@@ -75,9 +76,9 @@ def test_a_pool_that_was_killed_goes_on(intake, tmp_path, monkeypatch):
 
     monkeypatch.setattr(PartialRows, "add", lambda *given: die_at(1, *given))
     with pytest.raises(KeyboardInterrupt):
-        intake(folder, encoder=MeanColour()).public(folder)
+        intake(private, encoder=MeanColour()).public(folder)
     monkeypatch.setattr(PartialRows, "add", lambda *given: die_at(9, *given))
-    assert len(intake(folder, encoder=MeanColour()).public(folder)) == 70
+    assert len(intake(private, encoder=MeanColour()).public(folder)) == 70
     assert done == [0, 1, 2]
 
 
@@ -164,20 +165,52 @@ def test_an_emb_folder_keeps_its_people_unless_none_are_wanted(intake, tmp_path)
     found = pictures(tmp_path / "photos", 4)
     taken = intake(found, encoder=MeanColour(), people=[1, 1, 2, 2])
     taken.private()
-    emb = tmp_path / "photos.rows-of-model.emb"
+    (emb,) = tmp_path.glob("photos.rows-of-model-*.emb")
     assert intake(emb).private().people.tolist() == [0, 0, 1, 1]
     assert intake(emb, people="none").private().people is None
-    assert read_public(emb).rows.shape == (4, 4)
+    assert read_public(emb, private_too=True).rows.shape == (4, 4)
 
 
-def test_rows_of_both_lie_apart_where_neither_place_can_be_written(intake, tmp_path, monkeypatch):
-    taken = intake(pictures(tmp_path / "photos", 4), encoder=MeanColour())
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    pool, private = taken.public(pictures(tmp_path / "pool", 6)), taken.private(name="clinic")
-    assert (len(pool), len(private.rows)) == (6, 4)
-    beside = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("model.*.emb")}
-    assert beside.keys() == {"model.rows-of-model.emb", "model.public-rows-of-model.emb"}
-    assert beside["model.rows-of-model.emb"] == 0o700
+@pytest.mark.parametrize("place", ["out", "cache"])
+def test_rows_of_both_lie_apart_where_data_lie_on_a_disk_that_cannot_be_written(tmp_path, monkeypatch, place):
+    """Beside what they are for; where that cannot be written either, in the user's cache folder."""
+    writable = tmp_path / place
+    writable.mkdir()
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: path.is_relative_to(tmp_path / "out") and place == "out"
+    )
+    with ExitStack() as kept:
+        taken = Intake(
+            pictures(tmp_path / "photos", 4),
+            classes=None,
+            people=None,
+            encoder=MeanColour(),
+            text_column=None,
+            features=None,
+            label_column=None,
+            purpose=tmp_path / "out" / "new" / "model",
+            kept=kept,
+        )
+        pool, private = taken.public(pictures(tmp_path / "pool", 6, seed=1)), taken.private(name="clinic")
+        assert (len(pool), len(private.rows)) == (6, 4)
+        folder = writable / "new" if place == "out" else writable
+        names = {path.name: path.stat().st_mode & 0o777 for path in folder.glob("*.emb")}
+        mine, other = sorted(names, key=lambda name: "public" in name)
+        assert names[mine] == 0o700
+        assert names[other] != 0o700
+        assert sorted(path.name for path in tmp_path.glob("p*")) == ["photos", "pool"]
+    assert [path.name[:5] for path in writable.rglob("*.emb*")] == ["pool-"] * (place == "cache")
+
+
+def test_rows_for_two_places_of_one_name_do_not_meet(tmp_path):
+    folder, encoder = pictures(tmp_path / "photos", 4), MeanColour()
+    found = find_images(folder)
+    with kept_rows(found, encoder, folder, tmp_path / "a" / "model") as one:
+        with kept_rows(found, encoder, folder, tmp_path / "b" / "model") as other:
+            assert one != other
+            assert one.parent == other.parent == tmp_path
+        assert one.exists()
 
 
 def test_a_pool_that_is_done_is_not_encoded_again_after_a_kill_in_what_follows(tmp_path):
@@ -193,7 +226,7 @@ def test_a_pool_that_is_done_is_not_encoded_again_after_a_kill_in_what_follows(t
 
     with pytest.raises(KeyboardInterrupt):
         used(KeyboardInterrupt())
-    left = tmp_path / "photos.public-rows-of-model.emb.partial"
+    (left,) = tmp_path.glob("photos.public-rows-of-model-*.emb.partial")
     assert (left.stat().st_mode & 0o777, left.with_suffix("").exists()) == (0o700, False)
     again, encoder.encode = encoder.encode, None  # it cannot be asked again
     rows = used()

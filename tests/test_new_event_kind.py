@@ -214,13 +214,17 @@ def test_a_release_with_it_is_carded_shown_and_verified(tmp_path, capsys):
     assert composition_words([LAPLACE])
 
 
+def planned(step):
+    return Plan(None, (step,), guarantee_of([step.event], 0.0))
+
+
 def test_its_step_is_planned_again_at_the_recorded_noise():
     step = LaplaceCount(2.0, ADD)
     assert at_noise_of(LAPLACE, step) == LaplaceCount(4.0, ADD)
     assert at_noise_of(NOISE, step) is step
-    promise = guarantee_of([step.event], 0.0)
-    model, plan = make_model(events=(LAPLACE,)), Plan(None, (step,), promise)
+    model, plan = make_model(events=(LAPLACE,)), planned(LaplaceCount(4.0, ADD))
     assert _difference(model, plan) is None
+    assert "other noise" in _difference(model, planned(step))
     understated = replace(LAPLACE, sensitivity=0.5)
     assert "sensitivity 0.5" in _difference(make_model(events=(understated,)), plan)
     assert _understates(understated, step.event)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dptransfer import methods as _methods
+from dptransfer._version import __version__ as __version__
 from dptransfer.plugins import imported as _imported
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ _PLACES = {
     "verify": "dptransfer.methods.replan:verify_release",
 }
 
-__version__ = "0.6.0"
 if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
     __all__ = sorted(_PLACES, key=str.lower)
 

@@ -5,12 +5,15 @@ The tree::
     DPTransferError
     ├── ArgumentError (also ValueError)   an argument breaks a rule
     │   ├── BudgetError                   a budget that cannot exist, or cannot pay for this method
-    │   └── RelationMismatch              add/remove and replace-one guarantees were mixed
+    │   ├── RelationMismatch              add/remove and replace-one guarantees were mixed
+    │   └── UnknownEvent                  a recorded step is of a kind that nothing installed here knows
     ├── DataError (also ValueError)       a file, array or image set cannot be used as asked
     │   └── Incompatible                  two things that must match do not (encoder, dimension, classes)
     ├── LedgerError                       the ledger refuses
     │   ├── BudgetExceeded                the data set's budget does not cover this release
     │   ├── RowsOnRecord                  these rows have another account already; for the owner's eyes only
+    │   ├── PrivateOverlap                public, shot or test examples are private; for the owner's eyes only
+    │   ├── UnknownCharge                 an account holds a step of a kind that nothing installed here knows
     │   └── LedgerTampered                the file's hash chain does not hold
     ├── WorkspaceError                    an interrupted run cannot go on from this folder
     ├── ReleaseError                      a release cannot be written, read or verified
@@ -53,6 +56,21 @@ class RelationMismatch(ArgumentError):
     """Guarantees under different neighbouring relations were mixed."""
 
 
+class UnknownEvent(ArgumentError):
+    """A recorded step is of a kind that nothing installed here knows.
+
+    Attributes:
+        kind: its name on record.
+    """
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type, tuple[str, str], dict[str, object]]:
+        return type(self), (str(self), self.kind), self.__dict__  # from a worker process it comes to this one
+
+
 class DataError(DPTransferError, ValueError):
     """A file, array or image set cannot be used as asked."""
 
@@ -73,6 +91,17 @@ class RowsOnRecord(LedgerError):
     """The rows are on record under another name; nothing was charged.
 
     It depends on private rows: it is for the data owner and never part of a release.
+    """
+
+
+class UnknownCharge(LedgerError):
+    """An account holds a step of a kind that nothing installed here knows; nothing was charged."""
+
+
+class PrivateOverlap(LedgerError):
+    """Examples that were to be public, or to be tested without protection, are private; nothing was charged.
+
+    Like `RowsOnRecord` it depends on private rows: it is for the data owner and never part of a release.
     """
 
 

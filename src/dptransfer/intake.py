@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer.data import (
     STORED,
@@ -21,12 +23,14 @@ from dptransfer.data import (
 )
 from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.contents import Contents, contents_of
-from dptransfer.data.images import IMAGE_ENDINGS
+from dptransfer.data.file_types import IMAGE_ENDINGS
 from dptransfer.data.people import person_positions
 from dptransfer.data.pool_outline import PoolOutline
+from dptransfer.data.source_digests import file_digests, picture_digests, text_digests
 from dptransfer.data.table import require
 from dptransfer.encoding import NOBODY, examples_at, examples_in, held_in, kept_rows, labels_of
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.ledger.overlap import private_here, shared_sources
 from dptransfer.privacy.unit import Unit
 
 if TYPE_CHECKING:
@@ -59,6 +63,7 @@ class Intake:
         people: whose each is: ids; or for a path, what `--person` says.
         encoder: one that is loaded, the name of one, or None for the default; rows take none.
         text_column: the column of the texts in a table.
+        path_column: the column of the paths of pictures in a CSV, if it is not 'path'.
         features: the columns of features in a table.
         label_column: the column of labels in a table.
         purpose: what the rows are for; its name is part of that of kept rows.
@@ -75,6 +80,7 @@ class Intake:
         people: Any,
         encoder: str | Encoder | None,
         text_column: str | None,
+        path_column: str | None = None,
         features: str | None,
         label_column: str | None,
         purpose: Path,
@@ -84,6 +90,7 @@ class Intake:
         self._x, self._y, self._people = x, y, people
         self._classes = None if classes is None else declared_classes(classes)
         self._text_column, self._features, self._label_column = text_column, features, label_column
+        self._path_column = path_column
         self._purpose, self._kept = purpose, kept
         self._found: ImageList | TextList | None = None
         self._pools: dict[str | Path, ImageList | TextList] = {}
@@ -93,9 +100,19 @@ class Intake:
                 f"text_column (--text-column) must name a column of texts; the private examples are rows of "
                 f"numbers, without texts in '{text_column}'. Check the name, or leave it out."
             )
+        if path_column is not None and self.form != "images":
+            raise ArgumentError(
+                "path_column (--path-column) must name a column with paths of pictures; the private examples "
+                f"are {self.form}, without paths in '{path_column}'. Check the name, or leave it out."
+            )
         self.encoder = self._loaded(encoder, how)
         if self.encoder is not None and isinstance(x, PATHS) and self._found is None:
             self._found = self._labelled(examples_in(Path(x), self.encoder, classes, **self._ways()))
+
+    @property
+    def source_digests(self) -> NDArray[np.uint64] | None:
+        """Of the private files or texts that are still to be encoded; None where there are none at a path."""
+        return None if self._found is None else self._found.source_digests
 
     def private(self, **declared: Any) -> PrivateEmbeddings:
         """The private rows; `declared` is what else their owner declares, and how a file of rows is read."""
@@ -153,6 +170,8 @@ class Intake:
 
     def public(self, x: Any) -> PublicEmbeddings:
         """Public rows; pictures and texts go through the encoder of the private ones."""
+        from dptransfer.encoders.pool_cache import cached_pool
+
         if self._form(x) == "rows":
             if not isinstance(x, PATHS):
                 return PublicEmbeddings(x)
@@ -166,17 +185,32 @@ class Intake:
                 "Pass public rows of the same encoder; 'dptransfer encode' makes them."
             )
         if not isinstance(x, PATHS):
-            return PublicEmbeddings(_encoded(x, self.encoder), encoder=self.encoder.identity)
-        path = Path(x)
-        rows = kept_rows(self._found_at(x), self.encoder, path, self._purpose, public=True)
+            return PublicEmbeddings(
+                _encoded(x, self.encoder), encoder=self.encoder.identity, source_digests=_digests(x)
+            )
+        path, found = Path(x), self._found_at(x)
+        self._require_others(found)
+        encoded = partial(kept_rows, found, self.encoder, path, self._purpose, public=True)
+        rows = cached_pool(found, self.encoder, encoded)
         return read_public(self._kept.enter_context(rows), name=path.name)
+
+    def _require_others(self, found: ImageList | TextList) -> None:
+        """Raise where files or texts are private ones, before minutes of encoding; a fit compares rows."""
+        own = self._found
+        if own is not None and shared_sources(own.source_digests, found.source_digests):
+            raise private_here()
 
     def _found_at(self, x: str | Path) -> ImageList | TextList:
         """The public images or texts at a path, which is listed, or unpacked, once."""
         assert self.encoder is not None
         if x not in self._pools:
             self._pools[x] = examples_in(
-                Path(x), self.encoder, None, labelled=False, text_column=self._text_column
+                Path(x),
+                self.encoder,
+                None,
+                labelled=False,
+                text_column=self._text_column,
+                path_column=self._path_column,
             )
         return self._pools[x]
 
@@ -189,6 +223,7 @@ class Intake:
                 classes=self._classes,
                 encoder=self.encoder.identity,
                 people=_ids(self._people),
+                source_digests=_digests(self._x),
                 **declared,
             )
         rows = kept_rows(self._found, self.encoder, Path(self._x), self._purpose)
@@ -197,7 +232,8 @@ class Intake:
     def _form(self, x: Any) -> Contents:
         """What examples are; decided by types, names and columns, and by no example."""
         if isinstance(x, PATHS):
-            return contents_of(Path(x), text_column=self._text_column, features=self._features)
+            named = {"text_column": self._text_column, "path_column": self._path_column}
+            return contents_of(Path(x), features=self._features, **named)
         if _is_list_of(x, str):
             if all(Path(one).suffix.lower() in IMAGE_ENDINGS for one in x):
                 raise DataError(
@@ -245,7 +281,8 @@ class Intake:
     def _ways(self) -> dict[str, Any]:
         """How examples at a path are read, beside their classes."""
         person = str(self._people) if isinstance(self._people, PATHS) else None
-        columns = {"text_column": self._text_column, "label_column": self._label_column}
+        columns = {"text_column": self._text_column, "path_column": self._path_column}
+        columns["label_column"] = self._label_column
         return {"labelled": self._y is None, "person": person, **columns}
 
     def _labelled(self, found: ImageList | TextList) -> ImageList | TextList:
@@ -278,6 +315,13 @@ def _encoded(x: Any, encoder: Encoder) -> EncodedRows:
     if unreadable:  # that there are any is told, before a charge, and not which
         raise DataError("Pictures must be readable; some are not. Repair them, or leave them out.")
     return rows
+
+
+def _digests(x: Any) -> NDArray[np.uint64]:
+    """Digests of examples that are in memory, or of a list of files."""
+    if _is_list_of(x, str):
+        return text_digests(x)
+    return picture_digests(x) if isinstance(x, np.ndarray) else file_digests(list(x))
 
 
 def _ids(people: Any) -> Any:

@@ -52,12 +52,14 @@ def fit(
     method: str | PrivateMethod = "auto",
     encoder: str | Encoder | None = None,
     text_column: str | None = None,
+    path_column: str | None = None,
     features: str | None = None,
     label_column: str | None = None,
     grey_range: tuple[float, float] | None = None,
     holdout: float | None = None,
     ledger: Ledger | None = None,
     workers: Workers | None = None,
+    new_data_set: bool = False,
 ) -> PrivateClassifier:
     """Fit a classifier on private examples, whatever their form, and charge the ledger once.
 
@@ -91,12 +93,14 @@ def fit(
         encoder: the name of one, or one that is loaded, for pictures and texts; by default
             'efficientnet-lite0' and 'minilm'.
         text_column: the column of the texts in a table.
+        path_column: the column of the paths of pictures in a CSV, if it is not 'path'.
         features: the columns of features in a table, as patterns such as 'f*'.
         label_column: the column of labels in a table, if it is not 'label', 'labels' or 'y'.
         grey_range: black and white of pictures whose greys have more than bytes, as `open_image` takes it.
         holdout: the chance with which an example, or a person, is kept from the fit to check it.
         ledger: where the fit is charged; the user's default ledger file if None.
         workers: who goes through public rows, such as `Processes(4)`; this process if None.
+        new_data_set: the owner's word that examples on record under another name are other people's here.
 
     Raises:
         BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
@@ -113,14 +117,15 @@ def fit(
     private: Any
     with ExitStack() as kept:
         if isinstance(x, PrivateData):
-            columns = text_column, features, label_column
+            columns = text_column, path_column, features, label_column
             _require_bare(x, y, classes, name, people, encoder, grey_range, *columns)
             private, pool = x, _public_of(public, x)
         elif isinstance(chosen, ImageMethod):
             greys = chosen.grey_range if grey_range is None else grey_range
             how: dict[str, Any] = {"resolution": chosen.network().side, "grey_range": greys}
-            pool = _public_pictures(public, **how)
-            private = _private_pictures(x, y, people, label_column, **declared, **how)
+            pool = _public_pictures(public, path_column, **how)
+            of_pictures = {"label_column": label_column, "path_column": path_column}
+            private = _private_pictures(x, y, people, of_pictures, **declared, **how)
         else:
             intake = Intake(
                 x,
@@ -129,12 +134,16 @@ def fit(
                 people=people,
                 encoder=encoder,
                 text_column=text_column,
+                path_column=path_column,
                 features=features,
                 label_column=label_column,
                 purpose=Path("fit-" + re.sub(r"\W+", "-", name or "unnamed")),
                 kept=kept,
                 **greys_of,
             )
+            if intake.source_digests is not None:
+                ledger = Ledger.default() if ledger is None else ledger
+                ledger.require_new_sources(intake.source_digests, name, new_data_set=new_data_set)
             early = None if name is None else intake.facts()
             outline = None if early is None or _is_public(public) else intake.outline(public)
             if early is not None and ledger is None:
@@ -148,7 +157,9 @@ def fit(
             private = intake.private(name=name)
         if workers is not None and isinstance(pool, PublicEmbeddings):
             pool = pool.with_workers(workers)
-        model = chosen.fit(private, pool, budget=budget, ledger=ledger, holdout=holdout)
+        model = chosen.fit(
+            private, pool, budget=budget, ledger=ledger, holdout=holdout, new_data_set=new_data_set
+        )
         with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
             model = calibrated_on_public(model, pool, budget=budget)
         return model
@@ -178,22 +189,22 @@ def _public_of(public: Any, private: PrivateData) -> PublicData | None:
     return PublicEmbeddings(public)
 
 
-def _private_pictures(x: Any, y: Any, people: Any, label: str | None, **declared: Any) -> PrivateImages:
+def _private_pictures(x: Any, y: Any, people: Any, columns: dict[str, Any], **declared: Any) -> PrivateImages:
     """Private pictures at the size that a network takes."""
     by_path = isinstance(people, PATHS)
     if isinstance(x, PATHS):
         person = people if by_path and people != NOBODY else None
-        how: dict[str, Any] = {"labelled": y is None, "person": person, "label_column": label}
+        how: dict[str, Any] = {"labelled": y is None, "person": person, **columns}
         x = find_images(x, classes=declared["classes"], **how)
     return PrivateImages(x, y, people=None if by_path else people, **declared)
 
 
-def _public_pictures(x: Any, **how: Any) -> PublicData | None:
+def _public_pictures(x: Any, path_column: str | None, **how: Any) -> PublicData | None:
     """Public pictures at the size that a network takes."""
     if x is None or isinstance(x, PublicData):
         return x
     name = Path(x).name if isinstance(x, PATHS) else None
-    found = x if name is None else find_images(x, labelled=False)
+    found = x if name is None else find_images(x, labelled=False, path_column=path_column)
     return PublicImages(found, name=name, **how)
 
 

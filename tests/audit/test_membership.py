@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from dptransfer.accounting import true_positive_rate
 from dptransfer.audit import area_ceiling, membership_attack
-from dptransfer.audit.membership import area_interval, row_losses, smaller_share
+from dptransfer.audit.membership import WithoutModel, area_interval, row_losses, smaller_share
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy import Unit
 
@@ -73,9 +73,8 @@ def test_the_threshold_keeps_the_false_positive_rate():
     inside, outside = some(500, 4, shift=0.3), some(1999, 5)
     found = membership_attack(MODEL, inside, outside)
     own, other = np.sort(row_losses(MODEL, *inside)), np.sort(row_losses(MODEL, *outside))
-    assert found.left_out == (0.001,)
-    assert found.confidence == pytest.approx(1 - 0.05 / 3)  # the area and two rates
-    for point, allowed in zip(found.points, (19, 199), strict=True):
+    assert found.confidence == pytest.approx(1 - 0.05 / 4)  # the area and three rates
+    for point, allowed in zip(found.points, (1, 19, 199), strict=True):
         hits = int((own < other[allowed]).sum())
         assert (other < other[allowed]).sum() <= point.false_positive_rate * 1999
         assert point.true_positive_rate == hits / 500
@@ -89,17 +88,17 @@ def test_the_threshold_keeps_the_false_positive_rate():
     assert rates[-1] > 0.1
 
 
-def test_rates_with_fewer_than_ten_expected_false_alarms_are_left_out():
-    assert membership_attack(MODEL, some(40, 1), some(99, 2)).left_out == (0.001, 0.01, 0.1)
-    found = membership_attack(MODEL, some(40, 1), some(100, 2))
-    assert found.left_out == (0.001, 0.01)
-    assert [point.false_positive_rate for point in found.points] == [0.1]
+def test_rates_without_a_false_alarm_have_a_limit_that_says_so():
+    low, middle, high = membership_attack(MODEL, some(400, 1), some(99, 2)).points
+    assert [one.false_positive_rate for one in (low, middle, high)] == [0.001, 0.01, 0.1]
+    assert low.false_positive_limit == middle.false_positive_limit > 0.04  # none of 99 proves little
+    assert low.ceiling_at_limit > low.ceiling
 
 
 def test_the_verdict_looks_at_every_line_and_at_the_upper_end_of_false_alarms():
     found = membership_attack(MODEL, some(300, 1), some(200, 2))
     assert "Nothing here contradicts the guarantee" in found.verdict
-    (point,) = found.points
+    point = found.points[-1]
     edge = replace(point, interval=(point.ceiling_at_limit, 1.0))
     assert replace(found, points=(edge,)).within_ceiling  # though above the ceiling at the rate aimed at
     assert edge.interval[0] > point.ceiling
@@ -117,7 +116,7 @@ def test_an_attack_as_good_as_the_ceiling_is_hardly_ever_taken_for_a_contradicti
     for _ in range(trials):
         # The loss falls with the one feature; the class of every row is the first.
         inside, outside = rng.normal(1, 1, (80, 1)), rng.normal(0, 1, (150, 1))
-        found = membership_attack(identity, (inside, [0] * 80), (outside, [0] * 150))
+        found = membership_attack(identity, (inside, [0] * 80), (outside, [0] * 150), check_sets=False)
         alarms += not found.within_ceiling
     assert stats.binom.sf(alarms - 1, trials, 0.05) > 1e-6
 
@@ -149,7 +148,8 @@ def test_the_result_is_json_and_says_that_it_is_not_protected():
     assert read["auc"] == found.auc
     assert read["points"][0]["ceiling"] == found.points[0].ceiling
     assert read["verdict"] == found.verdict
-    assert read["left_out"] == [0.001, 0.01]
+    assert read["without_model"]["interval"] == list(found.without_model.interval)
+    assert read["fair"] is True
     assert read["guarantee"] == found.guarantee.to_dict()
     assert "not cover" in found.statement
 
@@ -206,3 +206,56 @@ def test_a_guarantee_for_rows_is_attacked_by_rows_whoever_has_them():
 def test_people_of_another_number_than_rows_are_refused():
     with pytest.raises(DataError, match="one entry per example"):
         membership_attack(OF_PERSONS, (*some(5, 1), [1, 2]), some(5, 2))
+
+
+APART = WithoutModel(0.7, (0.6, 0.8))
+ALIKE = WithoutModel(0.5, (0.4, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("area", "ceiling", "apart", "fair", "contradicts"),
+    [
+        ((0.45, 0.56), 0.6, ALIKE, True, False),
+        ((0.45, 0.56), 0.6, None, True, False),
+        ((0.61, 0.9), 0.6, ALIKE, True, True),
+        ((0.61, 0.9), 0.6, None, True, True),
+        ((0.61, 0.9), 0.6, APART, False, False),  # the sets differ as much by themselves
+        ((0.8, 0.9), 0.6, APART, False, False),
+        ((0.81, 0.9), 0.6, APART, False, True),  # the sets do not differ that much
+        ((0.45, 0.56), 0.6, APART, False, False),
+        ((0.3, 0.4999), 0.6, ALIKE, False, False),  # members are harder than others: no training does that
+        ((0.3, 0.5), 0.6, ALIKE, True, False),
+        ((0.3, 0.4), 0.6, None, False, False),
+    ],
+)
+def test_an_unfair_comparison_says_nothing_but_never_hides_more_than_it_explains(
+    area, ceiling, apart, fair, contradicts
+):
+    found = membership_attack(MODEL, some(30, 1), some(200, 2), false_positive_rates=())
+    found = replace(found, auc=sum(area) / 2, interval=area, auc_ceiling=ceiling, without_model=apart)
+    assert (found.fair, found.contradicts_guarantee) == (fair, contradicts)
+    assert ("did better than the guarantee allows" in found.verdict) == contradicts
+    assert ("Unfair comparison" in found.verdict) == (not fair and not contradicts)
+    assert ("Nothing here contradicts" in found.verdict) == (fair and not contradicts)
+
+
+def test_a_rate_above_its_ceiling_is_not_hidden_by_sets_that_look_alike():
+    found = membership_attack(MODEL, some(300, 1), some(200, 2))
+    high = replace(found.points[-1], interval=(1.0, 1.0), ceiling_at_limit=0.9)
+    assert replace(found, points=(high,)).contradicts_guarantee
+
+
+def test_whether_the_sets_differ_is_found_for_rows_and_classes_as_they_are_given():
+    inside, (x, y) = some(300, 1), some(200, 2)
+    assert not membership_attack(MODEL, inside, (x, y)).without_model.differs
+    moved = membership_attack(MODEL, inside, (x + 1.0, y))
+    assert moved.without_model.differs
+    assert "never sees the model" in moved.verdict
+    assert membership_attack(MODEL, inside, (x + 1.0, y), check_sets=False).without_model is None
+
+
+def test_people_and_not_rows_are_compared_where_people_are_protected():
+    inside, others = some(600, 1), some(300, 2)
+    people = np.arange(600) % 6  # six of them: too few to say
+    assert membership_attack(OF_PERSONS, (*inside, people), others).without_model is None
+    assert membership_attack(MODEL, (*inside, people), others).without_model is not None

@@ -158,7 +158,7 @@ def test_a_shard_that_changes_after_the_charge_stops_a_fit_that_goes_on_once_it_
     cli(*words)
     (charge,) = charges(ledger)
     assert charge.outcome == "released"
-    assert sorted(one.name for one in Path("run").iterdir()) == ["place", "run.sqlite"]
+    assert sorted(one.name for one in Path("run").iterdir()) == ["last-answer", "place", "run.sqlite"]
 
 
 def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, ledger, monkeypatch):
@@ -190,7 +190,7 @@ def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, l
     assert len(asked) == 3  # of five
     (charge,) = charges(ledger)
     assert charge.outcome == "released"
-    assert sorted(one.name for one in Path("run").iterdir()) == ["place", "run.sqlite"]
+    assert sorted(one.name for one in Path("run").iterdir()) == ["last-answer", "place", "run.sqlite"]
 
 
 @pytest.mark.slow

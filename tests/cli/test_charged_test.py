@@ -34,7 +34,7 @@ def test_a_private_test_charges_writes_the_card_and_verifies(cli, data, own, led
         assert words in said
     assert Ledger(ledger).spent("clinic").epsilon <= 0.5
     assert read_release(own).charged.guarantee.epsilon <= 0.5
-    assert "on protected test rows" in (own / "CARD.md").read_text()
+    assert "test rows are protected" in (own / "CARD.md").read_text()
     assert "charged evaluation" in cli("verify", own).stdout
 
 
@@ -116,7 +116,7 @@ def fit(cli, data, *more):
 def test_a_fit_with_a_hold_out_shows_it_and_is_charged_once(cli, data, ledger):
     said = fit(cli, data, "--holdout", "0.3", "--name", "clinic").stdout
     assert "Hold-out" in said
-    assert "held out from the fit with probability 0.3" in said
+    assert "30% of examples, chosen at random," in said
     (charge,) = (one for one in Ledger(ledger).history() if hasattr(one, "events"))
     assert charge.events == read_release("m").events
     assert Ledger(ledger).spent("clinic").epsilon <= 1
@@ -145,11 +145,11 @@ def test_a_chance_that_is_none_is_refused_before_any_charge(cli, data, ledger):
 
 def test_a_plan_shows_the_hold_out(cli, cli_json):
     words = ("plan", *BUDGET, "-m", "mean", "--classes", "3", "--dim", "16", "--holdout", "0.2")
-    assert "by a coin of its own" in cli(*words).stdout
+    assert "20% of examples, chosen at random," in cli(*words).stdout
     assert cli_json(*words)["events"][0]["kind"] == "disjoint"
     both = cli_json(*words, "--relation", "replace-one")
-    assert [one["kind"] for one in both["events"]] == ["gaussian", "gaussian"]
-    assert both["epsilon"] <= 1
+    assert [one["kind"] for one in both["events"]] == ["disjoint"]
+    assert 0.999 < both["epsilon"] <= 1
 
 
 def test_a_plan_of_the_same_question_costs_what_the_command_charges(data, own, cli_json):
@@ -161,3 +161,11 @@ def test_a_plan_of_the_same_question_costs_what_the_command_charges(data, own, c
     rows = PrivateEmbeddings(np.zeros((1, 16)), [0], classes=model.classes)
     planned = PrivateEvaluation(model).plan(rows.facts, Budget(epsilon=0.5, delta=1e-5)).event
     assert told["events"][0]["noise_multiplier"] == planned.noise_multiplier
+
+
+def test_a_hold_out_that_is_too_small_is_said_so_once(cli, data):
+    with np.load(data / "private.npz") as whole:
+        np.savez("few.npz", x=whole["x"][:30], y=whole["y"][:30])
+    words = ("fit", "few.npz", "--classes", CLASSES, *BUDGET, "-m", "mean", "--out", "small")
+    said = " ".join(cli(*words, "--holdout", "0.2").stdout.split())
+    assert said.count("too few test rows for this budget: no accuracy can be reported") == 1

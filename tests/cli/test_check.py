@@ -47,7 +47,7 @@ def files_under(folder):
 def test_the_first_line_says_that_it_is_private_and_the_exit_code_says_nothing(cli, photos):
     told = cli("check", photos, "--test", "test").stdout
     assert told.startswith("*** PRIVATE: for the eyes of the data's owner alone.")
-    assert "Private: pictures of one colour (1)" in told
+    assert "Private: pictures of a single colour (1)" in told
     assert SECRET in told
     (photos / "cat" / f"{SECRET}.png").unlink()
     assert "Nothing was found" in cli("check", photos, "--test", "test").stdout
@@ -94,7 +94,7 @@ def test_progress_in_a_log_tells_no_count(cli, photos, monkeypatch):
 def test_json_has_findings_and_the_warning(cli, photos):
     told = json.loads(cli("check", photos, "--json").stdout)
     assert told["warning"].startswith("PRIVATE")
-    assert told["sections"][0]["title"] == "Private: pictures of one colour (1)"
+    assert told["sections"][0]["title"] == "Private: pictures of a single colour (1)"
 
 
 def test_people_and_declared_facts_go_in(cli, data):
@@ -130,4 +130,14 @@ def test_what_cannot_be_read_is_one_line(cli, data, words, told):
 def test_the_help_says_what_the_exit_code_means(cli):
     told = " ".join(cli("check", "--help").stdout.split())
     assert "The exit code is 0 whatever is found" in told
-    assert "for the owner's eyes only" in told
+    assert "(owner only)" in told
+
+
+def test_labels_that_are_lists_are_one_line_of_error(cli, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = {"x": [[1.0, 2.0]] * 4, "text": ["a"] * 4}
+    for columns in ({"x": rows["x"]}, {"text": rows["text"]}):
+        pq.write_table(pa.table({**columns, "label": [["a"], ["b"]] * 2}), tmp_path / "a.parquet")
+        for command in (("check",), ("fit", "-e", "1", "--out", "no")):
+            said = cli(*command, tmp_path / "a.parquet", "--classes", "a,b", code=2).stderr
+            assert "one word or number" in said

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def test_a_folder_per_class(cli_json, photos, encoder):
 
 def test_rows_are_not_encoded_again(cli):
     said = cli("encode", "p.emb", "--out", "q.emb", code=2).stderr
-    assert "'p.emb' holds rows. Give it to dptransfer fit." in said
+    assert "'p.emb' holds rows already" in said
 
 
 def test_csv_with_declared_classes(cli, photos, encoder):
@@ -80,7 +81,7 @@ def test_csv_with_declared_classes(cli, photos, encoder):
 def test_images_to_model_to_labels(cli, cli_json, photos, encoder, ledger):
     cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--name", "clinic-a")
     cli("fit", "p.emb", *FIT, "--out", "one")
-    cli("fit", photos, "--encoder", encoder, "--name", "clinic-a", *FIT, "--out", "two", "--test", "p.emb")
+    cli("fit", photos, "--encoder", encoder, "--name", "clinic-a", *FIT, "--out", "two")
     assert [one.charges for one in Ledger(ledger).datasets()] == [2]
     for model in ("one", "two"):
         told = cli_json("predict", model, photos / "red/00.png", photos / "blue/00.png", "--encoder", encoder)
@@ -159,7 +160,7 @@ def test_private_rows_are_the_owners_alone_and_public_ones_follow_the_umask(cli,
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in Path("private.emb").iterdir()}
     assert Path("private.emb").stat().st_mode & 0o777 == 0o700
-    assert set(modes) == {"rows.npy", "labels.npy", "sources.json", "manifest.json"}
+    assert set(modes) == {"rows.npy", "labels.npy", "sources.json", "digests.npy", "manifest.json"}
     assert set(modes.values()) == {0o600}
     assert Path("public.emb").stat().st_mode & 0o777 == 0o777
     assert (Path("public.emb") / "rows.npy").stat().st_mode & 0o777 == 0o666
@@ -170,7 +171,7 @@ def test_a_fit_says_that_others_may_read_a_private_folder(cli, photos, encoder):
     assert "other users" not in cli("fit", "p.emb", *FIT, "--out", "one").stderr
     Path("p.emb").chmod(0o755)
     assert (
-        "Note: other users of this machine may read 'p.emb'" in cli("fit", "p.emb", *FIT, "--out", "2").stderr
+        "Note: other users of this machine can read 'p.emb'" in cli("fit", "p.emb", *FIT, "--out", "2").stderr
     )
 
 
@@ -234,12 +235,39 @@ def test_a_killed_fit_of_images_goes_on_with_its_encoding_and_leaves_no_rows(
         with pytest.raises(AssertionError):  # the command did not end well
             cli(*words)
     (left,) = tmp_path.glob("photos.*")
-    assert (left.name, left.stat().st_mode & 0o777) == ("photos.rows-of-model.emb.partial", 0o700)
+    assert left.match("photos.rows-of-model-*.emb.partial")
+    assert left.stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr(PartialRows, "add", lambda *given: die_after(9, *given))
     cli(*words)
     assert encoded == [0, 1]  # each once
     assert [one.charges for one in Ledger(ledger).datasets()] == [1]
-    assert {entry.name for entry in tmp_path.iterdir()} - {"ledger.sqlite"} == {"photos", "model"}
+    assert {entry.name for entry in tmp_path.iterdir()} - {"ledger.sqlite", "ledger.sqlite.key"} == {
+        "photos",
+        "model",
+    }
+
+
+@pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
+def test_rows_are_gone_before_there_is_a_release(cli, photos, encoder, tmp_path, monkeypatch, ends):
+    """Whatever kills the process once there is one, no row outlives it."""
+    from dptransfer.cli import fit
+
+    save, seen = fit.save_or_rescue, []
+
+    def look(model, target, **options):
+        seen.append(sorted(path.name for path in tmp_path.glob("p*")))
+        if ends is not None:
+            raise ends
+        return save(model, target, **options)
+
+    monkeypatch.setattr(fit, "save_or_rescue", look)
+    public = tmp_path / "pool"
+    shutil.copytree(photos, public)
+    for file in public.rglob("*.png"):
+        Image.fromarray(255 - np.asarray(Image.open(file))).save(file)
+    words = ("fit", photos, "--public", public, "--encoder", encoder, *FIT, "--out", "model")
+    cli(*words, code=130 if ends else 0)
+    assert seen == [["photos", "pool"]]
 
 
 def test_images_in_a_place_that_cannot_be_written_are_encoded_beside_the_release(
@@ -256,7 +284,9 @@ def test_images_in_a_place_that_cannot_be_written_are_encoded_beside_the_release
     monkeypatch.setattr(extract, "write_embeddings", noted)
     Path("elsewhere").mkdir()
     for writable, place in ((True, photos.parent), (False, Path("elsewhere").absolute())):
-        monkeypatch.setattr("os.access", lambda path, mode, able=writable: able or mode != os.W_OK)
+        monkeypatch.setattr(
+            "os.access", lambda path, mode, able=writable: able or Path(path) != photos.parent
+        )
         cli("fit", photos, "--encoder", encoder, *FIT, "--out", "elsewhere/model", "--overwrite")
         assert seen.pop().parent == place
 
@@ -414,7 +444,7 @@ def test_pictures_that_would_be_black_are_refused_until_a_grey_range_is_declared
         assert "--grey-range" in cli(*words, code=2).stderr
     name, reason = owned("p.emb.problems.txt").splitlines()[0].split("\t")
     assert name == str(scans / "bright/0.png")
-    assert "10, 12 or 14 bits" in reason
+    assert "16-bit" in reason
     assert Ledger(ledger).history() == []
     told = cli_json("encode", scans, "--encoder", encoder, "--out", "p.emb", "--grey-range", "0,4095")
     assert told["problems"] is None
@@ -431,10 +461,11 @@ def test_sets_that_are_read_differently_do_not_mix(cli, photos, scans, encoder, 
     cli("encode", scans, *words, "p.emb", "--grey-range", "0,4095")
     (photos / "red/deep.png").write_bytes((scans / "dark/0.png").read_bytes())
     told = cli("encode", photos, *words, "pool.emb", "--public").stderr
-    assert "1 unreadable (left out): red/deep.png. A picture of sixteen bits" in told
+    assert "1 unreadable (left out): red/deep.png. This 16-bit file" in told
     said = cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m", code=2).stderr
     assert "greys 0.0 to 4095.0" in said
     assert Ledger(ledger).history() == []
+    (photos / "red/deep.png").unlink()  # it is a private one, too
     cli("encode", photos, *words, "pool.emb", "--public", "--grey-range", "0,4095", "--overwrite")
     cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m")
 
@@ -520,3 +551,15 @@ def test_a_side_that_is_no_side_is_told_of_by_the_name_of_the_option(cli, tmp_pa
     )
     fit = cli("fit", tmp_path, "-e", "1", "-m", "film", "--image-size", "0", code=2).stderr
     assert "--image-size takes a whole number of at least 1" in fit
+
+
+def test_a_grey_range_that_would_whiten_pictures_is_refused_before_a_charge(cli, scans, encoder, ledger):
+    """The scans have twelve bits; a range of eight would leave only silhouettes of them."""
+    fit = ("fit", scans, "--encoder", encoder, *FIT, "--name", "scans", "--out", "m")
+    for words in (("encode", scans, "--encoder", encoder, "--out", "p.emb"), fit):
+        said = cli(*words, "--grey-range", "0,255", code=2).stderr
+        assert "--grey-range" in said
+        assert "bright" not in said  # which ones is for the owner's file
+    assert "declared grey range" in owned("p.emb.problems.txt")
+    assert Ledger(ledger).datasets() == []
+    assert not Path("m").exists()

@@ -13,6 +13,8 @@ from dptransfer.ledger import Ledger
 from encoders.toys import MeanColour, WordLengths, pictures
 
 FIT = ("-m", "mean", "-e", "9", "-d", "1e-5")
+ELSEWHERE = ("--ledger", "elsewhere.sqlite")
+"""Where the usual ledger does not know the rows, they can be tested too."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +35,17 @@ def zipped(path, folder):
 
 def test_folders_become_a_release_in_one_command(cli, ledger, tmp_path):
     """`dptransfer fit photos/ --public pool/ --epsilon 1`: delta is 1e-5, as none is given."""
-    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20)
+    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20, seed=1)
     said = cli("fit", private, "--public", pool, "--epsilon", "1").stdout
     assert "model: CARD.md" in said
     assert "δ = 1e-5" in said
-    assert {one.name for one in tmp_path.iterdir()} == {"photos", "pool", "model", ledger.name}
+    assert {one.name for one in tmp_path.iterdir()} == {
+        "photos",
+        "pool",
+        "model",
+        ledger.name,
+        f"{ledger.name}.key",
+    }
     assert [one.charges for one in Ledger(ledger).datasets()] == [1]
     answers = cli("predict", "model", private / "cat", "--top", "2", "--out", "a.json")
     assert answers.stdout == ""
@@ -51,7 +59,7 @@ def test_an_archive_is_fitted_predicted_and_tested_like_its_folder(cli, cli_json
     folder = pictures(tmp_path / "photos", 20)
     packed = zipped(tmp_path / "photos.zip", folder)
     cli("fit", packed, *FIT, "--public", packed / "cat", "--out", "wrong", code=2)
-    cli("fit", packed, *FIT, "--out", "model", "--name", "p")
+    cli("fit", packed, *FIT, "--out", "model", "--name", "p", *ELSEWHERE)
     told = cli_json("predict", "model", packed)
     assert told[0]["input"] == f"{packed}/cat/001.png"
     plain = cli_json("predict", "model", folder)
@@ -94,7 +102,7 @@ def test_texts_in_a_named_column_become_a_release_and_are_predicted(cli, cli_jso
     Path("t.csv").write_text(f"note,label\n{lines}")
     Path("pool.csv").write_text("note\n" + "some public words here\nyes\n" * 20)
     words = ("t.csv", *FIT, "--classes", "long,short", "--text-column", "note")
-    cli("fit", *words, "--public", "pool.csv", "--out", "model")
+    cli("fit", *words, "--public", "pool.csv", "--out", "model", *ELSEWHERE)
     Path("new.csv").write_text("note\nwhat a long note this is\nhi\n")
     told = cli_json("predict", "model", "new.csv", "--text-column", "note")
     assert [one["input"] for one in told] == ["what a long note this is", "hi"]
@@ -111,7 +119,7 @@ def test_features_in_columns_become_a_release_whatever_their_order(cli, cli_json
     Path("t.csv").write_text("\n".join(["f1,f2,id,f3,label", *lines]) + "\n")
     columns = ("--feature-columns", "f*")
     cli("fit", "t.csv", *FIT, "--classes", "2", *columns, "--test", "t.csv", "--out", "wrong", code=2)
-    cli("fit", "t.csv", *FIT, "--classes", "2", *columns, "--name", "t", "--out", "model")
+    cli("fit", "t.csv", *FIT, "--classes", "2", *columns, "--name", "t", "--out", "model", *ELSEWHERE)
     again = [f"{c:.6f},{b:.6f},{a:.6f}" for a, b, c in x]
     Path("new.csv").write_text("\n".join(["f3,f2,f1", *again]) + "\n")
     one = cli_json("predict", "model", "t.csv", *columns)
@@ -151,7 +159,7 @@ def test_the_column_of_labels_is_named_wherever_a_table_is_given(cli, cli_json):
     named = ("--label-column", "grade")
     cli("fit", "t.csv", *FIT, "--classes", "2", *named, "--test", "t.csv", "--out", "wrong", code=2)
     Path("pool.csv").write_text("\n".join(["f1,f2", *("1,2" for _ in range(9))]) + "\n")
-    cli("fit", "t.csv", *FIT, "--classes", "2", *named, "--public", "pool.csv", "--name", "t")
+    cli("fit", "t.csv", *FIT, "--classes", "2", *named, "--public", "pool.csv", "--name", "t", *ELSEWHERE)
     assert cli_json("evaluate", "model", "t.csv", *named)["accuracy"] > 0.9
     assert len(cli_json("predict", "model", "t.csv", *named)) == 200
     assert cli_json("evaluate", "model", "t.csv", *named, "--private", "-e", "1", "--name", "t")["accuracy"]
@@ -169,7 +177,7 @@ def test_pictures_and_texts_of_a_table_have_their_labels_where_it_is_said(cli, c
         words = (table, *FIT, "--classes", "cat,dog", "--out", f"of-{table[0]}")
         assert "--label-column NAME" in cli("fit", *words, code=2).stderr
         cli("fit", *words, "--label-column", "dx", "--test", table, code=2)  # its own rows
-        cli("fit", *words, "--label-column", "dx")
+        cli("fit", *words, "--label-column", "dx", *ELSEWHERE)
         assert cli_json("evaluate", f"of-{table[0]}", table, "--label-column", "dx")["size"] > 0
     cli("encode", "p.csv", "--label-column", "d", "--classes", "cat,dog", "-o", "p.emb", code=2)
     assert (
@@ -181,7 +189,7 @@ def test_pictures_and_texts_of_a_table_have_their_labels_where_it_is_said(cli, c
 
 
 def test_a_fit_that_is_not_covered_is_refused_before_folders_are_encoded(cli, tmp_path, monkeypatch):
-    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20) / "cat"
+    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20, seed=1) / "cat"
     cli("ledger", "budget", "p", "-e", "1", "-d", "1e-5")
     encoder = MeanColour(fails_after=0)  # whoever encodes interrupts
     monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: encoder)
@@ -194,8 +202,11 @@ def test_a_fit_that_is_not_covered_is_refused_before_folders_are_encoded(cli, tm
 def test_what_was_encoded_stays_where_the_ledger_refuses_and_is_gone_when_a_fit_is_done(cli, tmp_path):
     folder = pictures(tmp_path / "photos", 40)
     cli("fit", folder, *FIT, "--name", "one", "--out", "first")
+    for file in folder.rglob("*.png"):  # the same pixels in other files: known again by their rows alone
+        Image.open(file).save(file.with_suffix(".bmp"))
+        file.unlink()
     said = cli("fit", folder, *FIT, "--name", "two", "--out", "second", code=2).stderr
-    kept = tmp_path / "photos.rows-of-second.emb.partial"
+    (kept,) = tmp_path.glob("photos.rows-of-second-*.emb.partial")
     assert "with --name 'one', or pass --set data.new_data_set=true" in said
     assert f"The rows stay in '{kept}' for the next try" in said
     assert kept.stat().st_mode & 0o777 == 0o700
@@ -215,3 +226,86 @@ def test_a_picture_that_a_release_cannot_read_is_refused_with_what_can_be_done_t
     private = ("evaluate", "model", "new", "--private", "-e", "1", "--name", "n")
     assert "save those of more than bytes in eight bits" in cli(*private, code=2).stderr
     assert "--grey-range LOW,HIGH" in cli("fit", "new", *FIT, "--out", "x", code=2).stderr
+
+
+def test_a_table_of_paths_under_another_name_and_delimiter_goes_through_every_command(
+    cli, cli_json, tmp_path
+):
+    folder = pictures(tmp_path / "photos", 20)
+    lines = [
+        f"{file.relative_to(tmp_path)};{file.parent.name};{n}"
+        for n, file in enumerate(sorted(folder.rglob("*.png")))
+    ]
+    table = tmp_path / "list.csv"
+    table.write_text("\n".join(["photo;kind;who", *lines]) + "\n")
+    named = ("--path-column", "photo", "--label-column", "kind")
+    how = (*named, "--classes", "cat,dog")
+    cli("check", table, *how, "--person", "who")
+    cli("fit", table, *FIT, *how, "--name", "p", "--out", "model", *ELSEWHERE)
+    cli("fit", table, *FIT, *how, "--person", "who", "--ledger", "b.sqlite", "--out", "by-person")
+    cli("encode", table, *how, "--out", "rows.emb")
+    assert cli_json("evaluate", "model", table, *named)["size"] == 20
+    plain = cli_json("predict", "model", folder)
+    told = cli_json("predict", "model", table, "--path-column", "photo")
+    assert [one["score"] for one in told] == [one["score"] for one in plain]
+    for wrong in ("kinds", "label"):
+        said = cli("fit", table, *FIT, *how[2:], "--path-column", wrong, "--out", "no", code=2).stderr
+        assert wrong in said
+    said = cli("fit", table, *FIT, *how[2:], "--out", "no", code=2).stderr  # without it, these are no numbers
+    assert "--path-column" in said
+
+
+def test_a_file_of_an_unknown_type_is_refused_by_every_command(cli, tmp_path):
+    folder = pictures(tmp_path / "photos", 20)
+    cli("fit", folder, *FIT, "--out", "model", "--name", "p")
+    (tmp_path / "rows.mat").write_bytes(b"MATLAB 5.0")
+    for words in (
+        ("fit", "rows.mat", *FIT, "--out", "no", "--classes", "2"),
+        ("fit", folder, *FIT, "--out", "no", "--public", "rows.mat"),
+        ("check", "rows.mat"),
+        ("encode", "rows.mat", "--out", "no.emb"),
+        ("predict", "model", "rows.mat"),
+        ("evaluate", "model", "rows.mat"),
+        ("attack", "model", "--members", folder, "--others", "rows.mat"),
+    ):
+        assert "Unknown file type '.mat'" in cli(*words, code=2).stderr
+
+
+def test_an_output_that_exists_hides_no_other_mistake_and_is_found_before_the_work(cli, ledger, tmp_path):
+    folder = pictures(tmp_path / "photos", 20)
+    cli("fit", folder, *FIT, "--out", "model", "--name", "p")
+    fit, there = ("fit", folder, *FIT), ("--out", "model")
+    (tmp_path / "list.csv").write_text("path\na.png\n")
+    for words, said in (
+        (("fit", folder, "-m", "mena", "-e", "9", *there), "mena"),
+        ((*fit, "--set", "clip=much", *there), "clip"),
+        ((*fit, "--public", "nowhere", *there), "nowhere"),
+        ((*fit, "--test", "nowhere", *there), "nowhere"),
+        (("fit", "nowhere", *FIT, *there), "nowhere"),
+        (("fit", "list.csv", *FIT, *there), "label"),
+        (("predict", "model", "nowhere.png", "--out", "list.csv"), "nowhere.png"),
+        (("predict", "model", folder, "--coverage", "0.9", "--out", "list.csv"), "charged evaluation"),
+        (("check", folder, "--set", "data.sizes=3", "--out", "list.csv"), "sizes"),
+        (("check", folder, "--test", "nowhere", "--out", "list.csv"), "nowhere"),
+    ):
+        assert said in cli(*words, code=2).stderr
+    for words in (
+        (*fit, *there),
+        ("predict", "model", folder, "--out", "list.csv"),
+        ("check", folder, "--out", "list.csv"),
+    ):
+        assert "exists" in cli(*words, code=2).stderr
+
+
+def test_nothing_is_encoded_for_an_output_that_exists(cli, tmp_path, monkeypatch):
+    folder = pictures(tmp_path / "photos", 20)
+    cli("fit", folder, *FIT, "--out", "model", "--name", "p")
+
+    def never(*_, **__):
+        raise AssertionError("encoded")
+
+    monkeypatch.setattr(MeanColour, "forward", never)
+    other = pictures(tmp_path / "pool", 4)
+    assert "exists" in cli("fit", folder, *FIT, "--public", other, "--out", "model", code=2).stderr
+    (tmp_path / "a.csv").touch()
+    assert "exists" in cli("predict", "model", folder, "--out", "a.csv", code=2).stderr

@@ -125,7 +125,8 @@ def test_a_fit_that_is_killed_again_and_again_ends_like_one_that_was_not(folder,
     models = [f"model-{number}" for number in range(model + 1)]
     for one in models:
         assert release(folder / one) == whole
-        assert sorted(file.name for file in (folder / f"{one}-run").iterdir()) == ["place", "run.sqlite"]
+        kept = sorted(file.name for file in (folder / f"{one}-run").iterdir())
+        assert kept == ["last-answer", "place", "run.sqlite"]
     ours = {"rows.npz", "pool", "said", "ledger.sqlite", "temporary", "whole", "whole-run"}
     left = {file.name for file in folder.iterdir()} - {*ours, *models, *(f"{one}-run" for one in models)}
     assert left == set()

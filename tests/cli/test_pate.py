@@ -169,7 +169,11 @@ def test_a_budget_that_does_not_cover_it_leaves_no_file(cli, votes, ledger, tmp_
         "above its budget"
         in cli("pate", "aggregate", votes, *ASKED, "--out", tmp_path / "a.csv", code=2).stderr
     )
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["ledger.sqlite", "votes.npy"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "ledger.sqlite",
+        "ledger.sqlite.key",
+        "votes.npy",
+    ]
 
 
 def test_answers_that_are_paid_for_are_kept_if_they_cannot_be_written(cli, votes, tmp_path, monkeypatch):

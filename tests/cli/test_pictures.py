@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from contracts.mixers import REFUSED
 from dptransfer.cli import pictures as module
 from dptransfer.cli.main import app
 from dptransfer.cli.pictures import private_pictures, public_pictures
@@ -97,7 +98,11 @@ def test_a_folder_is_fitted_tested_predicted_evaluated_and_verified(cli, cli_jso
 
 def test_nothing_is_left_beside_the_pictures_or_the_release(film, photos):
     assert sorted(one.name for one in photos.iterdir()) == ["pool", "private", "test"]
-    assert sorted(one.name for one in film.parent.iterdir()) == ["ledger.sqlite", "model"]
+    assert sorted(one.name for one in film.parent.iterdir()) == [
+        "ledger.sqlite",
+        "ledger.sqlite.key",
+        "model",
+    ]
 
 
 def test_a_plan_needs_no_pictures_and_costs_what_the_fit_does(cli_json, film):
@@ -208,14 +213,18 @@ def test_an_unreadable_private_picture_is_black_without_a_word(cli, photos, tmp_
 
 @pytest.fixture
 def scans(tmp_path):
+    return scanned(tmp_path / "scans", 0)
+
+
+def scanned(folder, seed):
     """Bright and dark pictures of twelve bits in sixteen, which nothing in their files tells."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     for number in range(12):
-        home = tmp_path / "scans" / ("bright" if number % 2 else "dark")
+        home = folder / ("bright" if number % 2 else "dark")
         home.mkdir(parents=True, exist_ok=True)
         shades = rng.integers(0, 1500, (12, 12)) + 2500 * (number % 2)
         Image.fromarray(shades.astype(np.uint16)).save(home / f"{number:02}.png")
-    return tmp_path / "scans"
+    return folder
 
 
 def test_a_private_set_that_would_be_all_black_is_refused_before_the_charge(cli, scans, photos, ledger):
@@ -229,13 +238,22 @@ def test_a_private_set_that_would_be_all_black_is_refused_before_the_charge(cli,
     assert cli("fit", scans, *FILM, *BUDGET, "--name", "scans", "-o", "model").stderr == ""
 
 
+@pytest.mark.parametrize("method", ["film", "lora", "warm-start-network"])
+@pytest.mark.parametrize("place", REFUSED)
+def test_a_network_that_mixes_pictures_is_refused_before_the_charge(cli, photos, ledger, method, place):
+    how = ("-m", method, "--encoder", place, "--image-size", "16")
+    said = cli("fit", photos / "private", *how, *BUDGET, "--name", "photos", "-o", "model", code=2).stderr
+    assert "picture" in said
+    assert charges(ledger) == []
+
+
 def test_a_declared_grey_range_goes_from_a_fit_to_its_test_and_its_predictions(cli, cli_json, scans):
-    greys, again = ("--grey-range", "0,4095"), shutil.copytree(scans, scans.with_name("test"))
+    greys, again = ("--grey-range", "0,4095"), scanned(scans.with_name("test"), 1)
     cli("fit", scans, *FILM, *BUDGET, *greys, "--name", "scans", "--test", again, "-o", "model")
     released = read_release("model")
     assert released.encoder.grey_range == (0.0, 4095.0)
     assert len(cli_json("predict", "model", scans)) == 12
-    assert cli_json("evaluate", "model", scans)["accuracy"] == released_accuracy("model")
+    assert cli_json("evaluate", "model", again)["accuracy"] == released_accuracy("model")
     plan = cli_json("plan", *FILM, *BUDGET, *greys, "--classes", "2", "--public", scans)
     assert plan["configuration"]["grey_range"] == [0.0, 4095.0]
 

@@ -117,7 +117,7 @@ def test_shots_give_classes_and_width(cli_json, data):
 
 def test_shots_must_be_labelled_and_of_one_width_with_the_pool(cli, data):
     words = ("plan", "-m", "adamix", *BUDGET, "--shots")
-    assert "--shots takes rows with labels" in cli(*words, data / "pool.npz", code=2).stderr
+    assert "--shots needs labelled rows" in cli(*words, data / "pool.npz", code=2).stderr
     said = cli(*words, data / "other.npz", "--public", data / "pool.npz", code=2).stderr
     assert "one dimension" in said
 
@@ -349,3 +349,17 @@ def test_a_plan_for_a_small_pool_does_not_speak_of_it(cli_json, data):
         cli_json("plan", "-m", "public", *BUDGET, "--classes", "3", "--public", data / "pool.npz")["pool"]
         is None
     )
+
+
+def test_a_plan_of_auto_without_a_pool_names_what_a_fit_with_one_takes(cli_json, cli, data):
+    words = ("plan", "-e", "1", "-d", "1e-5", "--classes", "3", "--dim", "16")
+    for more in ((), ("--person", "folder", "--holdout", "0.2")):
+        alone = cli_json(*words, *more)
+        (note,) = [one for one in alone["notes"] if "--public" in one]
+        fitted = cli_json(*words, *more, "--public", data / "pool.npz")["method"]
+        assert fitted != alone["method"]
+        assert f"'{fitted}'" in note
+        assert not [
+            one for one in cli_json(*words, "--public", data / "pool.npz")["notes"] if "--public" in one
+        ]
+    assert not [one for one in cli_json(*words, "--method", "mean")["notes"] if "--public" in one]

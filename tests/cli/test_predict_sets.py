@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from dptransfer.release import read_release
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.fixture
@@ -67,6 +70,31 @@ def test_more_coverage_than_the_counts_allow_gives_every_class_and_says_so(cli, 
     shown = cli("predict", tested, "new.npz", "--coverage", "0.9999")
     assert "every set holds every class" in shown.stderr
     assert shown.stdout.count('""cat""') == 80
+    assert shown.stderr.index("every set holds every class") < shown.stderr.index("Sets: hold")
+
+
+def test_no_label_for_anybody_is_refused_beforehand_with_a_coverage_that_works(cli, tested, monkeypatch):
+    words = ("predict", tested, "new.npz", "--abstain-above", "1", "--coverage")
+    with monkeypatch.context() as patch:
+        patch.setattr("dptransfer.cli.predict._rows", None)  # nothing is read or encoded
+        said = " ".join(cli(*words, "0.9999", code=2).stderr.split())
+    assert "every set holds every class" in said
+    (coverage, sure), *_ = re.findall(r"Try --coverage (0\.\d+) --confidence (0\.\d+)\.", said)
+    assert "no label for" in cli(*words, coverage, "--confidence", sure).stderr
+    assert "cat" in cli("predict", tested, "new.npz", "--abstain-above", "3", "--coverage", "0.9999").stdout
+
+
+def test_where_all_abstain_the_size_that_labels_half_is_told(cli, tested):
+    rows = np.load("new.npz")["x"]
+    sets = read_release(tested).predict_sets(rows, coverage=0.9)
+    np.savez("unsure.npz", x=rows[sets.abstains(1)])
+    shown = cli("predict", tested, "unsure.npz", "--coverage", "0.9", "--abstain-above", "1").stderr
+    (size,) = re.findall(r"--abstain-above (\d) labels them", " ".join(shown.split()))
+    shown = cli("predict", tested, "unsure.npz", "--coverage", "0.9", "--abstain-above", size).stderr
+    count = int(sets.abstains(1).sum())
+    (silent,) = re.findall(rf"no label for (\d+) of {count} inputs", " ".join(shown.split()))
+    assert int(silent) <= count / 2
+    assert "labels them" not in shown
 
 
 @pytest.mark.parametrize(
@@ -91,3 +119,18 @@ def test_scores_are_those_of_the_calibrated_model(cli_json, tested):
     told = cli_json("predict", tested, "new.npz")
     chances = read_release(tested).predict_proba(np.load("new.npz")["x"])
     assert np.allclose([one["score"] for one in told], chances.max(axis=1))
+
+
+def test_the_readmes_question_labels_most_inputs_of_such_data(cli):
+    """1,500 pictures of ten classes, of which a fifth are held out."""
+    (line,) = re.findall(r"dptransfer predict model/ new/ (--coverage .*)", README.read_text())
+    rng = np.random.default_rng(0)
+    labels, centres = np.arange(1900) % 10, 1.4 * np.eye(10, 32)
+    x = (centres[labels] + 0.3 * rng.normal(size=(1900, 32))).astype(np.float32)
+    np.savez("pictures.npz", x=x[:1500], y=labels[:1500])
+    np.savez("others.npz", x=x[1500:])
+    budget = ("--epsilon", "1", "--delta", "1e-5", "--holdout", "0.2", "--method", "mean")
+    cli("fit", "pictures.npz", "--classes", ",".join(map(str, range(10))), *budget, "--out", "ten")
+    said = " ".join(cli("predict", "ten", "others.npz", *line.split()).stderr.split())
+    ((silent, count),) = re.findall(r"no label for (\d+) of (\d+) inputs", said)
+    assert int(silent) < int(count) / 2

@@ -96,7 +96,7 @@ def test_predictions_are_written_to_a_new_file(cli, data, model):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("missing.npy",), "no such file"),
+        (("missing.npy",), "must exist"),
         (("{data}/other.npz",), "the model's dimension, 16"),
         (("{data}/test.npz", "a.jpg"), "mixed"),
         (("a.jpg",), "the release names none"),
@@ -160,19 +160,29 @@ def test_evaluate_with_many_classes_lists_mistakes(cli):
     rng = np.random.default_rng(0)
     np.savez("many.npz", x=rng.normal(size=(200, 8)), y=rng.integers(0, 20, 200))
     cli("fit", "many.npz", "--classes", "20", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "m")
-    out = cli("evaluate", "m", "many.npz").stdout
+    np.savez("test.npz", x=rng.normal(size=(200, 8)), y=rng.integers(0, 20, 200))
+    out = cli("evaluate", "m", "test.npz").stdout
     assert "Predicted" in out
     assert max(map(len, out.splitlines())) <= 120
 
 
 def test_numbers_and_words_are_added_to_the_card_afterwards(cli, cli_json, data, model, tmp_path):
     own = shutil.copytree(model, tmp_path / "own")
-    told = cli_json("evaluate", own, data / "private.npz", "--add-to-card")
+    told = cli_json("evaluate", own, data / "test.npz", "--add-to-card")
     assert told["added_to_card"] is True
+    assert told["size"] == 60
+    card = (own / "CARD.md").read_text() + (own / "release.json").read_text()
+    assert "on test rows" in card
+    assert "tester's own" in card.replace("\\", "")
+    recorded = json.loads((own / "release.json").read_text())["evaluation"]
+    assert (recorded["size"], recorded["support"], recorded["confusion"]) == (None, [], [])
+    assert "60 test rows" not in card
+    words = (data / "test.npz", "--add-to-card", "--set", "data.test_is_public=true")
+    assert cli_json("evaluate", own, *words)["public"] is True
     cli("card", own, "--title", "Birds of the garden", "--contact", "me@example.org")
     card = (own / "CARD.md").read_text()
-    assert "on 300 test rows" in card
-    assert "private.npz" in card  # the file's name, and not where it lies
+    assert "on 60 test rows" in card
+    assert "test.npz" in card  # the file's name, and not where it lies
     assert str(data) not in card
     assert "- Data: Birds of the garden" in card
     assert "- Contact: me@example.org" in card
@@ -273,7 +283,7 @@ def test_steps_that_could_not_be_planned_again_are_exit_code_three(cli, cli_json
     assert "NOT verified, steps NOT checked" in said
     assert "Verified" not in said
     told = cli_json("verify", path, code=3)
-    assert (told["ok"], told["outcome"], told["failed"]) == (False, "steps not checked", [])
+    assert (told["ok"], told["outcome"], told["failed"]) == (False, "not all checked", [])
 
 
 def test_a_failed_check_is_one_and_a_missing_release_is_two(cli, cli_json, broken):
@@ -297,6 +307,8 @@ def test_export(cli, cli_json, data, model):
     assert told["classes"] == ["cat", "dog", "bird"]
     rows = np.load(data / "test.npz")["x"]
     session = runtime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
+    notes = session.get_modelmeta().custom_metadata_map
+    assert notes["release_digest"] == json.loads((Path(model) / "release.json").read_text())["digest"]
     labels = session.run(["label_index"], {"rows": rows})[0]
     assert np.asarray(told["classes"])[labels].tolist() == read_release(model).predict(rows).tolist()
     assert "exists" in cli("export", model, "--onnx", "m.onnx", code=2).stderr
@@ -308,20 +320,24 @@ def test_export_without_onnx_says_what_to_install(cli, model, monkeypatch):
     assert "dptransfer[onnx]" in cli("export", model, "--onnx", "m.onnx", code=2).stderr
 
 
-def test_results_on_the_rows_of_the_fit_come_with_a_note_where_the_ledger_knows_them(cli, data, ledger):
-    for out in ("model", "again"):  # of rows that are known already the second charge keeps no sketch
-        words = (data / "private.npz", "--classes", "cat,dog,bird", "-e", "1", "-d", "1e-5", "-m", "mean")
-        cli("fit", *words, "--name", "a", "--out", out)
-        own = cli("evaluate", out, data / "private.npz")
-        assert "fitted on these rows" in own.stderr
-        assert "fitted on" not in own.stdout
-        assert cli("evaluate", out, data / "test.npz").stderr == ""
-    cli("evaluate", "model", data / "private.npz", "--add-to-card")
-    assert all(
-        "fitted on these rows" not in one.read_text(errors="replace") for one in Path("model").iterdir()
-    )
-    ledger.rename("elsewhere.sqlite")
-    assert cli("evaluate", "model", data / "private.npz").stderr == ""
+@pytest.mark.parametrize(
+    "add", [(), ("--add-to-card",), ("--add-to-card", "--set", "data.new_data_set=true")]
+)
+def test_rows_of_the_fit_are_refused_where_the_ledger_knows_them(cli, data, ledger, add):
+    words = (data / "private.npz", "--classes", "cat,dog,bird", "-e", "1", "-d", "1e-5", "-m", "mean")
+    cli("fit", *words, "--name", "a", "--out", "model")
+    before = {one.name: one.read_bytes() for one in Path("model").iterdir()}
+    with np.load(data / "private.npz") as arrays:
+        np.savez("some.npz", x=arrays["x"][7:37].astype(np.float16), y=arrays["y"][7:37])
+    for test in (data / "private.npz", "some.npz"):
+        said = cli("evaluate", "model", test, *add, code=2).stderr
+        assert "'a'" in said
+        assert "300" not in said
+    assert before == {one.name: one.read_bytes() for one in Path("model").iterdir()}
+    assert "not protected" in cli("evaluate", "model", data / "test.npz", *add).stdout
+    elsewhere = ledger.rename("elsewhere.sqlite")
+    cli("evaluate", "model", data / "private.npz", "--ledger", elsewhere, code=2)
+    cli("evaluate", "model", data / "private.npz")
+    cli("evaluate", "model", data / "private.npz", "--ledger", "none.sqlite", code=2)
     assert not ledger.exists()  # none is made for it
-    ledger.write_text("no ledger")
-    assert cli("evaluate", "model", data / "private.npz").stderr == ""
+    assert not Path("none.sqlite").exists()

@@ -117,7 +117,7 @@ def test_predictions_in_parts_are_those_of_one_go(cli, model, pool):
 def test_unfinished_parts_are_taken_up_for_the_same_model_and_rows_alone(cli, model, pool, monkeypatch):
     words = ("predict", model, pool, "--out", "parts", "--shard-rows", "8")
     with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.release.predicted_shards.put_in_place", lambda *_: 1 / 0)
+        patch.setattr("dptransfer.release.predicted_shards.place_draft", lambda *_: 1 / 0)
         with pytest.raises(AssertionError, match="division"):
             cli(*words)
     os.utime(pool / "manifest.json")

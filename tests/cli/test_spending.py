@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from contracts.disk_kills import command, until
 from dptransfer.cli.spending import room_for
+from dptransfer.cli.stopped import Terminated
 from dptransfer.data import Facts
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, NoisyGD, OnlyPublic
@@ -19,6 +21,10 @@ FIT = ("--epsilon", "1", "--delta", "1e-5", "--classes", "cat,dog,bird", "--name
 
 def interrupted(*given, **named):
     raise KeyboardInterrupt
+
+
+def terminated(*given, **named):
+    raise Terminated
 
 
 def charges(ledger):
@@ -36,6 +42,23 @@ def test_after_the_charge_the_budget_is_spent(cli, data, ledger, monkeypatch):
         ("noisy-gd", "failed", "KeyboardInterrupt"),
     ]
     assert not Path("other").exists()
+
+
+def test_a_scheduler_that_ends_a_fit_is_told_what_was_charged(cli, data, ledger, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(NoisyGD, "run", terminated)
+        said = cli("fit", data / "private.npz", *FIT, "--method", "noisy-gd", code=143).stderr
+    assert said.count("\n") == 1
+    assert "Terminated after the charge" in said
+    assert [(one.outcome, one.detail) for one in charges(ledger)] == [("failed", "Terminated")]
+    words = ("fit", data / "private.npz", *FIT, "--method", "mean", "--workspace", "space")
+    monkeypatch.setattr("dptransfer.cli.fit.save_or_rescue", terminated)
+    assert "--workspace space goes on" in cli(*words, code=143).stderr
+    monkeypatch.undo()
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(ledger))
+    monkeypatch.chdir(ledger.parent)
+    cli(*words)
+    assert len(charges(ledger)) == 2
 
 
 def test_before_the_charge_nothing_is(cli, data, ledger, monkeypatch):
@@ -70,8 +93,109 @@ def test_in_a_workspace_the_same_command_goes_on_with_one_charge(cli, data, ledg
     assert len(charges(ledger)) == 1
 
 
+HOLDING = """
+import sys
+from pathlib import Path
+from dptransfer.data.claim import claim
+with claim(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_name_that_another_process_writes_to_is_refused_before_the_charge(cli, data, ledger):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING, "model"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        said = cli("fit", data / "private.npz", *FIT, "--method", "mean", code=2).stderr
+        other.communicate("")
+    assert "Nothing was charged" in said
+    assert charges(ledger) == []
+    cli("fit", data / "private.npz", *FIT, "--method", "mean")
+
+
+def test_a_release_without_a_name_is_refused_before_the_charge(cli, data, ledger, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    how = [*FIT[:-1], ".", "--method", "mean", "--overwrite"]
+    assert "Nothing was charged" in cli("fit", data / "private.npz", *how, code=2).stderr
+    assert charges(ledger) == []
+
+
+@pytest.mark.parametrize("inside", [".", "run"])
+def test_a_workspace_in_the_release_is_refused_before_the_charge(cli, data, ledger, inside):
+    how = ["--method", "mean", "--workspace", Path("model") / inside]
+    assert "Nothing was charged" in cli("fit", data / "private.npz", *FIT, *how, code=2).stderr
+    assert charges(ledger) == []
+
+
+def test_a_release_that_came_to_be_in_the_meantime_is_refused_before_the_charge(
+    cli, data, ledger, monkeypatch
+):
+    from dptransfer.cli import fit, spending
+
+    assert fit.require_writable is spending.require_writable  # which is asked before there is any data
+    asked = spending.require_writable
+
+    def late(target, **how):
+        target.mkdir()  # by somebody who was quicker
+        (target / "note").touch()
+        asked(target, **how)
+
+    monkeypatch.setattr(spending, "require_writable", late)
+    assert "exists" in cli("fit", data / "private.npz", *FIT, "--method", "mean", code=2).stderr
+    assert charges(ledger) == []
+
+
+def test_of_several_fits_to_one_name_one_is_charged(processes, data, ledger, tmp_path):
+    words = ("fit", str(data / "private.npz"), *FIT, "--method", "mean")
+    Ledger(ledger)
+    fits = [
+        processes.Process(target=until, args=(0, tmp_path / f"tally-{number}", command, tmp_path, *words))
+        for number in range(4)
+    ]
+    for one in fits:
+        one.start()
+    for one in fits:
+        one.join()
+    assert sorted(one.exitcode for one in fits) == [0, 2, 2, 2]
+    assert [one.outcome for one in charges(ledger)] == ["released"]
+
+
+EARLY = """
+import os, signal, sys
+class Stopping:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), int(sys.argv[1]))
+sys.meta_path.insert(0, Stopping())
+import dptransfer.cli.main
+assert "typer" not in sys.modules
+dptransfer.cli.main.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "Error: Interrupted.\n"), (signal.SIGTERM, 143, "Error: Terminated.\n")],
+)
+def test_a_command_that_is_stopped_while_it_starts_says_so_in_one_line(number, code, said):
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, str(int(number))], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
+
+
 @pytest.mark.slow
-def test_control_c_in_a_real_process(data, ledger, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code", "word", "detail"),
+    [
+        (signal.SIGINT, 130, "Interrupted", "KeyboardInterrupt"),
+        (signal.SIGTERM, 143, "Terminated", "Terminated"),
+    ],
+)
+def test_control_c_and_termination_in_a_real_process(data, ledger, tmp_path, number, code, word, detail):
     words = ["fit", str(data / "private.npz"), *FIT, "--method", "noisy-gd", "--set", "steps=200000"]
     running = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "dptransfer", *words],
@@ -85,15 +209,15 @@ def test_control_c_in_a_real_process(data, ledger, tmp_path):
     while time.monotonic() < deadline and not (ledger.exists() and charges(ledger)):
         assert running.poll() is None, running.communicate()
         time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     out, said = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == code
     assert out == ""
     made, error = said.splitlines()
     assert made.startswith("A new ledger was made: ")
-    assert error.startswith("Error: Interrupted after the charge: its budget is spent (entry 1 of ")
+    assert error.startswith(f"Error: {word} after the charge: its budget is spent (entry 1 of ")
     (charge,) = charges(ledger)
-    assert (charge.outcome, charge.detail, charge.events[0].times) == ("failed", "KeyboardInterrupt", 200_000)
+    assert (charge.outcome, charge.detail, charge.events[0].times) == ("failed", detail, 200_000)
     assert not (tmp_path / "model").exists()
 
 

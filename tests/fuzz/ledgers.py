@@ -1,4 +1,4 @@
-"""Ledger files: a damaged one is noticed, or is still the same; it grants no more than the intact one."""
+"""Ledgers and their keys: damage is noticed or changes nothing; no more is granted than by intact ones."""
 
 import json
 import secrets
@@ -8,6 +8,7 @@ from unittest import mock
 
 from dptransfer.errors import DPTransferError
 from dptransfer.ledger.chain import Row, head_of, link, sealed
+from dptransfer.ledger.schema import chain_key
 
 from .mutate import damaged, damaged_json
 from .target import BrokenPromise, Target, require
@@ -38,7 +39,10 @@ class LedgerFile(Target):
     def damage(self, folder, dice):
         path = folder / "ledger.sqlite"
         kind = dice.random()
-        if kind < 0.05:
+        if kind < 0.03:
+            key = folder / "ledger.sqlite.key"
+            key.write_bytes(damaged(key.read_bytes(), dice))
+        elif kind < 0.08:
             content = path.read_bytes()
             path.write_bytes(dice.choice((b"", content[:1], content[:16], content[:HEADER], b"\0" * 4096)))
         elif kind < 0.5:
@@ -170,7 +174,7 @@ def _repair_in_part(shell, dice):
     """Numbers, hashes and the seal as they should be, but for the seal or the key that made them."""
     if dice.random() < 0.3:
         return
-    key = bytes.fromhex(shell.execute("SELECT value FROM meta WHERE name = 'key'").fetchone()[0])
+    key = chain_key(dict(shell.execute("SELECT name, value FROM meta")))
     seal = dice.random() < 0.5
     if seal:
         key = bytes([key[0] ^ 1]) + key[1:]

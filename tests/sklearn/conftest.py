@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget, Ledger
-from dptransfer.sklearn.notices import warn_once
+from dptransfer.sklearn.notices import forget_warnings
 
 
 @pytest.fixture(autouse=True)
 def own_ledger_and_fresh_notices(tmp_path, monkeypatch, repeatable_noise):
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
-    warn_once.cache_clear()
+    forget_warnings()
 
 
 @pytest.fixture

@@ -45,3 +45,13 @@ def test_public_labels_are_called_as_the_classes_are():
     words = PublicEmbeddings(np.eye(2), ["b", "a"], classes=["a", "b"])
     assert with_class_words(words, np.array(["a", "b"])) is words
     assert with_class_words(None, np.array(["a", "b"])) is None
+
+
+def test_shots_that_are_called_by_words_keep_what_is_known_of_them():
+    rows, known = np.eye(3, 4), {"columns": list("abcd"), "source_digests": np.array([5, 6, 7], np.uint64)}
+    shots = PublicEmbeddings(rows, [3, 7, 3], classes=[3, 7], name="shots", **known)
+    pool = PublicEmbeddings(rows, columns=known["columns"]).with_shots(shots)
+    renamed = with_class_words(pool, np.array([3, 7])).shots
+    assert renamed.classes == ("3", "7")
+    assert (renamed.columns, renamed.name) == (shots.columns, "shots")
+    assert renamed.source_digests.tolist() == [5, 6, 7]

@@ -74,7 +74,8 @@ def test_a_wrong_declaration_is_refused_before_the_charge(wrong, said, blobs):
 def test_a_linear_head_with_labelled_public_rows(classes, blobs):
     x, _ = blobs
     y = np.repeat(classes, 200)
-    shots = PublicEmbeddings(x[::40], y[::40], classes=classes)
+    others = x + 0.01  # close to the private rows, and none of them
+    shots = PublicEmbeddings(others[::40], y[::40], classes=classes)
     given = {
         "classes": classes,
         "name": "pets",
@@ -86,7 +87,7 @@ def test_a_linear_head_with_labelled_public_rows(classes, blobs):
     assert model.score(x, y) > 0.9
     assert model.guarantee_.epsilon <= 4.0
     assert [event.times for event in model.model_.events] == [1, 5]  # the class counts, then the steps
-    pool = PublicEmbeddings(x[::3]).with_shots(shots)
+    pool = PublicEmbeddings(others[::3]).with_shots(shots)
     assert PrivateClassifier(AdaMix(steps=5), public=pool, **given).fit(x, y).score(x, y) > 0.9
 
 

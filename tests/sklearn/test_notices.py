@@ -1,5 +1,6 @@
-"""What is not covered is told once, whatever the data are."""
+"""What is not covered is told once for each line that fits, whatever the data are."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from dptransfer import Ledger
 from dptransfer.errors import PrivacyWarning
 from dptransfer.sklearn import PrivateClassifier, make_private_pipeline
-from dptransfer.sklearn.notices import FRONT, SCORES, warn_once
+from dptransfer.sklearn.notices import FRONT, SCORES, forget_warnings
 
 
 def model():
@@ -32,10 +33,32 @@ def rows(seed):
     return rng.normal(size=(30 + seed, 4)), rng.integers(0, 3, 30 + seed)
 
 
-def test_a_fit_tells_of_steps_in_front_once():
+def test_every_line_that_fits_warns_of_steps_in_front_once():
     x, y = rows(0)
-    assert told(lambda: model().fit(x, y)) == [FRONT]
-    assert told(lambda: make_pipeline(StandardScaler(), model()).fit(x, y)) == []
+    heard = [told(lambda: model().fit(x, y)) for _ in range(3)]  # one line, three times
+    assert heard == [[FRONT], [], []]
+    assert told(lambda: make_pipeline(StandardScaler(), model()).fit(x, y)) == [FRONT]  # here it matters
+
+
+def test_the_warning_names_the_line_that_fits():
+    x, y = rows(0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cross_val_score(model(), x, y, cv=3)
+        line = sys._getframe().f_lineno - 1
+    assert [(one.filename, one.lineno) for one in caught] == [(__file__, line)] * 2
+
+
+def test_a_line_that_raised_raises_again_and_one_that_did_not_warns_once():
+    x, y = rows(0)
+    for filtered, heard in (("error", 0), ("always", 1), ("always", 0)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter(filtered)
+            try:
+                model().fit(x, y)
+            except PrivacyWarning:
+                assert filtered == "error"
+        assert len(caught) == heard
 
 
 def test_a_checked_pipeline_has_nothing_to_tell():
@@ -46,9 +69,9 @@ def test_a_checked_pipeline_has_nothing_to_tell():
 
 def test_cross_validation_tells_of_scores_once_for_all_folds():
     x, y = rows(0)
-    assert told(lambda: cross_val_score(model(), x, y, cv=3)) == [FRONT, SCORES]
-    assert told(lambda: cross_val_score(model(), x, y, cv=3, scoring="accuracy")) == []
-    warn_once.cache_clear()
+    heard = [told(lambda: cross_val_score(model(), x, y, cv=3)) for _ in range(2)]
+    assert heard == [[FRONT, SCORES], []]
+    assert told(lambda: cross_val_score(model(), x, y, cv=3, scoring="accuracy")) == [FRONT, SCORES]
     assert told(lambda: cross_val_score(make_private_pipeline(model()), x, y, cv=3)) == [SCORES]
 
 
@@ -56,7 +79,7 @@ def test_the_same_is_told_of_other_rows_and_labels():
     heard = []
     for seed in (0, 1):
         x, y = rows(seed)
-        warn_once.cache_clear()
+        forget_warnings()
         heard.append(told(lambda x=x, y=y: clone(model()).fit(x, y)))
     assert heard[0] == heard[1] == [FRONT, SCORES]
 

@@ -18,6 +18,7 @@ from dptransfer import _check
 from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.arrays import Floats
 from dptransfer.audit.lower_bound import high_limit, low_limit
+from dptransfer.audit.set_difference import UnitRows, model_free_areas
 from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError
@@ -30,8 +31,8 @@ FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 CONFIDENCE = 0.95
 """That all intervals of one attack hold together: each is wider by Bonferroni's share."""
 
-FEWEST_ALARMS = 10
-"""Expected false alarms below which a rate is left out: too few rows to say where its threshold lies."""
+UNFAIR_CONFIDENCE = 0.99
+"""That sets differ by themselves: one fair comparison in a hundred is called unfair."""
 
 Interval: TypeAlias = tuple[float, float]
 Classes: TypeAlias = ArrayLike | Labelled
@@ -69,6 +70,24 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True)
+class WithoutModel:
+    """How well a classifier that never sees the model tells members from others.
+
+    Attributes:
+        auc: mean area under the curve of two folds; 0.5 where the sets are draws of one distribution.
+        interval: its interval at `UNFAIR_CONFIDENCE`; the mean of the folds' intervals, which hold together.
+    """
+
+    auc: float
+    interval: Interval
+
+    @property
+    def differs(self) -> bool:
+        """Whether the sets differ by themselves, by more than chance explains."""
+        return not self.interval[0] <= 0.5 <= self.interval[1]
+
+
+@dataclass(frozen=True)
 class MembershipResult:
     """How well the loss tells members from other rows, and what the guarantee would allow. Not protected.
 
@@ -78,7 +97,8 @@ class MembershipResult:
         interval: its interval, by Newcombe's score method on the variance of Hanley and McNeil.
         auc_ceiling: largest area that any attack on such a model can have, by its guarantee.
         points: true positive rates at low false positive rates.
-        left_out: rates at which fewer than `FEWEST_ALARMS` of the other rows would be false alarms.
+        without_model: how well the sets are told apart without the model; None where that was not asked for,
+            or where they are too small to say.
         confidence: of each interval; `CONFIDENCE` for all of them together.
         members: number of members.
         others: number of other rows, or persons.
@@ -89,7 +109,7 @@ class MembershipResult:
     interval: Interval
     auc_ceiling: float
     points: tuple[OperatingPoint, ...]
-    left_out: tuple[float, ...]
+    without_model: WithoutModel | None
     confidence: float
     members: int
     others: int
@@ -114,20 +134,46 @@ class MembershipResult:
         return "rows" if self.guarantee.unit is Unit.ROW else "people"
 
     @property
+    def fair(self) -> bool:
+        """Whether the comparison may say something about the model.
+
+        It does not if the sets differ by themselves, or if the model finds the others easier than its own
+        members, by more than chance explains: training on a row does not make it harder.
+        """
+        differs = self.without_model is not None and self.without_model.differs
+        return not differs and self.interval[1] >= 0.5
+
+    @property
+    def contradicts_guarantee(self) -> bool:
+        """Whether the attack did better than the guarantee allows, and than the sets differ by themselves."""
+        if self.within_ceiling:
+            return False
+        apart = self.without_model
+        return apart is None or not apart.differs or self.interval[0] > apart.interval[1]
+
+    @property
     def verdict(self) -> str:
         """What the comparison comes to, in words."""
-        if self.within_ceiling:
-            compared = "the area is" if not self.points else "the area and every rate are"
+        if self.contradicts_guarantee:
             return (
-                f"Nothing here contradicts the guarantee: {compared} within what it allows, as far as "
-                f"{self.members} members and {self.others} other {self.many} can tell. That proves nothing "
-                "about better attacks; the guarantee limits those too."
+                "This attack did better than the guarantee allows, and chance does not explain it (the "
+                f"intervals hold together with {CONFIDENCE:.0%} confidence). Either the other {self.many} "
+                "come from another source than the members, or the guarantee is not true. Do not publish the "
+                "model before you know which."
+            )
+        if not self.fair:
+            why = f"The model finds the other {self.many} easier than its own members."
+            if self.without_model is not None and self.without_model.differs:
+                why = "A classifier that never sees the model can tell members and non-members apart."
+            return (
+                "Unfair comparison: these two sets differ by themselves, so this says nothing about the "
+                f"model. {why} Compare with {self.many} from the same draw as the members: set some aside at "
+                "random before you fit."
             )
         return (
-            "This attack did better than the guarantee allows, by more than chance explains (the intervals "
-            f"hold together with {CONFIDENCE:.0%} confidence). Either the other {self.many} come from "
-            "another source than the members, or the guarantee is not true. Do not publish the model before "
-            "you know which."
+            "Nothing here contradicts the guarantee: the area and every rate are within what it allows, as "
+            f"far as {self.members} members and {self.others} other {self.many} can show, if both are draws "
+            "of one distribution. This does not rule out better attacks, but the guarantee limits those too."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,8 +181,11 @@ class MembershipResult:
         plain = asdict(self)
         plain["guarantee"] = self.guarantee.to_dict()
         plain["points"] = [{**point, "interval": list(point["interval"])} for point in plain["points"]]
-        plain |= {"interval": list(self.interval), "left_out": list(self.left_out)}
-        return {**plain, "within_ceiling": self.within_ceiling, "verdict": self.verdict}
+        plain["interval"] = list(self.interval)
+        if self.without_model is not None:
+            plain["without_model"]["interval"] = list(self.without_model.interval)
+        found = {"within_ceiling": self.within_ceiling, "fair": self.fair, "verdict": self.verdict}
+        return {**plain, **found}
 
 
 def membership_attack(
@@ -145,8 +194,9 @@ def membership_attack(
     others: Given,
     *,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
+    check_sets: bool = True,
 ) -> MembershipResult:
-    """Attack a classifier by thresholding its loss; reads private rows, so the result is not protected.
+    """Run a loss-threshold attack on a classifier; it reads private rows, so the result is not protected.
 
     The loss of a row is −log `predict_proba` of its own class. Rows with a small loss are taken for members
     (Yeom et al. 2018; Golatkar et al. 2022, Figure 1). Where the model's guarantee protects persons, so are
@@ -160,27 +210,51 @@ def membership_attack(
             each is somebody's only one.
         others: rows and classes from the same source that it was not fitted on, likewise; from another
             source, what the attack finds is the difference between the sources.
-        false_positive_rates: where true positive rates are reported, if there are other rows enough.
+        false_positive_rates: where true positive rates are reported.
+        check_sets: also test whether the two sets differ by themselves, which takes some seconds; see
+            `set_difference.model_free_areas`.
     """
     for rate in false_positive_rates:
         _check.fraction("false_positive_rates", rate)
     inside, outside = unit_losses(model, *members), unit_losses(model, *others)
     auc = smaller_share(inside, outside)
-    kept = [
-        float(rate) for rate in false_positive_rates if rate * len(outside) >= FEWEST_ALARMS * (1 - 1e-12)
-    ]
-    error = (1 - CONFIDENCE) / (1 + len(kept))  # of the area, and of each rate
+    error = (1 - CONFIDENCE) / (1 + len(false_positive_rates))  # of the area, and of each rate
     return MembershipResult(
         auc=auc,
         interval=area_interval(auc, len(inside), len(outside), error),
         auc_ceiling=area_ceiling(model.events),
-        points=tuple(_point(model, inside, outside, rate, error) for rate in kept),
-        left_out=tuple(float(rate) for rate in false_positive_rates if rate not in kept),
+        points=tuple(_point(model, inside, outside, float(rate), error) for rate in false_positive_rates),
+        without_model=_without_model(model, members, others) if check_sets else None,
         confidence=1 - error,
         members=len(inside),
         others=len(outside),
         guarantee=model.guarantee,
     )
+
+
+def _without_model(model: PrivateClassifier, members: Given, others: Given) -> WithoutModel | None:
+    """What a classifier of rows and classes alone finds; None for sets that are too small."""
+    folds = model_free_areas(_unit_rows(model, *members), _unit_rows(model, *others))
+    if not folds:
+        return None
+    areas = [smaller_share(inside, outside) for inside, outside in folds]
+    error = (1 - UNFAIR_CONFIDENCE) / len(folds)
+    ends = [
+        area_interval(area, len(inside), len(outside), error)
+        for area, (inside, outside) in zip(areas, folds, strict=True)
+    ]
+    low, high = (math.fsum(one) / len(folds) for one in zip(*ends, strict=True))
+    return WithoutModel(math.fsum(areas) / len(folds), (low, high))
+
+
+def _unit_rows(
+    model: PrivateClassifier, x: ArrayLike, y: Classes, people: ArrayLike | None = None
+) -> UnitRows:
+    rows = x if hasattr(x, "shape") else np.asarray(x)
+    labels = class_positions(y, model.classes)
+    alone = people is None or model.guarantee.unit is Unit.ROW
+    units = np.arange(len(labels)) if alone else person_positions(people, len(labels))
+    return UnitRows(rows, labels, units.astype(np.int64))
 
 
 def unit_losses(

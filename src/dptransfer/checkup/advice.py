@@ -37,159 +37,167 @@ class Advice:
 
 ADVICE = {
     "in-public": Advice(
-        "private examples that are in the public pool",
-        "Whatever is in the pool is taken for public: it is used without noise, and may be shown.",
-        "Take them out of the pool; it must hold nobody's secret.",
+        "private examples that are also in the public pool",
+        "The pool counts as public: its examples are used without noise and may be published.",
+        "Remove them from the pool. It must hold nothing that is private.",
     ),
     "nearly-in-public": Advice(
-        "private examples that are nearly in the public pool",
-        "They look like copies, scaled or saved again. What is in the pool is used without noise.",
-        "Look at each pair; take copies out of the pool.",
+        "near-duplicates of private examples in the public pool",
+        "They look like copies that were scaled or saved again. The pool is used without noise.",
+        "Look at each pair, and remove copies from the pool.",
     ),
     "in-test": Advice(
-        "private examples that are in the test",
-        "A model that has seen its test scores too well; and test examples are not protected.",
-        "Take them out of one of the two sets, with all other examples of the same people.",
+        "private examples that are also in the test set",
+        "A model that was trained on its test examples scores too well, and test examples are not protected.",
+        "Remove them from one of the two sets, with all other examples of the same people.",
     ),
     "nearly-in-test": Advice(
-        "private examples that are nearly in the test",
-        "They look like copies, scaled or saved again. A model that has seen its test scores too well.",
-        "Look at each pair; take copies out of one of the two sets.",
+        "near-duplicates of private examples in the test set",
+        "They look like copies that were scaled or saved again. A model that was trained on them scores "
+        "too well.",
+        "Look at each pair, and remove copies from one of the two sets.",
     ),
     "people-in-test": Advice(
-        "people who are in the test too",
-        "A model that knows a person scores too well on their other examples, and those are not protected.",
-        "Split by person: take each out of one of the two sets, with all their examples.",
+        "people who are also in the test set",
+        "A model that was trained on a person scores too well on their other examples, and test examples "
+        "are not protected.",
+        "Split by person: remove each from one of the two sets, with all their examples.",
     ),
     "encoders": Advice(
-        "rows of another encoder than the private ones",
-        "Rows of two encoders, or of one with two transforms, have nothing in common. A fit refuses them.",
+        "rows from another encoder than the private rows",
+        "Rows from two encoders, or from one encoder with two transforms, cannot be compared. A fit "
+        "refuses them.",
         "Encode both sets with one encoder and one transform.",
     ),
     "widths": Advice(
-        "rows of another width than the private ones",
-        "They come from two encoders, or one was cut. A fit refuses them.",
+        "rows with another width than the private rows",
+        "They come from two encoders, or some rows were cut. A fit refuses them.",
         "Encode both sets with one encoder.",
     ),
     "forms": Advice(
-        "depths of pictures that the private ones do not have",
-        "A picture of another depth may be read at another brightness, and then sets differ in that alone.",
-        "Export all sets in one way.",
+        "bit depths that the private pictures do not have",
+        "Pictures with another bit depth may be read with another brightness, so that the sets differ by "
+        "that.",
+        "Export all sets in the same way.",
     ),
     "unreadable": Advice(
         "unreadable pictures",
-        "An encoding of private ones stops; with --allow-unreadable each counts as a row of zeros, which "
-        "takes part and tells nothing. A method on pictures takes them for black ones. 'encode --public' "
+        "'encode' stops at unreadable private pictures. With --allow-unreadable each becomes a row of "
+        "zeros, from which nothing is learned. A method on pictures reads them as black. 'encode --public' "
         "leaves public ones out; a fit and a test refuse them.",
-        "Open one in a viewer; export them again, or take them out.",
+        "Open one in a viewer. Export them again, or remove them.",
     ),
     "refused": Advice(
         "pictures that cannot be interpreted",
-        "Which of their values is black and which is white is not known, or they are several in one file. "
-        "They are treated like unreadable ones.",
-        "Declare the range for all sets, such as --grey-range 0,4095, or export them as the reason says.",
+        "It is unknown which of their values are black and white, or one file holds several pictures. They "
+        "are treated like unreadable ones.",
+        "Give the range for all sets, such as --grey-range 0,4095, or export them as the reason says.",
     ),
     "flat": Advice(
-        "pictures of one colour",
-        "There is nothing in them to learn from: often a failed export, a cover or a blank page.",
-        "Look at the originals; export them again, or take them out.",
+        "pictures of a single colour",
+        "There is nothing to learn from them. Often they are failed exports, covers or blank pages.",
+        "Look at the originals. Export them again, or remove them.",
     ),
     "dark": Advice(
         "pictures that are almost black",
-        f"Nothing in them is brighter than {DARK - 1} of 255. A wrong range of greys looks like this, and a "
-        "fit would pay full price for noise.",
-        "Look at the originals: export them again, or declare another range, such as --grey-range 0,4095.",
+        f"No pixel is brighter than {DARK - 1} of 255. A wrong grey range looks like this, and a fit would "
+        "spend its budget on noise.",
+        "Look at the originals. Export them again, or give another range, such as --grey-range 0,4095.",
     ),
     "depths": Advice(
-        "several depths of pictures",
-        "Pictures of another depth may be read at another brightness.",
-        "Look at some of each, and export all in one way.",
+        "several bit depths",
+        "Pictures with different bit depths may be read with different brightness.",
+        "Look at some of each, and export all in the same way.",
     ),
     "empty-texts": Advice(
         "empty texts",
-        "All empty texts have one and the same row, whatever their class.",
-        "Fill them, or take them out.",
+        "All empty texts have the same row, whatever their class.",
+        "Fill them, or remove them.",
     ),
     "non-finite": Advice(
         "rows with NaN or infinity",
-        "A private one counts as a row of zeros; public ones are refused.",
-        "Find what made them, often a division by zero, and encode them again.",
+        "A private row with NaN or infinity becomes a row of zeros; public ones are refused.",
+        "Find the cause, often a division by zero, and encode them again.",
     ),
     "zeros": Advice(
         "rows of zeros",
-        "They have no direction and tell nothing; an encoding writes one for a picture that it cannot read.",
-        "Look at what is behind them, and encode again.",
+        "Nothing can be learned from them. 'encode --allow-unreadable' writes one for each picture that it "
+        "cannot read.",
+        "Look at their sources, and encode again.",
     ),
     "duplicates": Advice(
-        "examples that occur before in the set",
-        "Who is in the data twice has two voices, and a promise about one example covers them half. In a "
-        "test they count twice; in a pool they cost time.",
-        "Keep one of each; or, if they are several examples of one person, tell people with --person.",
+        "exact duplicates",
+        "An example that occurs twice has twice the influence, and a guarantee for one example protects it "
+        "half as well. In a test set it counts twice; in a pool it costs time.",
+        "Keep one of each. If they are several examples of one person, protect persons with --person.",
     ),
     "near-duplicates": Advice(
-        "examples nearly as before in the set",
-        "They look like copies, scaled or saved again, or like shots of one moment: often of one person.",
-        "Look at some pairs; keep one of each, or tell people with --person.",
+        "near-duplicates",
+        "They look like copies that were scaled or saved again, or like several shots of one scene, often "
+        "of one person.",
+        "Look at some pairs. Keep one of each, or protect persons with --person.",
     ),
     "two-labels": Advice(
-        "examples that occur before under another label",
-        "One content of two classes is wrong in at least one of them.",
+        "duplicates with different labels",
+        "The same content appears under two labels, so at least one label is wrong.",
         "Look at them, and correct the labels.",
     ),
     "no-labels": Advice(
         "examples without labels",
-        "A fit learns from labels, and an accuracy is counted by them.",
+        "A fit and a test need labels.",
         "Use a folder per class, --label-column NAME, or --set data.labels=labels.npy for rows.",
     ),
     "label-types": Advice(
-        "several types of labels",
-        "A list of classes is all words or all whole numbers, so that some of these match none.",
-        "Write all in one way; fill those that are missing, or take them out.",
+        "labels of several types",
+        "Class names are all words or all whole numbers, so some of these labels match no class.",
+        "Write all labels in the same way. Fill missing ones, or remove those examples.",
     ),
     "fractions": Advice(
         "labels that are fractions",
-        "Labels are names of classes, or whole numbers.",
-        "Convert them. If they are measurements, choose public borders between classes.",
+        "Labels must be class names or whole numbers.",
+        "Convert them. If they are measurements, choose public thresholds between classes.",
     ),
     "undeclared": Advice(
-        "labels without a declared list of classes",
-        "The list is public, so it is declared and never read off private labels: a rare class in it would "
-        "tell that somebody has it.",
-        "Pass the full list, with classes that nobody has: --classes cat,dog",
+        "labels without a declared class list",
+        "The class list is public, so you declare it; it is never inferred from private labels. A rare "
+        "class in an inferred list would reveal that somebody has it.",
+        "Pass the full list, including classes without examples: --classes cat,dog",
     ),
     "unknown-labels": Advice(
-        "labels that are no declared class",
-        "A fit refuses the whole set over one of them.",
-        "Correct them, or take these examples out. Declare a further class only if it is public knowledge "
+        "labels that are not in the class list",
+        "A single one makes a fit refuse the whole set.",
+        "Correct them, or remove these examples. Add a class to the list only if it is public knowledge "
         "that somebody may have it.",
     ),
     "empty-classes": Advice(
         "classes without examples",
-        "An empty class gets noise alone, and takes predictions from the others.",
-        "Fine if it is meant; to drop it now would tell that nobody has it. Otherwise look for its examples, "
-        "perhaps under another spelling.",
+        "An empty class consists of noise alone, and takes predictions from other classes.",
+        "Keep it if this is intended: dropping it now would reveal that nobody has it. Otherwise look for "
+        "its examples, perhaps under another spelling.",
     ),
     "small-classes": Advice(
-        f"classes of fewer than {FEW} examples",
-        f"At ε = 1 noise weighs about as much as {FEW} examples, so that little is learned of smaller "
-        "classes beyond what public data tell.",
-        "Collect more, or expect little of them. To drop or join classes by their sizes would tell these.",
+        f"classes with fewer than {FEW} examples",
+        f"At ε = 1 the noise is about as large as {FEW} examples, so little is learned about smaller "
+        "classes beyond public data.",
+        "Collect more examples, or expect low accuracy on these classes. Dropping or merging classes by "
+        "their sizes would reveal the sizes.",
     ),
     "folders": Advice(
-        "folders within those of classes",
-        "If these are people, who has ten pictures is protected ten times worse than who has one.",
-        "If they are, pass --person folder; if not, all is well.",
+        "folders inside the class folders",
+        "If each folder is a person, somebody with ten pictures is protected ten times less than somebody "
+        "with one.",
+        "If they are people, pass --person folder. Otherwise ignore this.",
     ),
     "many-examples": Advice(
         f"people with more than {MANY_TIMES} times the usual number of examples",
-        "A person counts as one example, however many they have, so that most of these is scaled away; and "
-        "an id that stands for many people is no person's.",
-        "See that the id is a person's, and not a default, a device or a ward.",
+        "A person counts as one example, however many they have, so most of the weight of these examples "
+        "is lost. The id may also stand for several people.",
+        "Check that the id belongs to one person, and not to a default value, a device or a ward.",
     ),
     "no-person": Advice(
-        "examples without a person",
-        "Each is taken for a person of its own: who has several of these is protected less.",
-        "Fill the ids.",
+        "examples without a person id",
+        "Each counts as a person of its own, so somebody with several of them is protected less.",
+        "Fill in the ids.",
     ),
 }
 """By the key of a finding; the order is that of a report, the worst first."""

@@ -51,6 +51,7 @@ def check(
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
     text_column: str | None = None,
+    path_column: str | None = None,
     features: str | None = None,
     label_column: str | None = None,
     grey_range: GreyRange | None = None,
@@ -85,6 +86,7 @@ def check(
         labels: of private rows that come without, as `read_private` takes them.
         split: which part of the private file, if it has several.
         text_column: the column of texts, if it is not 'text'.
+        path_column: the column of the paths of pictures in a CSV, if it is not 'path'.
         features: the columns of features in tables, as patterns such as 'f*'.
         label_column: the column of labels in tables, if it is not 'label'.
         grey_range: black and white of greys of more than bytes, as `open_image` takes it.
@@ -98,7 +100,13 @@ def check(
     """
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
     budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
-    how = partial(read_examples, text_column=text_column, features=features, label_column=label_column)
+    how = partial(
+        read_examples,
+        text_column=text_column,
+        path_column=path_column,
+        features=features,
+        label_column=label_column,
+    )
     mine = how(private, "private", classes=classes, people=people, labels=labels, split=split)
     sets: dict[Role, Examples] = {"private": mine}
     if test is not None:

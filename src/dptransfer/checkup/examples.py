@@ -28,7 +28,7 @@ from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.columns import read_examples as read_column
 from dptransfer.data.columns import read_text_columns
 from dptransfer.data.contents import Contents, contents_of
-from dptransfer.data.csv_files import read_csv
+from dptransfer.data.csv_files import label_words
 from dptransfer.data.labelled import places, whole_word
 from dptransfer.data.people import person_positions
 from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
@@ -104,6 +104,7 @@ def read_examples(
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
     text_column: str | None = None,
+    path_column: str | None = None,
     features: str | None = None,
     label_column: str | None = None,
 ) -> Examples:
@@ -117,6 +118,7 @@ def read_examples(
         labels: of rows that come without, as `read_private` takes them.
         split: which part of a file that has several.
         text_column: the column of the texts, if it is not 'text'.
+        path_column: the column of the paths of pictures in a CSV, if it is not 'path'.
         features: the columns of features in a table, as `read_private` takes them.
         label_column: the column of labels in a table, likewise.
     """
@@ -133,7 +135,7 @@ def read_examples(
     path = Path(source)
     there = path.exists() or archive_in(path) is not None
     require(there, path, "the file or folder must exist; it does not.", "Check the path.")
-    kind = contents_of(path, text_column=text_column, features=features)
+    kind = contents_of(path, text_column=text_column, path_column=path_column, features=features)
     if kind == "rows" and text_column is not None and role == "private":
         raise ArgumentError(
             f"text_column (--text-column) must name a column of texts; '{path}' holds rows of numbers, "
@@ -145,7 +147,7 @@ def read_examples(
     else:
         person = None if by_reader == STORED else by_reader
         found = (
-            _images(path, role, listed, person, label_column)
+            _images(path, role, listed, person, label_column, path_column)
             if kind == "images"
             else _texts(path, role, listed, person, text_column or "text", label_column)
         )
@@ -227,9 +229,14 @@ def _written(words: Sequence[str], classes: _Classes) -> list[Any]:
 
 
 def _images(
-    path: Path, role: Role, classes: _Classes, person: str | Path | None, label: str | None
+    path: Path,
+    role: Role,
+    classes: _Classes,
+    person: str | Path | None,
+    label: str | None,
+    path_column: str | None,
 ) -> Examples:
-    found = find_images(path, labelled=False, person=person)
+    found = find_images(path, labelled=False, person=person, path_column=path_column)
     words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
     own = found.classes
     if is_columnar(path):
@@ -237,7 +244,7 @@ def _images(
         beside = read_column(path, str(column), label=label)[1]
         words, own = beside.labels, beside.classes
     elif path.suffix.lower() == ".csv":
-        words = read_csv(path, "path", label=label).labels
+        words = label_words(path, label)
     return Examples(
         role,
         str(path),
@@ -261,7 +268,7 @@ def _texts(
         beside = read_text_columns(path, column, label=label)
         words, own = beside.labels, beside.classes
     elif path.suffix.lower() == ".csv":
-        words = read_csv(path, column, label=label).labels
+        words = label_words(path, label)
     return Examples(
         role,
         str(path),

@@ -1,8 +1,7 @@
-"""`dptransfer attack`: can an outsider tell who was in the training data?"""
+"""`dptransfer attack`: run a membership-inference attack on a release."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.inputs import labelled_rows, private_rows, require_other_than
-from dptransfer.cli.model_encoder import encoder_behind
 from dptransfer.cli.screen import say, show_json, show_table
 from dptransfer.encoding import encoded_beside, is_table
 from dptransfer.errors import ArgumentError
@@ -22,30 +20,34 @@ if TYPE_CHECKING:
 
 def attack(
     model: options.Release,
-    members: Annotated[Path, typer.Option(help="Labelled rows or images it was fitted on.")],
-    others: Annotated[Path, typer.Option(help="Labelled ones from the same source, not fitted on.")],
+    members: Annotated[Path, typer.Option(help="Labelled rows or images that it was fitted on.")],
+    others: Annotated[Path, typer.Option(help="Labelled ones of the same draw that it was not fitted on.")],
     person: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN|folder|dicom",
-            help="What tells whose each row is, in both files; for releases that protect persons.",
+            help="Column of the person of each row, in both files; for releases that protect persons.",
         ),
     ] = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
     as_json: options.AsJson = False,
 ) -> None:
-    """Try to tell the rows, or people, a release was fitted on from others; for the data owner's eyes only.
+    """Run a membership-inference attack on a release (owner only).
 
-    Images and texts go through the model's own encoder, and their rows are gone afterwards.
+    The attack uses the model's loss. It prints the area under the curve and true positive rates at low false
+    positive rates, each with an interval and with what the guarantee allows. It also tests whether the two
+    sets differ without the model: then the comparison is unfair. The result is as private as the data.
+    Images and texts are encoded with the model's own encoder; their rows are deleted afterwards.
 
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
-    from dptransfer.audit.membership import CONFIDENCE, FEWEST_ALARMS, membership_attack
+    from dptransfer.audit.membership import CONFIDENCE, UNFAIR_CONFIDENCE, membership_attack
     from dptransfer.privacy import Unit
     from dptransfer.release import read_release
+    from dptransfer.release.model_inputs import encoder_behind
 
-    require_other_than(members, others, "--others", "A row cannot be told from itself.")
+    require_other_than(members, others, "--others", "A row cannot be compared with itself.")
     released = read_release(model)
     if person is not None and released.guarantee.unit is Unit.ROW:
         raise ArgumentError(
@@ -70,42 +72,40 @@ def attack(
     low, high = found.interval
     one = "row" if found.guarantee.unit is Unit.ROW else "person, with all their rows,"
     say(
-        f"Shown one {one} that the model was fitted on and one that it was not, the attack picks the right "
-        f"one {found.auc:.1%} of the time (interval {low:.1%} to {high:.1%}); guessing gets 50%. "
-        f"By the model's guarantee no attack, however clever, gets more than {found.auc_ceiling:.1%}."
+        f"Given one {one} that the model was fitted on and one that it was not, the attack picks the right "
+        f"one {found.auc:.1%} of the time (area under the curve; interval {low:.1%} to {high:.1%}). Guessing "
+        f"gets 50%. The guarantee allows no attack more than {found.auc_ceiling:.1%}."
     )
     say()
-    if found.points:
-        show_table(
-            ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
-            [
-                (
-                    f"{100 * point.false_positive_rate:.4g}%",
-                    f"{point.false_positive_limit:.2%}",
-                    f"{point.true_positive_rate:.2%}",
-                    f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
-                    f"{point.ceiling_at_limit:.2%}",
-                )
-                for point in found.points
-            ],
-            numbers=range(5),
-        )
-        each = f"each {found.confidence:.2%}; Clopper and Pearson's for rates"
-        say(f"All intervals hold together with {CONFIDENCE:.0%} confidence ({each}).")
-        say()
-    if found.left_out:
-        shown = ", ".join(f"{100 * rate:.4g}%" for rate in found.left_out)
-        enough = math.ceil(FEWEST_ALARMS / min(found.left_out))
-        say(
-            f"Nothing is said at false alarms of {shown}: of {found.others} other {found.many} fewer than "
-            f"{FEWEST_ALARMS} would raise one, too few to tell. For all of it give {enough} other "
-            f"{found.many}."
-        )
-        say()
-    say(found.verdict, style="bold" if found.within_ceiling else "bold red")
+    show_table(
+        ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
+        [
+            (
+                f"{100 * point.false_positive_rate:.4g}%",
+                f"{point.false_positive_limit:.2%}",
+                f"{point.true_positive_rate:.2%}",
+                f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
+                f"{point.ceiling_at_limit:.2%}",
+            )
+            for point in found.points
+        ],
+        numbers=range(5),
+    )
+    each = f"each {found.confidence:.2%}; Clopper and Pearson's for rates"
+    say(f"All intervals hold together with {CONFIDENCE:.0%} confidence ({each}).")
+    say()
+    apart = found.without_model
+    if apart is None:
+        say("Too few members or others to test whether the two sets differ without the model.")
+    else:
+        ends = f"interval {apart.interval[0]:.1%} to {apart.interval[1]:.1%} at {UNFAIR_CONFIDENCE:.0%}"
+        say(f"A classifier that never sees the model tells them apart {apart.auc:.1%} of the time ({ends}).")
+    say()
+    bad = "bold red" if found.contradicts_guarantee else "bold yellow"
+    say(found.verdict, style="bold" if found.within_ceiling and found.fair else bad)
     if released.charged is not None and released.charged.holdout is not None:
-        kept = f"each member was kept from the fit with probability {released.charged.holdout:g}"
-        say(f"Note: {kept}, and nothing tells who was. That makes every attack look weaker.", err=True)
+        kept = f"each member was kept out of training with probability {released.charged.holdout:g}"
+        say(f"Note: {kept}, and the release does not say who. Every attack then looks weaker.", err=True)
     say(f"{found.guarantee} {found.statement}", style="yellow")
 
 
@@ -118,7 +118,8 @@ def _given(path: Path, named: Path, released: PrivateClassifier, person: str | N
     if facts.unit is Unit.PERSON:
         rows = private_rows(path, person=person, of=facts)
         if rows.people is None:
-            alone = "each was taken for somebody's only one. Say it with --person"
-            say(f"Note: '{named}' does not tell whose its rows are; {alone}.", err=True)
+            alone = "each counts as a person of its own. Name the column of people with --person"
+            say(f"Note: '{named}' does not say whose its rows are; {alone}.", err=True)
         return rows.rows, Labelled(rows.labels, facts.classes), rows.people
-    return labelled_rows(path, facts)[:2]
+    others, labelled, _ = labelled_rows(path, facts)
+    return others.rows, labelled

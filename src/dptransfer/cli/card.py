@@ -11,6 +11,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.inputs import require_new
+from dptransfer.cli.ledger_history import entry_of_release
 from dptransfer.cli.screen import console, on_terminal, say, show_json
 from dptransfer.errors import ArgumentError
 
@@ -70,6 +71,10 @@ def card(
         text = made.markdown() if form is CardFormat.MARKDOWN else made.html()
     if out is None:
         typer.echo(text, nl=False)
+        if form is CardFormat.TEXT and (charged := entry_of_release(model)) is not None:
+            say(charged, err=True)  # beside the card: it is for the owner
     else:
-        out.write_text(text, encoding="utf-8")
+        from dptransfer.data.on_disk import write_whole
+
+        write_whole(out, text.encode())
         say(f"Written: {out}")

@@ -12,7 +12,7 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
 from dptransfer.cli.engine import note_if_idle, workers_from
-from dptransfer.cli.inputs import require_new, require_other_than
+from dptransfer.cli.inputs import require_new, require_other_than, require_there
 from dptransfer.cli.screen import console, on_terminal, progress_bar, say, show_json
 from dptransfer.encoding import NOBODY
 from dptransfer.errors import ArgumentError, DPTransferError
@@ -30,23 +30,24 @@ _ABOUT = {
 
 
 def check(
-    data: Annotated[Path, typer.Argument(help="Private data: pictures, texts or rows, as 'fit' takes them.")],
+    data: Annotated[Path, typer.Argument(help="Private data: pictures, texts or rows, as for 'fit'.")],
     public: Annotated[Path | None, options.data_option(help="The public pool.")] = None,
     test: Annotated[Path | None, options.data_option(help="Labelled test examples.")] = None,
     classes: options.Classes = None,
     person: options.Person = None,
     epsilon: Annotated[
-        str, typer.Option("--epsilon", "-e", help="For which accuracies are estimated.")
+        str, typer.Option("--epsilon", "-e", help="The ε for which to estimate accuracies.")
     ] = "1,4",
-    delta: Annotated[float, typer.Option("--delta", "-d", help="The δ that goes with them.")] = 1e-5,
+    delta: Annotated[float, typer.Option("--delta", "-d", help="The δ for these ε.")] = 1e-5,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A page to write, its owner's alone.")
+        Path | None, typer.Option("--out", "-o", help="HTML page to write; only you can read it.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
     ] = None,
     label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
+    path_column: options.PathColumn = None,
     feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
@@ -58,19 +59,17 @@ def check(
     address: options.ClusterAddress = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Look for what is wrong with data, before anything is spent; for the owner's eyes only.
+    """Look for problems in the data before you spend any budget (owner only).
 
-    What it prints is as private as the data. It charges nothing, releases nothing, opens no ledger and writes
-    nothing but --out. The exit code is 0 whatever is found, since codes end up in logs; only what cannot be
-    read at all is an error.
+    The report is as private as the data. The command charges nothing, releases nothing, opens no ledger and
+    writes nothing but --out. The exit code is 0 whatever is found, because exit codes end up in logs. Only
+    data that cannot be read at all are an error.
 
     Fields of --set data.FIELD=VALUE: size and rows_per_person (declared public, for the accuracies);
     person_bound; split and labels (of the private file).
 
     Example: dptransfer check photos/ --public pool/ --test test/ --out report.html
     """
-    if out is not None:
-        require_new(out)
     require_other_than(data, public, "--public", "All of it would be found twice.")
     require_other_than(data, test, "--test", "All of it would be found twice.")
     of_method, about = settings_of(settings, _ABOUT)
@@ -88,10 +87,14 @@ def check(
 
     greys = grey_ends(grey_range)
     kinds = {
-        contents_of(path, text_column=text_column, features=feature_columns)
+        contents_of(path, text_column=text_column, path_column=path_column, features=feature_columns)
         for path in (data, public, test)
         if path is not None
     }
+    for path in (data, public, test):
+        require_there(path)
+    if out is not None:  # after mistakes in options, and before minutes of work
+        require_new(out)
     with progress_bar("Checking", count_is_private=True) as step, reported_to(step):
         found = checked(
             data,
@@ -102,6 +105,7 @@ def check(
             epsilons=_numbers(epsilon),
             delta=delta,
             text_column=text_column,
+            path_column=path_column,
             features=feature_columns,
             label_column=label_column,
             grey_range=greys,
@@ -146,7 +150,7 @@ def _encoder(name: str | None, kinds: Collection[Contents], **how: Any) -> Encod
 
 def _write(out: Path, page: str) -> None:
     """A page that nobody else can read, from its first byte on."""
+    from dptransfer.data.on_disk import write_whole
     from dptransfer.data.owner_only import owner_only
 
-    with open(out, "x", encoding="utf-8", opener=owner_only) as stream:
-        stream.write(page)
+    write_whole(out, page.encode(), opener=owner_only)

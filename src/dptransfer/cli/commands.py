@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from dptransfer.cli.failures import one_line, one_line_warnings, say_marked
+from dptransfer.cli.stopped import exit_code_of
 from dptransfer.cli.usage import usage_line
 from dptransfer.errors import ArgumentError, DPTransferError, nearest
 from dptransfer.plugins import Registry
@@ -140,8 +141,9 @@ class Commands(Group):
             if type(problem).__name__ != "NoArgsIsHelpError":  # whose help has been shown
                 typer.echo(usage_line(problem, words, self), err=True)
             sys.exit(problem.exit_code)
-        except typer.Abort:
-            sys.exit(130)
+        except typer.Abort as problem:  # while the command line was read
+            stopped = problem.__cause__
+            sys.exit(exit_code_of(stopped) if isinstance(stopped, KeyboardInterrupt) else 130)
         sys.exit(outcome or 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -162,4 +164,5 @@ class Commands(Group):
 
                 typer.echo(traceback.format_exc(), err=True)
             say_marked("Error: ", "red", one_line(problem, ctx.invoked_subcommand))
-            raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None
+            code = exit_code_of(problem) if isinstance(problem, KeyboardInterrupt) else 2
+            raise typer.Exit(code) from None

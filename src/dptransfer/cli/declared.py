@@ -28,6 +28,9 @@ ABOUT_DATA = {
 }
 """What a fit is told about the private data."""
 
+ABOUT_TEST = {"test_is_public": bool}
+"""What is declared about test data that are not protected."""
+
 
 def settings_of(
     assignments: Sequence[str] | None, about: Mapping[str, Any]

@@ -39,6 +39,7 @@ def encode(
     grey_range: options.GreyRange = None,
     label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
+    path_column: options.PathColumn = None,
     device: options.Device = "cpu",
     runtime: options.Runtime = None,
     batch: options.Batch = 32,
@@ -53,15 +54,19 @@ def encode(
     person: options.Person = None,
     name: options.DataSetName = None,
     public: Annotated[
-        bool, typer.Option("--public", help="Nobody's data: leave unreadable images out instead of stopping.")
+        bool,
+        typer.Option("--public", help="Nobody's data, for a public pool; unreadable images are left out."),
     ] = False,
     allow_unreadable: Annotated[
-        bool, typer.Option("--allow-unreadable", help="Unreadable images become rows of zeros.")
+        bool, typer.Option("--allow-unreadable", help="Write a row of zeros for each unreadable image.")
     ] = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Turn images or texts into embeddings, by default with efficientnet-lite0.
+
+    Only rows that were encoded with --public are taken for a public pool. Pictures and texts that your ledger
+    has on record as private are refused there.
 
     After a kill, run it again: it goes on where it stopped. With --engine each worker has a share of the
     cores, or a GPU: with --device cuda there is one worker for each.
@@ -70,9 +75,11 @@ def encode(
     """
     declared = None if classes is None else class_list(classes)
     if source.suffix == ".emb":
-        raise ArgumentError(f"Images or texts are encoded; '{source}' holds rows. Give it to dptransfer fit.")
+        raise ArgumentError(
+            f"'encode' takes images or texts; '{source}' holds rows already. Pass it to 'dptransfer fit'."
+        )
     if public and person not in (None, NOBODY):
-        raise ArgumentError("--person tells whose each example is; --public says nobody's. Leave one out.")
+        raise ArgumentError("--person is for private data and --public for public data. Leave one out.")
     if row_type not in ("float32", "float16"):
         raise ArgumentError(f"--row-type must be float32 or float16; got '{row_type}'. Choose one of them.")
     hands = workers_from(engine, workers, address, device)
@@ -80,12 +87,16 @@ def encode(
     from dptransfer.data import ImageList
     from dptransfer.data.decode import problem_of
     from dptransfer.encoders import get_encoder
+    from dptransfer.ledger import Ledger
     from dptransfer.workers import Here
 
     greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
     model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)
-    columns: dict[str, Any] = {"text_column": text_column, "label_column": label_column, "person": person}
+    columns: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
+    columns |= {"label_column": label_column, "person": person}
     found = examples_in(source, model, declared, **columns)
+    if public and (ledger := Ledger.default_if_there()) is not None:
+        ledger.require_unrelated(found)
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
@@ -115,7 +126,10 @@ def encode(
         facts["classes"] = listed(found.classes)
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
     if problems is not None:
-        say(f"Some images cannot be read and are rows of zeros; their names are in '{problems}'.", err=True)
+        say(
+            f"Some images could not be read and became rows of zeros. Their names are in '{problems}'.",
+            err=True,
+        )
     elif report.unreadable and isinstance(found, ImageList):
         some, first = ", ".join(report.unreadable[:5]), report.unreadable[0]
         why = problem_of(dict(zip(found.sources(), found.paths, strict=True))[first], greys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,18 +11,17 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.charged_test import charged_test
-from dptransfer.cli.declared import ABOUT_DATA, settings_of
+from dptransfer.cli.declared import ABOUT_DATA, ABOUT_TEST, settings_of
 from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows
 from dptransfer.cli.ledger import open_ledger
-from dptransfer.cli.model_encoder import encoder_behind, labelled_examples
+from dptransfer.cli.model_encoder import labelled_examples
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.encoding import encoded_beside, held_in, is_table
-from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation
 
 if TYPE_CHECKING:
-    from dptransfer.arrays import Rows
-    from dptransfer.release import Evaluation, PrivateClassifier
+    from dptransfer.release import Evaluation
 
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
@@ -37,6 +36,7 @@ def evaluate(
     labels: Annotated[Path | None, options.data_option(help="An .npy of labels, for rows without.")] = None,
     label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
+    path_column: options.PathColumn = None,
     feature_columns: options.FeatureColumns = None,
     device: Annotated[str, typer.Option(help="Where rows are scored and the rest encoded.")] = "cpu",
     encoder: options.EncoderName = None,
@@ -64,19 +64,23 @@ def evaluate(
     A private test charges the rows' account in the ledger once, and writes its numbers on the card with
     intervals for sampling and noise together; dptransfer verify recomputes what it cost.
     Its delta is that of the release unless given, or 1e-5 where that has none.
-    Otherwise never add numbers from the rows it was fitted on: the card would tell how they were classified.
-    Where your ledger knows them, a note says so.
+    Otherwise rows that your ledger has on record as private, such as those the release was fitted on, are
+    refused, and so are other rows of the same pictures or texts. The card tells the sizes of the test set
+    only with --set data.test_is_public=true.
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
     from dptransfer.compute.device import DEVICES
+    from dptransfer.ledger import Ledger
     from dptransfer.release import amend_release, read_release
     from dptransfer.release import evaluate as evaluate_model
+    from dptransfer.release.model_inputs import encoder_behind
 
     released = read_release(model)
-    of_examples: dict[str, Any] = {"text_column": text_column, "label_column": label_column}
+    of_examples: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
+    rows_given = is_table(test, features=feature_columns, **of_examples)
+    of_examples["label_column"] = label_column
     of_rows: dict[str, Any] = {"features": feature_columns, "label_column": label_column}
-    rows_given = is_table(test, text_column=text_column, features=feature_columns)
     if private:
         if epsilon is not None and delta is None:  # Gaussian noise needs one; what was fit to publish will do
             delta = released.guarantee.delta or options.DELTA
@@ -106,10 +110,11 @@ def evaluate(
             return charged_test(
                 model, released, own, budget, book, new_data_set=new_data_set, as_json=as_json
             )
-    if any(given is not None for given in (epsilon, delta, other_budget, person, name, ledger, settings)):
+    of_method, about = settings_of(settings, {"new_data_set": bool, **ABOUT_TEST})
+    if of_method or any(given is not None for given in (epsilon, delta, other_budget, person, name)):
         raise ArgumentError(
-            "A budget, --person, --name, --ledger and --set are for tests that protect their rows; this one "
-            "does not. Add --private."
+            "A budget, --person, --name and --set are for tests that protect their rows; this one does not. "
+            "Add --private."
         )
     if rows_given or not held_in(test).exists():
         rows, truth, whose = labelled_rows(test, released.row_facts, split=split, labels=labels, **of_rows)
@@ -117,8 +122,17 @@ def evaluate(
         seen_by = encoder_behind(released, encoder, device)
         rows, truth, whose = labelled_examples(test, seen_by, released.classes, **of_examples)
     where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
-    found = evaluate_model(released, rows, truth, name=whose, device=where)
-    _note_own_rows(rows, released)
+    known = open_ledger(ledger, must_exist=True) if ledger is not None else Ledger.default_if_there()
+    found = evaluate_model(
+        released,
+        rows,
+        truth,
+        name=whose,
+        device=where,
+        public=about.get("test_is_public", False),
+        ledger=known,
+        new_data_set=about.get("new_data_set", False),
+    )
     if add_to_card:
         amend_release(model, evaluation=found)
     if as_json:
@@ -127,25 +141,6 @@ def evaluate(
     _show(found)
     if add_to_card:
         say(f"The card in '{model}' has these numbers now, and release.json the new checksums.")
-
-
-def _note_own_rows(rows: Rows, released: PrivateClassifier) -> None:
-    """Say it where the ledger on this machine has these very rows as those that the model was fitted on.
-
-    The line depends on private rows, and may: it is made from the test rows, whose results stand right below
-    it without any noise, and from a ledger that its owner alone can read and that is not made for it. It
-    goes to the screen, and into no release, card or JSON.
-    """
-    from dptransfer.ledger import Ledger
-
-    head, path = released.provenance.ledger_head, Ledger.default_path()
-    with suppress(DPTransferError, OSError):  # a ledger that cannot be read is no concern of a test
-        if head is not None and path.is_file() and Ledger(path).charged_for(rows, head):
-            say(
-                f"Note: by the ledger {path} the model was fitted on these rows, or on some of them. Results "
-                "on them are no test, and tell about private rows: keep them, and the card, to yourself.",
-                err=True,
-            )
 
 
 def _show(found: Evaluation) -> None:
@@ -157,7 +152,7 @@ def _show(found: Evaluation) -> None:
         share = with_interval(found.minority_accuracy, found.minority_interval)
         smallest = ", ".join(str(name) for name in found.minority_classes[:8])
         facts["Smallest quarter"] = f"{share}, by {found.minority_source}: {smallest}"
-    facts |= {"Macro F1": f"{found.macro_f1:.3f}", "Test rows": f"{found.size} ({found.name})"}
+    facts |= {"Macro F1": f"{found.macro_f1:.3f}", "Measured on": found.words}
     show_facts(facts)
     say()
     rows = [

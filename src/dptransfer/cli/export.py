@@ -29,12 +29,12 @@ def export(
 
     Example: dptransfer export model/ --onnx model.onnx
     """
-    from dptransfer.release import export_onnx, read_release
+    from dptransfer.release import export_onnx, read_release, release_digest
 
     released = read_release(model)
     if onnx.is_dir() or (onnx.exists() and not overwrite):
         raise ArgumentError(f"--onnx must name a new file; '{onnx}' exists. Choose another, or --overwrite.")
-    written = export_onnx(released, onnx, unsafe_for_publication=unsafe)
+    written = export_onnx(released, onnx, digest=release_digest(model), unsafe_for_publication=unsafe)
     facts = {
         "written": written,
         "input": f"rows (n, {released.dimension})" + _whose(released),

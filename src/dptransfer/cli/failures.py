@@ -1,7 +1,7 @@
 """Errors and warnings as one line on standard error, errors with an exit code, instead of a traceback.
 
 Exit codes: 0 all is well, 1 a check failed (`verify`), 2 bad input or a refusal, 3 nothing failed but
-the steps could not be checked (`verify`), 130 interrupted.
+the steps could not be checked (`verify`), 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 
+from dptransfer.cli.stopped import words_of
 from dptransfer.errors import DPTransferError, PrivacyWarning
 
 _REMEDIES = (
@@ -74,7 +75,7 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
     'Pass --public a.emb, or leave it.'
     """
     if isinstance(problem, KeyboardInterrupt):
-        return printable(problem) or f"Interrupted.{_GOES_ON.get(command or '', '')}"
+        return printable(problem) or f"{words_of(problem)}.{_GOES_ON.get(command or '', '')}"
     if isinstance(problem, MemoryError):
         return "The data must fit in memory; they do not. Close other programs, or use a larger machine."
     if isinstance(problem, OSError) and not isinstance(problem, DPTransferError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import ABOUT_DATA, class_list, grey_ends, settings_of
+from dptransfer.cli.declared import ABOUT_DATA, ABOUT_TEST, class_list, grey_ends, settings_of
 from dptransfer.cli.engine import note_if_idle, workers_from
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
@@ -20,7 +21,7 @@ from dptransfer.cli.method import method_from
 from dptransfer.cli.pictures import pixels_where_they_pay
 from dptransfer.cli.privacy_view import privacy_json, show_events
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
-from dptransfer.cli.spending import require_writable, save_or_rescue, told_if_interrupted
+from dptransfer.cli.spending import claimed_release, require_writable, save_or_rescue, told_if_interrupted
 from dptransfer.errors import DPTransferError, UnsafeRelease
 from dptransfer.privacy import Relation
 from dptransfer.progress import reported_to
@@ -46,6 +47,7 @@ def fit(
     classes: options.Classes = None,
     label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
+    path_column: options.PathColumn = None,
     feature_columns: options.FeatureColumns = None,
     person: options.Person = None,
     name: options.DataSetName = None,
@@ -81,7 +83,7 @@ def fit(
     Fields of --set data.FIELD=VALUE: size, class_counts and rows_per_person (declared public);
     person_bound (how many examples a person counts as); split and labels (of the file);
     vocabulary (words of the public rows' encoder: a file of Vocabulary.save, or an encoder's name);
-    new_data_set and strict_names (for the ledger).
+    new_data_set and strict_names (for the ledger); test_is_public (the card tells the sizes of the test).
 
     A method on pictures takes folders of them; --encoder then names the network that it works with.
 
@@ -101,11 +103,11 @@ def fit(
     from dptransfer.methods.charging import require_room
     from dptransfer.noise import SecureNoise, SeededNoise
 
-    require_writable(out, overwrite=overwrite)
     require_other_than(private, public, "--public", "Its rows would be taken for public and published.")
     require_other_than(private, shots, "--shots", "Its rows would be taken for public and published.")
     require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
-    of_method, about = settings_of(settings, {**ABOUT_DATA, "vocabulary": str})
+    of_method, about = settings_of(settings, {**ABOUT_DATA, "vocabulary": str, **ABOUT_TEST})
+    test_is_public = about.pop("test_is_public", False)
     strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
     greys = grey_ends(grey_range)
     hands = workers_from(engine, workers, address)
@@ -113,7 +115,14 @@ def fit(
     chosen = method_from(method, of_method, tune, device=device, **how)
     about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
-    about |= {"text_column": text_column, "features": feature_columns, "label_column": label_column}
+    about |= {"text_column": text_column, "path_column": path_column}
+    about |= {"features": feature_columns, "label_column": label_column}
+
+    def ready(digests: Any) -> None:
+        require_writable(out, overwrite=overwrite)
+        book.require_new_sources(digests, name, new_data_set=new_data_set)
+
+    about["ready"] = ready
     paths = private, public, shots, test
     chosen = pixels_where_they_pay(chosen, *paths, about=about, budget=budget, device=device, **how)
     source: AbstractContextManager[Given]
@@ -131,8 +140,10 @@ def fit(
         note_if_idle(hands, public_rows=isinstance(pool, PublicEmbeddings))
         if isinstance(pool, PublicEmbeddings):
             pool = pool.with_workers(hands)
-        require_writable(out, overwrite=overwrite, room=given.room)
-        with told_if_interrupted(book, workspace):
+        name_held = claimed_release(out, overwrite=overwrite, room=given.room, workspace=workspace)
+        if given.tested is not None:  # after the charge nothing may depend on private examples
+            book.require_unrelated(given.tested, private=given.private, new_data_set=new_data_set)
+        with name_held, told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):
                 model = chosen.fit(
                     given.private,
@@ -146,7 +157,8 @@ def fit(
                 )
                 with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
                     model = calibrated_on_public(model, pool, budget=budget)
-            scores = None if given.test is None else _tested(given.test, model)
+            scores = None if given.test is None else _tested(given.test, model, public=test_is_public)
+            given.forget()
             written = save_or_rescue(
                 model,
                 out,
@@ -161,10 +173,10 @@ def fit(
         say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
 
 
-def _tested(test: Test, model: PrivateClassifier) -> Evaluation | None:
+def _tested(test: Test, model: PrivateClassifier, *, public: bool) -> Evaluation | None:
     """What the test says; the model is paid for, and is not lost where its test fails."""
     try:
-        return test(model)
+        return replace(test(model), public=public)
     except DPTransferError as problem:
         say(f"Note: the test failed, so that the card has no numbers of it. {problem}", err=True)
         return None
@@ -180,7 +192,7 @@ def _show(
     as_json: bool,
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
-    from dptransfer.release.charged_evaluation import percent
+    from dptransfer.release.charged_evaluation import TOO_NOISY, percent, tells_something
     from dptransfer.release.notebook import listed
 
     made = model.provenance
@@ -213,8 +225,9 @@ def _show(
     }
     next_step = f"dptransfer card {out}"
     if model.charged is not None:
-        balanced = percent(model.charged.balanced_accuracy)
-        facts["Hold-out"] = f"accuracy {percent(model.charged.accuracy)}, balanced accuracy {balanced}"
+        figures = {"accuracy": model.charged.accuracy, "balanced accuracy": model.charged.balanced_accuracy}
+        told = [f"{name} {percent(found)}" for name, found in figures.items() if tells_something(found)]
+        facts["Hold-out"] = ", ".join(told) or f"{TOO_NOISY}: no accuracy can be reported"
     if model.calibration is not None:
         facts["Probabilities"] = f"{model.calibration.words}."
     if scores is None:
@@ -225,7 +238,7 @@ def _show(
         )
     else:
         tested = with_interval(scores.balanced_accuracy, scores.balanced_interval)
-        facts["Tested"] = f"balanced accuracy {tested} on {scores.size} rows. {scores.statement}"
+        facts["Tested"] = f"balanced accuracy {tested} on {scores.words}. {scores.statement}"
     show_facts({**facts, "Written": f"{out}: {', '.join(files)}", "Next": next_step})
     for note in made.notes:
         say(f"Note: {note}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.inputs import labelled_rows, note_open_folder, with_shots, with_words
+from dptransfer.cli.inputs import labelled_rows, note_open_folder, require_there, with_shots, with_words
 from dptransfer.cli.model_encoder import labelled_examples
 from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
 from dptransfer.cli.spending import room_for
@@ -37,13 +37,18 @@ class Given:
         private: the private examples.
         public: the public ones, if any.
         test: tests a model on unprotected examples, if there are some.
+        tested: those examples; none of them may be private.
         room: bytes that the release may take.
+        forget: removes the rows that were encoded for the fit, so that none outlives a release: a process
+            that is killed later leaves none behind.
     """
 
     private: PrivateData
     public: PublicData | None
     test: Test | None
+    tested: PublicData | None
     room: int
+    forget: Callable[[], None] = lambda: None
 
 
 @contextmanager
@@ -62,28 +67,34 @@ def given_rows(
     device: str | None,
     out: Path,
     text_column: str | None = None,
+    path_column: str | None = None,
     features: str | None = None,
     label_column: str | None = None,
     vocabulary: str | None = None,
     ask: Callable[..., None] | None = None,
+    ready: Callable[[Any], None] = lambda digests: None,
     **about: Any,
 ) -> Iterator[Given]:
     """Rows for a method on rows; images and texts are encoded, without a name by the default encoder.
 
     Rows of private and public ones lie beside them until the release is there, so that a killed run goes on;
     those of tests are in memory alone. `ask` is given what is public about rows that are still to be encoded,
-    and the pool or an outline of it, and raises where the ledger would refuse the fit.
+    and the pool or an outline of it, and raises where the ledger would refuse the fit. `ready` is called
+    with digests of the private files or texts before minutes of encoding, after mistakes in options and data
+    have been found.
     """
+    from dptransfer.data.contents import contents_of
     from dptransfer.intake import Intake
-    from dptransfer.release import evaluate
+    from dptransfer.release.evaluation import evaluate_apart
 
+    of_examples: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
     with ExitStack() as kept:
         intake = Intake(
             private,
             classes=classes,
             people=person,
             encoder=encoder,
-            text_column=text_column,
+            **of_examples,
             features=features,
             label_column=label_column,
             purpose=out,
@@ -95,6 +106,12 @@ def given_rows(
         loaded = intake.encoder
         if loaded is None:
             note_open_folder(private)
+        else:
+            for path in (public, shots, test):
+                require_there(path)
+                if path is not None:
+                    contents_of(path, **of_examples, features=features)  # a type that nothing reads
+            ready(intake.source_digests)
         early = None if ask is None else intake.facts(**about)
         plain = shots is None and vocabulary is None
         outline = None if early is None or public is None or not plain else intake.outline(public)
@@ -106,17 +123,18 @@ def given_rows(
             ask(early, beside)
         rows = intake.private(**about)
         facts, tested = rows.facts, None
-        if test is not None and loaded is not None and not is_table(test, features=features):
-            tested = labelled_examples(
-                test, loaded, facts.classes, text_column=text_column, label_column=label_column
-            )
+        if test is not None and loaded is not None and not is_table(test, features=features, **of_examples):
+            of_examples["label_column"] = label_column
+            tested = labelled_examples(test, loaded, facts.classes, **of_examples)
         elif test is not None:
             tested = labelled_rows(test, facts, features=features, label_column=label_column)
         yield Given(
             rows,
             with_shots(pool, shots, facts.classes, features, label_column),
-            None if tested is None else lambda model: evaluate(model, *tested[:2], name=tested[2]),
+            None if tested is None else lambda model: evaluate_apart(model, *tested[:2], name=tested[2]),
+            None if tested is None else tested[0],
             room_for(facts, method),
+            kept.close,
         )
 
 
@@ -128,30 +146,38 @@ def given_pictures(
     shots: Path | None,
     test: Path | None,
     label_column: str | None = None,
+    path_column: str | None = None,
+    ready: Callable[[Any], None] = lambda digests: None,
     **about: Any,
 ) -> Iterator[Given]:
     """Pictures for a method on pictures, at the size that its network takes."""
     from dptransfer.encoders import encode_pixels
-    from dptransfer.release import evaluate
+    from dptransfer.release.evaluation import evaluate_apart
 
     if odd := [name for name in _OF_ROWS if about.pop(name, None) is not None]:
         raise ArgumentError(
             f"{_OF_ROWS[odd[0]]} is for methods on rows; '{method.name}' takes pictures. Leave it out."
         )
-    require_pictures(method, private, public, test)
+    require_pictures(method, private, public, test, path_column=path_column)
     if shots is not None:
         raise ArgumentError(
             f"--shots are labelled public rows; the method '{method.name}' takes pictures. Leave them out."
         )
+    for path in (private, public, test):
+        require_there(path)
+    ready(None)
     network, greys = method.network(), method.grey_range
-    pool = None if public is None else public_pictures(public, network.side, greys)
-    pictures = private_pictures(private, network.side, grey_range=greys, label_column=label_column, **about)
-    run_test = None
+    pool = None if public is None else public_pictures(public, network.side, greys, path_column)
+    columns = {"label_column": label_column, "path_column": path_column}
+    pictures = private_pictures(private, network.side, grey_range=greys, **columns, **about)
+    run_test = tested = None
     if test is not None:
-        pixels, labels, name = tested_pictures(test, network.side, pictures.facts, greys, label_column)
+        tested, labels, name = tested_pictures(test, network.side, pictures.facts, greys, **columns)
 
         def run_test(model: PrivateClassifier) -> Evaluation:
             encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)
-            return evaluate(model, encode_pixels(pixels, encoder), labels, name=name)
+            return evaluate_apart(model, encode_pixels(pixels, encoder), labels, name=name)
 
-    yield Given(pictures, pool, run_test, room_for(pictures.facts, method, network))
+        pixels = tested.pixels
+
+    yield Given(pictures, pool, run_test, tested, room_for(pictures.facts, method, network))

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.cli.screen import say
-from dptransfer.encoding import NOBODY, is_table, same_place
+from dptransfer.encoding import NOBODY, held_in, is_table, same_place
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 if TYPE_CHECKING:
-    from dptransfer.arrays import Rows
     from dptransfer.data import Facts, Labelled, PrivateEmbeddings, PublicEmbeddings
 
 
@@ -71,7 +70,7 @@ def with_shots(
         raise DataError(f"--shots: {problem}") from problem
     if shots.labels is None:
         raise DataError(
-            f"--shots takes rows with labels; '{path}' has none. Pass rows without labels as --public."
+            f"--shots needs labelled rows; '{path}' has no labels. Pass unlabelled rows as --public."
         )
     return shots if pool is None else pool.with_shots(shots)
 
@@ -97,7 +96,7 @@ def labelled_rows(
     labels: Path | None = None,
     features: str | None = None,
     label_column: str | None = None,
-) -> tuple[Rows, Labelled, str]:
+) -> tuple[PublicEmbeddings, Labelled, str]:
     """Test rows, their labels and name; rows of another encoder, dimension or class list are refused.
 
     The name is that of the file, for cards: what the ledger calls the rows, which an `.emb` folder keeps, is
@@ -107,18 +106,26 @@ def labelled_rows(
 
     require_rows(path, features=features)
     columns: dict[str, Any] = {"features": features or facts.columns, "label_column": label_column}
-    rows = read_public(path, classes=facts.classes, split=split, labels=labels, **columns)
+    rows = read_public(path, classes=facts.classes, split=split, labels=labels, private_too=True, **columns)
     if rows.labels is None:
         remedy = "Name their column, --label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."
         raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
     rows.require_match(facts, names=("The model", f"'{path}'"))
-    return rows.rows, Labelled(rows.labels, facts.classes), path.name
+    return rows, Labelled(rows.labels, facts.classes), path.name
 
 
 def require_new(out: Path) -> None:
     """Raise for a file that is there already, be it a broken link."""
     if os.path.lexists(out):
         raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
+
+
+def require_there(path: Path | None) -> None:
+    """Raise for a file or folder that does not exist."""
+    from dptransfer.data.table import require
+
+    exists = path is None or held_in(path).exists()
+    require(exists, path or Path(), "the file or folder must exist; it does not.", "Check the path.")
 
 
 def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:
@@ -132,8 +139,8 @@ def require_rows(path: Path, *, features: str | None = None) -> None:
     """Raise for a path that holds images or texts."""
     if path.exists() and not is_table(path, features=features):
         raise ArgumentError(
-            f"Rows of numbers are needed; '{path}' looks like images or texts. Encode them first with "
-            "'dptransfer encode', or let 'dptransfer fit' do it with --encoder."
+            f"Rows of numbers are needed; '{path}' holds images or texts. Encode them first with 'dptransfer "
+            "encode'."
         )
 
 
@@ -142,4 +149,7 @@ def note_open_folder(path: Path) -> None:
     from dptransfer.data.owner_only import others_may_look
 
     if path.suffix == ".emb" and path.is_dir() and others_may_look(path):
-        say(f"Note: other users of this machine may read '{path}'. Close it: chmod -R go= {path}", err=True)
+        say(
+            f"Note: other users of this machine can read '{path}'. To prevent that, run: chmod -R go= {path}",
+            err=True,
+        )

@@ -13,12 +13,13 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.inputs import require_new
+from dptransfer.cli.ledger_history import FOOTNOTE, HEADER, entry_json, history_rows, release_heads
 from dptransfer.cli.screen import say, show_facts, show_json, show_table, tell
 from dptransfer.errors import ArgumentError, LedgerError
-from dptransfer.privacy import Relation, Unit, event_to_dict, event_words
+from dptransfer.privacy import Relation, Unit
 
 if TYPE_CHECKING:
-    from dptransfer.ledger import DataSet, DatasetSummary, Entry, Ledger
+    from dptransfer.ledger import DataSet, DatasetSummary, Ledger
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
 _One = typer.Argument(help="Its name, or the first digits of its id.")
@@ -28,6 +29,8 @@ _Which = Annotated[str | None, _One]
 @app.callback()
 def ledger() -> None:
     """Show what was spent on which data set, set budgets, check and copy the record.
+
+    An auditor may have the ledger's file; never its key, LEDGER.key, which tells single rows.
 
     Example: dptransfer ledger show
     """
@@ -44,8 +47,8 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
     found = [one for one in book.datasets() if wanted in (None, one.dataset.id)]
     if as_json:
         datasets = [summary_json(one) for one in found]
-        return show_json({"ledger": book.path, "head": book.head, "datasets": datasets})
-    show_facts({"Ledger": book.path})
+        return show_json({**_files(book), "head": book.head, "datasets": datasets})
+    show_facts({name.capitalize(): value for name, value in _files(book).items()})
     if not found:
         return say("Nothing is on record yet.")
     rows = [
@@ -53,34 +56,50 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
         for one in found
     ]
     show_table(("Data set", "Id", "Charges", "Unfinished", "Account"), rows, numbers=(2, 3))
-    for one in found:
-        if one.merged:
-            spelled = ", ".join(f"'{name}'" for name in one.merged)
-            say(f"{one.dataset} holds the charges of {spelled} too: an older version kept them apart.")
 
 
 @app.command()
 def history(
-    dataset: _Which = None, ledger: options.LedgerFile = None, as_json: options.AsJson = False
+    dataset: _Which = None,
+    model: Annotated[
+        list[Path] | None, typer.Option(help="A release; marks the charge that it came from.")
+    ] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Say what noise each charge was for.")] = False,
+    last: Annotated[int, typer.Option(min=0, help="How many rows to show; 0 for all.")] = 100,
+    ledger: options.LedgerFile = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """List every charge and change of budget, oldest first.
+    """List charges, with what each cost and how it ended, and changes of limits; oldest first.
 
-    Example: dptransfer ledger history clinic-a --json
+    Example: dptransfer ledger history clinic-a --model model/
     """
+    from dptransfer.ledger import Closing
+
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None if dataset is None else book.find(dataset))
+    releases: dict[str, str] = {}
+    for one in model or ():
+        for head, words in release_heads(one).items():
+            releases[head] = f"{releases[head]}, {words}" if head in releases else words
     if as_json:
-        told = [entry_json(one) for one in entries]
+        told = [
+            {**entry_json(one), **({"release": releases[one.hash]} if one.hash in releases else {})}
+            for one in entries
+            if not isinstance(one, Closing)
+        ]
         return show_json({"ledger": book.path, "head": book.head, "entries": told})
     show_facts({"Ledger": book.path, "Head": book.head[:12]})
-    rows = [
-        (one.number, one.time[:19].replace("T", " "), one.dataset.name or one.dataset.short, *words)
-        for one in entries
-        if any(words := entry_words(one))
-    ]
-    if not rows:
-        return say("Nothing is on record yet.")
-    show_table(("#", "Time (UTC)", "Data set", "What", "Outcome or note"), rows, numbers=(0,))
+    count = sum(not isinstance(one, Closing) for one in entries)
+    rows = history_rows(entries, steps=steps, releases=releases, last=last or count)
+    if rows:
+        show_table(HEADER, rows, numbers=(0,))
+        say(f"The last {len(rows)} of {count}; --last 0 shows all. " * (count > len(rows)) + FOOTNOTE)
+    else:
+        say("Nothing is on record yet.")
+    made = {one.hash for one in entries}
+    for head, words in releases.items():
+        if head not in made:
+            say(f"No charge listed here made {words} (head {head[:12]}).", style="yellow")
 
 
 @app.command()
@@ -152,9 +171,10 @@ def verify(
     book = open_ledger(ledger, must_exist=True)
     book.verify(known_head=None if head is None else head.lower())
     entries = len(book.history(None))
-    tell({"ledger": book.path, "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
+    tell({**_files(book), "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
     if not as_json:
         say("The chain holds" + (", and the given head is in it." if head else "."), style="green")
+        say("An auditor may have the ledger; the key stays with you, for it tells single rows.")
 
 
 @app.command()
@@ -169,13 +189,14 @@ def export(
 
     Example: dptransfer ledger export --out record.jsonl
     """
+    from dptransfer.data.on_disk import write_whole
     from dptransfer.data.owner_only import owner_only
 
     require_new(out)
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None)
-    with open(out, "x", encoding="utf-8", opener=owner_only) as file:
-        file.writelines(json.dumps(entry_json(entry), ensure_ascii=False) + "\n" for entry in entries)
+    lines = (json.dumps(entry_json(entry), ensure_ascii=False) + "\n" for entry in entries)
+    write_whole(out, "".join(lines).encode(), opener=owner_only)
     tell({"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}, as_json=as_json)
 
 
@@ -195,6 +216,15 @@ def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bo
     return Ledger(where, strict_names=strict_names)
 
 
+def _files(book: Ledger) -> dict[str, object]:
+    """The ledger and its secret key, which is said to be missing where it is."""
+    from dptransfer.ledger.row_key import key_path
+
+    key = None if book.path is None else key_path(book.path)
+    missing = key is not None and not key.exists()
+    return {"ledger": book.path, "key": f"missing ({key}): nothing can be charged" if missing else key}
+
+
 def summary_of(book: Ledger, dataset: DataSet) -> DatasetSummary:
     """The account of a data set that is on record."""
     return next(one for one in book.datasets() if one.dataset.id == dataset.id)
@@ -202,7 +232,7 @@ def summary_of(book: Ledger, dataset: DataSet) -> DatasetSummary:
 
 def summary_json(summary: DatasetSummary) -> dict[str, Any]:
     """One data set's account."""
-    plain = ("charges", "unfinished", "rule", "sentence", "merged", "most_rows_per_person")
+    plain = ("charges", "unfinished", "rule", "sentence", "most_rows_per_person")
     return {
         **asdict(summary.dataset),
         "spent": None if summary.spent is None else summary.spent.to_dict(),
@@ -210,41 +240,3 @@ def summary_json(summary: DatasetSummary) -> dict[str, Any]:
         "unit": None if summary.unit is None else summary.unit.value,
         **{name: getattr(summary, name) for name in plain},
     }
-
-
-def entry_json(entry: Entry) -> dict[str, Any]:
-    """One entry of the record, whatever its kind; what only the ledger needs is left out."""
-    from dptransfer.ledger import BudgetChange, Charge
-
-    told: dict[str, Any] = {"dataset": asdict(entry.dataset)}
-    names = ["number", "time", "version", "process", "hash"]
-    if isinstance(entry, Charge):
-        told |= {"kind": "charge", "events": [event_to_dict(event) for event in entry.events]}
-        names += ["apart_from", "label", "rule", "outcome", "status", "detail"]
-    elif isinstance(entry, BudgetChange):
-        told |= {"kind": "budget", "budget": entry.budget.to_dict(), "unit": entry.unit.value}
-        names += ["note", "rule", "most_rows_per_person"]
-    else:
-        told["kind"] = "closing"
-        names += ["charge", "outcome", "detail"]
-    return {**told, **{name: getattr(entry, name) for name in names}}
-
-
-def entry_words(entry: Entry) -> tuple[str, str]:
-    """What an entry did and how it ended, in words."""
-    from dptransfer.ledger import BudgetChange, Charge
-
-    if isinstance(entry, Charge):
-        steps = "; ".join(map(event_words, entry.events)) or "no private row used, nothing spent"
-        if entry.events and entry.events[0].unit is not Unit.ROW:
-            steps += f"; by {entry.events[0].unit.value}"
-        if entry.apart_from:
-            steps += f"; said to be other people than {', '.join(one[:12] for one in entry.apart_from)}"
-        return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
-    if isinstance(entry, BudgetChange):
-        rule = "" if entry.rule is None else f", counted by '{entry.rule}'"
-        by = "" if entry.unit is Unit.ROW else f", by {entry.unit.value}"
-        most = entry.most_rows_per_person
-        by += "" if most is None else f", nobody having more than {most} rows"
-        return f"budget set to {entry.budget}{by}{rule}", entry.note
-    return "", ""

@@ -20,7 +20,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="One of them, for its settings.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the methods, those of installed packages among them; with a name, tell more of one.
+    """List the methods, including those of installed packages, or show the settings of one.
 
     Example: dptransfer methods top-k
     """
@@ -49,7 +49,7 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
     rows = [(name, "" if one["default"] is None else one["default"], one["about"]) for name, one in settings]
     show_table(("--set", "Default", ""), rows)
     if not facts["takes"].startswith("pictures"):
-        say("Of the feature map: --set axes=64 keeps so many public axes, --set pool=4 averages neighbours.")
+        say("Feature map: --set axes=64 keeps 64 public axes; --set pool=4 averages 4 columns into one.")
 
 
 def _facts(method: type[PrivateMethod]) -> dict[str, Any]:

@@ -54,6 +54,7 @@ LabelColumn = Annotated[
     str | None, data_option(metavar="NAME", help="Column of the labels in a table; default label.")
 ]
 TextColumn = Annotated[str | None, data_option(help="Column of the texts; default text.")]
+PathColumn = Annotated[str | None, data_option(help="Column of the images' paths in a CSV; default path.")]
 Classes = Annotated[
     str | None, data_option(help="A number, a,b,c, or a file with one name per line; they are published.")
 ]

@@ -19,8 +19,8 @@ from dptransfer.cli.inputs import require_new
 from dptransfer.cli.ledger import open_ledger
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json
-from dptransfer.cli.spending import require_writable, told_if_interrupted
-from dptransfer.errors import ArgumentError, ReleaseError
+from dptransfer.cli.spending import claimed_release, told_if_interrupted
+from dptransfer.errors import ArgumentError, DataError, ReleaseError
 from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
 
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ def aggregate(
     settings = {"threshold_noise": threshold_noise, "answers": answers, "unit": unit, "classes": len(names)}
     asked = inquiry_from(queries, noise, epsilon, delta, relation, settings)
     book = open_ledger(ledger)
-    require_writable(out, overwrite=False)
-    with told_if_interrupted(book):
+    with claimed_release(out, overwrite=False), told_if_interrupted(book):
         found = aggregate_votes(
             cast,
             asked,
@@ -166,10 +165,11 @@ def aggregate(
         rows = _csv(found, names)
         try:
             _write(out, rows, record, told)
-        except OSError as problem:
+        except (OSError, DataError) as problem:
             kept = Path(tempfile.mkdtemp(prefix="dptransfer-")) / out.name
             _write(kept, rows, kept.with_suffix(".json"), told)
-            why = f"'{out}' is not ({problem.strerror or problem}). The charge stands, so they were kept"
+            found_out = problem.strerror if isinstance(problem, OSError) else problem
+            why = f"'{out}' is not ({found_out}). The charge stands, so they were kept"
             raise ReleaseError(
                 f"Answers must be writable, {why}: move '{kept}' to where they belong."
             ) from problem
@@ -291,7 +291,7 @@ def _csv(found: VoteAnswers, names: tuple[str | int, ...]) -> str:
 
 
 def _write(out: Path, rows: str, record: Path, told: dict[str, Any]) -> None:
-    with open(record, "x", encoding="utf-8") as file:
-        json.dump(told, file, indent=2, ensure_ascii=False, allow_nan=False)
-    with open(out, "x", encoding="utf-8", newline="") as file:
-        file.write(rows)
+    from dptransfer.data.on_disk import write_whole
+
+    write_whole(record, json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False).encode())
+    write_whole(out, rows.encode())

@@ -1,7 +1,6 @@
 """Folders of pictures on the command line, for methods that see pixels: each picture is read once.
 
-A private picture that cannot be read is a black one, without a word: whether there are any is private. A
-set of which all are black is refused before anything is charged: a fit would buy noise.
+A private picture that cannot be read is a black one, without a word: whether there are any is private.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ def sees_pictures(method: PrivateMethod) -> bool:
     return method.takes is PrivateImages
 
 
-def require_pictures(method: PrivateMethod, *paths: Path | None) -> None:
+def require_pictures(method: PrivateMethod, *paths: Path | None, path_column: str | None = None) -> None:
     """Raise for a path that holds rows of numbers."""
     for path in paths:
-        if path is not None and is_table(path):
+        if path is not None and is_table(path, path_column=path_column):
             raise ArgumentError(
                 f"The method '{method.name}' takes pictures; '{path}' holds rows of numbers. Give a folder "
                 "of pictures or a CSV that lists them, or choose a method for rows."
@@ -70,11 +69,14 @@ def pixels_where_they_pay(
     if not isinstance(method, Auto) or method.candidates or encoder not in (None, MEASURED_WITH):
         return method
     paths = [path for path in (private, *others) if path is not None]
-    if device in (None, "cpu") or any(contents_of(path) != "images" for path in paths):
+    if device in (None, "cpu") or any(
+        contents_of(path, path_column=about.get("path_column")) != "images" for path in paths
+    ):
         return method
     names = about["classes"]
     if names is None:
-        found = find_images(private, label_column=about.get("label_column"))
+        columns: dict[str, Any] = {name: about.get(name) for name in ("label_column", "path_column")}
+        found = find_images(private, **columns)
         names = labels_of(found, private, "private pictures").classes
     unit = Unit.ROW if about["person"] in (None, NOBODY) else Unit.PERSON
     sizes = {name: about[name] for name in ("size", "class_counts") if name in about}
@@ -91,6 +93,7 @@ def private_pictures(
     classes: Sequence[str | int] | None = None,
     person: str | None = None,
     label_column: str | None = None,
+    path_column: str | None = None,
     **declared: Any,
 ) -> PrivateImages:
     """Private labelled pictures, squeezed to side × side, with whose each is as far as `--person` tells.
@@ -102,6 +105,7 @@ def private_pictures(
         classes: the declared list.
         person: what `--person` says.
         label_column: what `--label-column` says.
+        path_column: what `--path-column` says.
         declared: what else `PrivateImages` is told.
     """
     from dptransfer.data import PrivateImages, find_images
@@ -112,30 +116,46 @@ def private_pictures(
             "a CSV with a column 'label', tells their classes."
         )
     whose = None if person == NOBODY else person
-    found = find_images(path, classes=classes, person=whose, label_column=label_column)
+    columns: dict[str, Any] = {"label_column": label_column, "path_column": path_column}
+    found = find_images(path, classes=classes, person=whose, **columns)
     labelled = labels_of(found, path, "private pictures")
     pixels = _read(found, side, grey_range, private=True)
-    return PrivateImages(pixels, labelled, people=found.people, grey_range=grey_range, **declared)
+    return PrivateImages(
+        pixels,
+        labelled,
+        people=found.people,
+        grey_range=grey_range,
+        source_digests=found.source_digests,
+        **declared,
+    )
 
 
-def public_pictures(path: Path, side: int, grey_range: GreyRange | None = None) -> PublicImages:
+def public_pictures(
+    path: Path, side: int, grey_range: GreyRange | None = None, path_column: str | None = None
+) -> PublicImages:
     """Public pictures, squeezed to side × side; one that cannot be read is an error that names it."""
     from dptransfer.data import PublicImages, find_images
 
-    found = find_images(path, labelled=False)
+    found = find_images(path, labelled=False, path_column=path_column)
     pixels, sources = _read(found, side, grey_range, private=False), found.sources()
-    return PublicImages(pixels, found.labelled, sources=sources, name=path.name, grey_range=grey_range)
+    about: dict[str, Any] = {"name": path.name, "grey_range": grey_range}
+    return PublicImages(pixels, found.labelled, sources=sources, source_digests=found.source_digests, **about)
 
 
 def tested_pictures(
-    path: Path, side: int, facts: Facts, grey_range: GreyRange | None, label_column: str | None
-) -> tuple[PixelArray, Labelled, str]:
+    path: Path, side: int, facts: Facts, grey_range: GreyRange | None, **columns: Any
+) -> tuple[PublicImages, Labelled, str]:
     """Test pictures, their labels and a name; what can be wrong with them is wrong before a charge."""
-    from dptransfer.data import find_images
+    from dptransfer.data import PublicImages, find_images
 
-    found = find_images(path, classes=facts.classes, label_column=label_column)
+    found = find_images(path, classes=facts.classes, **columns)
     labelled = labels_of(found, path, "test pictures")
-    return _read(found, side, grey_range, private=False), labelled, path.name
+    pixels = _read(found, side, grey_range, private=False)
+    return (
+        PublicImages(pixels, grey_range=grey_range, source_digests=found.source_digests),
+        labelled,
+        path.name,
+    )
 
 
 def _read(found: ImageList, side: int, grey_range: GreyRange | None, *, private: bool) -> PixelArray:
@@ -152,7 +172,7 @@ def _read(found: ImageList, side: int, grey_range: GreyRange | None, *, private:
             tempfile.TemporaryFile() as kept,
             progress_bar("Reading pictures", count_is_private=private) as step,
         ):
-            black = True
+            black = not private  # of private ones a fit says so, before it is charged
             for start in range(0, len(files), _AT_A_TIME):
                 part = files[start : start + _AT_A_TIME]
                 black = black and not part.any()

@@ -17,16 +17,17 @@ from dptransfer.cli.pictures import public_pictures, require_pictures, sees_pict
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
 from dptransfer.encoding import NOBODY, examples_at, is_table
-from dptransfer.errors import ArgumentError, MissingDependency
+from dptransfer.errors import ArgumentError, DPTransferError, MissingDependency
 from dptransfer.privacy import Relation, Unit
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts, PublicEmbeddings, PublicImages
     from dptransfer.data.pool_outline import PoolOutline
-    from dptransfer.methods import PrivateMethod
+    from dptransfer.methods import Auto, PrivateMethod
     from dptransfer.methods.pool_sizing import PoolSizing
+    from dptransfer.privacy import Budget
 
-_CLASSES, _WIDTH, _SIDE = 10, 1280, 224
+_CLASSES, _WIDTH, _SIDE, _POOL = 10, 1280, 224, 10_000
 
 
 def plan(
@@ -54,7 +55,7 @@ def plan(
     address: options.ClusterAddress = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what a fit would cost and add; no data are touched.
+    """Show the privacy cost and the noise of a fit, without reading private data.
 
     With --set data.size=N and data.class_counts=A,B,... sizes are declared public. With --person, whatever
     it says, persons are protected; data.person_bound and data.rows_per_person are about them.
@@ -72,7 +73,7 @@ def plan(
     from dptransfer.data import PublicEmbeddings, read_public
     from dptransfer.data.pool_outline import RowsNeeded
     from dptransfer.mechanisms import rounds_of
-    from dptransfer.methods import ImageMethod
+    from dptransfer.methods import Auto, ImageMethod
     from dptransfer.methods.base import configuration_of
     from dptransfer.methods.holdout import HoldOut
     from dptransfer.methods.pool_sizing import pool_sizing
@@ -134,6 +135,8 @@ def plan(
         with working("Trying out a part of the pool"):
             sizing = pool_sizing(made.method, facts, rows.with_workers(hands))
     notes = [*([unencoded] if unencoded else []), *made.notes, *(() if held is None else (held.note,))]
+    if rows is None and isinstance(chosen, Auto):
+        notes += _with_a_pool(chosen, facts, budget)
     if assumed:
         notes.append(
             f"Stand-ins: {' and '.join(assumed.values())}, as none were given. They decide nothing but the "
@@ -167,6 +170,23 @@ def plan(
     if sizing is not None:
         facts_shown |= _pool_facts(sizing, facts)
     show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
+
+
+def _with_a_pool(chosen: Auto, facts: Facts, budget: Budget) -> list[str]:
+    """What a fit with public rows would take in place of this plan's method, if it is another."""
+    from dptransfer.data.pool_outline import PoolOutline, RowsNeeded
+
+    without = chosen.plan(facts, budget).method.name
+    try:
+        name = chosen.plan(facts, budget, PoolOutline(_POOL, None, unlabelled=True)).method.name
+    except (RowsNeeded, DPTransferError):
+        return []
+    if name == without:
+        return []
+    return [
+        f"This plan has no public rows. With an unlabelled pool 'auto' takes '{name}': to plan what a fit "
+        "with --public will do, pass the same --public here."
+    ]
 
 
 def _pool_facts(sizing: PoolSizing, facts: Facts) -> dict[str, object]:

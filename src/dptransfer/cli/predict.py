@@ -10,16 +10,16 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.engine import workers_from
-from dptransfer.cli.inputs import require_new
-from dptransfer.cli.model_encoder import encoded_here, encoded_in_files, encoder_behind
+from dptransfer.cli.inputs import require_new, require_there
+from dptransfer.cli.model_encoder import encoded_in_files
 from dptransfer.cli.predict_parts import FORMS, Parts, one_pool
 from dptransfer.cli.screen import on_terminal, say, show_json, show_table
-from dptransfer.encoding import examples_in, held_in, is_table
-from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.encoding import examples_in, is_table
+from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptransfer.arrays import AnyArray
-    from dptransfer.data import ImageList, RawTable, TextList
+    from dptransfer.data import ImageList, TextList
     from dptransfer.encoders import Encoder
     from dptransfer.release import PredictionSets, PrivateClassifier
     from dptransfer.release.answers import Answer
@@ -48,6 +48,7 @@ def predict(
         typer.Option(metavar="NAME", help="Column of a table that is no feature, but labels."),
     ] = None,
     text_column: options.TextColumn = None,
+    path_column: options.PathColumn = None,
     feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
@@ -66,9 +67,12 @@ def predict(
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
+    from dptransfer.data.drafts import finish_placing
+
+    columns = {"text_column": text_column, "path_column": path_column}
     in_parts = shard_rows is not None or engine is not None or workers is not None
     if out is not None:
-        require_new(out)
+        finish_placing(out)  # where a run in parts was killed at its very end
         if not in_parts and out.suffix.lower() not in FORMS:
             raise ArgumentError(f"--out must end in .csv, .json or .jsonl; got '{out.name}'. Name it so.")
     if coverage is None and abstain_above is not None:
@@ -82,42 +86,68 @@ def predict(
     import numpy as np
 
     from dptransfer.compute.device import DEVICES
+    from dptransfer.data.on_disk import write_whole
     from dptransfer.release import read_release
     from dptransfer.release.answers import Question, csv_of, written
+    from dptransfer.release.model_inputs import encoder_behind, table_for
 
     released = read_release(model)
     sets: PredictionSets | None = None
     if coverage is not None:  # what can be refused is refused before anything is encoded
         nothing = np.zeros((0, released.dimension))
         sets = released.predict_sets(nothing, coverage=coverage, confidence=confidence)
+        _require_smaller_sets(released, sets, abstain_above)
+    for path in inputs:
+        require_there(path)  # a missing file is an error before the encoder is loaded
+    if out is not None:  # after all other mistakes, and before minutes of encoding
+        require_new(out)
     # Scores know these two devices; an encoder may run on others.
     question = Question(top, coverage, confidence, abstain_above, device if device in DEVICES else "cpu")
     if in_parts:
         path, folder = one_pool(inputs, out)
         form = ".jsonl" if as_json else ".csv"
         parts = Parts(model, released, question, folder, str(path), form, shard_rows, hands)
-        if is_table(path, text_column=text_column, features=feature_columns):
-            table = _table(released, path, feature_columns, label_column)
+        if is_table(path, features=feature_columns, **columns):
+            table = table_for(released, path, feature_columns, label_column)
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
             parts.write(table.rows, table.sources, files)
         else:
             behind = encoder_behind(released, encoder, device)
-            examples = examples_in(path, behind, None, labelled=False, text_column=text_column)
+            examples = examples_in(path, behind, None, labelled=False, **columns)
             with encoded_in_files(examples, behind, folder, batch, shard_rows, hands) as encoded:
                 parts.write(encoded, _names(examples, path), encoded.files)
         return _tell(released, sets, abstain_above)
-    names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns, label_column)
+    names, rows = _rows(released, inputs, encoder, device, batch, columns, feature_columns, label_column)
     found, sets = question.answers(released, names, rows)
     if out is None and not as_json and not as_csv and on_terminal():
         _show(found)
     elif out is not None:
-        out.write_text(written(found, out.suffix.lower()), encoding="utf-8")
+        write_whole(out, written(found, out.suffix.lower()).encode())
         say(f"Written: {out}, {len(names)} inputs", err=True)
     elif as_json:
         show_json(found)
     else:
         typer.echo(csv_of(found), nl=False)
     _tell(released, sets if names else None, abstain_above)
+
+
+def _require_smaller_sets(
+    released: PrivateClassifier, sets: PredictionSets, abstain_above: int | None
+) -> None:
+    """Say, or raise where no input would get a label, if every set must hold every class."""
+    from dptransfer.release.prediction_sets import coverage_after_looking
+
+    if sets.informative or released.charged is None:
+        return
+    found = f"At --coverage {sets.coverage:g} every set holds every class: the release has too few test rows "
+    found += "for its noise, or too many errors."
+    other = coverage_after_looking(released.charged.counts, sets.coverage, sets.confidence)
+    remedy = "Fit with a larger hold-out, or evaluate on more private rows or with a larger budget."
+    if other is not None:
+        remedy = f"Try --coverage {other[0]:g} --confidence {other[1]:g}. {remedy}"
+    if abstain_above is not None and abstain_above < len(sets.classes):
+        raise ArgumentError(f"--abstain-above {abstain_above} would give no input a label. {found} {remedy}")
+    say(f"Note: {found} {remedy}", err=True)
 
 
 def _tell(released: PrivateClassifier, sets: PredictionSets | None, abstain_above: int | None) -> None:
@@ -137,10 +167,10 @@ def _tell_sets(sets: PredictionSets, abstain_above: int | None) -> None:
     if len(sets) and abstain_above is not None:
         told += f"; no label for {int(sets.abstains(abstain_above).sum())} of {len(sets)} inputs"
     say(f"{told}.", err=True)
-    if not sets.informative:
+    if len(sets) and abstain_above is not None and sets.abstains(abstain_above).all():
+        half = sorted(sets.sizes.tolist())[(len(sets) - 1) // 2]
         say(
-            "Note: the test counts have too much noise for so much coverage, so that every set holds every "
-            "class. Ask for less, or evaluate with a larger budget or more rows.",
+            f"Note: half of the sets have at most {half} classes: --abstain-above {half} labels them.",
             err=True,
         )
 
@@ -166,22 +196,22 @@ def _rows(
     spec: str | None,
     device: str,
     batch: int,
-    text_column: str | None,
+    columns: dict[str, str | None],
     features: str | None,
     label_column: str | None,
 ) -> NamedRows:
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
 
-    for path in inputs:
-        held_in(path).stat()  # a missing file is an error before the encoder is loaded
-    tables = [is_table(path, text_column=text_column, features=features) for path in inputs]
+    from dptransfer.release.model_inputs import encoder_behind
+
+    tables = [is_table(path, features=features, **columns) for path in inputs]
     if any(tables) and not all(tables):
         raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
     if all(tables):
         parts = [_from_table(released, path, features, label_column) for path in inputs]
     else:
-        parts = _from_examples(inputs, encoder_behind(released, spec, device), batch, text_column)
+        parts = _from_examples(inputs, encoder_behind(released, spec, device), batch, columns)
     if len(parts) == 1:
         return parts[0]
     return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
@@ -190,42 +220,25 @@ def _rows(
 def _from_table(
     released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
 ) -> NamedRows:
-    table = _table(released, path, features, label_column)
+    from dptransfer.release.model_inputs import table_for
+
+    table = table_for(released, path, features, label_column)
     names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
     return list(names), table.rows
 
 
-def _table(
-    released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
-) -> RawTable:
-    """Rows, if they are such as the model takes."""
-    from dptransfer.data import read_table, require_same_encoder
-    from dptransfer.data.facts import require_same_columns
-
-    known = released.facts.columns
-    table = read_table(path, features=features or known, label_column=label_column)
-    require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
-    require_same_columns(known, table.columns, names=("The model", f"'{path}'"))
-    if table.rows.shape[1] != released.dimension:
-        found = f"those in '{path}' have {table.rows.shape[1]}"
-        remedy = "Encode them with the model's encoder"
-        if released.encoder is None and path.suffix.lower() in (".csv", ".parquet"):
-            remedy = "Name the columns that it was fitted on, such as --feature-columns 'f*'"
-        raise Incompatible(f"Rows must have the model's dimension, {released.dimension}; {found}. {remedy}.")
-    return table
-
-
 def _from_examples(
-    inputs: Sequence[Path], encoder: Encoder, batch: int, text_column: str | None
+    inputs: Sequence[Path], encoder: Encoder, batch: int, columns: dict[str, str | None]
 ) -> list[NamedRows]:
     from dptransfer.data import find_images
-    from dptransfer.data.images import IMAGE_ENDINGS
+    from dptransfer.data.file_types import IMAGE_ENDINGS
+    from dptransfer.release.model_inputs import encoded_here
 
     found: Sequence[ImageList | TextList]
     if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
         found = [find_images(inputs)]  # together, so that they share batches
     else:
-        found = [examples_in(path, encoder, None, labelled=False, text_column=text_column) for path in inputs]
+        found = [examples_in(path, encoder, None, labelled=False, **columns) for path in inputs]
     return [
         (_names(group, path), encoded_here(group, encoder, batch))
         for path, group in zip(inputs, found, strict=False)

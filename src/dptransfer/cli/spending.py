@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.errors import ReleaseError
+from dptransfer.cli.stopped import words_of
+from dptransfer.errors import DataError, ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
@@ -59,6 +60,34 @@ def require_writable(target: Path, *, overwrite: bool, room: int = _CHUNK) -> No
         ) from problem
 
 
+@contextmanager
+def claimed_release(
+    target: Path, *, overwrite: bool, room: int = _CHUNK, workspace: Path | None = None
+) -> Iterator[None]:
+    """Hold a name from before the charge until what is paid for is written: of several runs one is charged.
+
+    Args:
+        target: the release.
+        overwrite: whether one that is there may be replaced.
+        room: as `require_writable`, which is asked once nobody else can take the name.
+        workspace: the folder of the fit, which must not make the name its own.
+    """
+    from dptransfer.data.claim import claim
+
+    if workspace is not None and workspace.resolve().is_relative_to(target.resolve()):
+        raise ReleaseError(
+            f"Nothing was charged: a workspace is private and must not be in a release; '{workspace}' is "
+            f"in '{target}'. Choose another folder for it."
+        )
+    with ExitStack() as held:
+        try:
+            held.enter_context(claim(target))
+        except DataError as problem:
+            raise ReleaseError(f"Nothing was charged. {problem}") from None
+        require_writable(target, overwrite=overwrite, room=room)
+        yield
+
+
 def save_or_rescue(model: PrivateClassifier, target: Path, **options: Any) -> Path:
     """Write the release; a model that is paid for is put elsewhere rather than lost."""
     try:
@@ -81,21 +110,22 @@ def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator
     before = len(_entries(book))
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         from dptransfer.ledger import Charge
 
         new = _entries(book)[before:]
         own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
+        word = words_of(stopped)
         if workspace is not None:
             goes_on = f"The same command with --workspace {workspace} goes on; nothing is charged twice."
-            said = f"Interrupted; no release was written. {goes_on}"
+            said = f"{word}; no release was written. {goes_on}"
         elif not own:
-            said = "Interrupted before any charge; no release was written."
+            said = f"{word} before any charge; no release was written."
         else:
             spent = "its budget is spent" if own[-1].events else "it cost nothing"
             entry = f"(entry {own[-1].number} of the ledger {book.path}), and no release was written"
-            said = f"Interrupted after the charge: {spent} {entry}. The same again is charged again."
-        raise KeyboardInterrupt(said) from None
+            said = f"{word} after the charge: {spent} {entry}. The same again is charged again."
+        raise type(stopped)(said) from None
 
 
 def _entries(book: Ledger) -> list[Entry]:

@@ -57,6 +57,5 @@ def with_class_words(public: PublicEmbeddings | None, values: AnyArray) -> Publi
     renamed = tuple(inside.get(name, str(name)) for name in shots.classes)
     if renamed == shots.classes:
         return public
-    return public.with_shots(
-        PublicEmbeddings(shots.rows, shots.labels, classes=renamed, name=shots.name, encoder=shots.encoder)
-    )
+    own = {name: getattr(shots, name) for name in ("name", "encoder", "columns", "source_digests")}
+    return public.with_shots(PublicEmbeddings(shots.rows, shots.labels, classes=renamed, **own))

@@ -25,7 +25,7 @@ from dptransfer.privacy import Budget, Guarantee, Relation
 from dptransfer.release import PrivateClassifier as ReleasedClassifier
 from dptransfer.sklearn.classes import class_words, declared_values, with_class_words
 from dptransfer.sklearn.inputs import labels_of, noted_rows
-from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_once
+from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_at_call
 from dptransfer.sklearn.refusal import concerns_privacy, search_stopped
 
 
@@ -128,9 +128,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         )
         public = with_class_words(self.public, classes)
         if not checked_front.get():
-            warn_once(FRONT)
+            warn_at_call(FRONT)
         if self._clone_since is not None:
-            warn_once(SCORES)
+            warn_at_call(SCORES)
         try:
             model = method.fit(
                 private,

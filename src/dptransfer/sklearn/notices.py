@@ -1,10 +1,11 @@
-"""What the guarantee does not cover around a fit: fixed texts, each told once per process."""
+"""Warnings about what the guarantee does not cover around a fit, once for each line that fits."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from contextvars import ContextVar
-from functools import cache
+from types import FrameType
 
 from dptransfer.errors import PrivacyWarning
 
@@ -21,11 +22,35 @@ SCORES = (
     "warnings.filterwarnings('ignore', 'Scores that cross-validation')"
 )
 
+_BETWEEN = frozenset(("dptransfer", "sklearn", "joblib", "imblearn"))  # the caller and a fit
+
 checked_front: ContextVar[bool] = ContextVar("checked_front", default=False)
 """Whether the fit that is going on stands in a pipeline whose steps were checked."""
 
 
-@cache  # scikit-learn resets Python's own record of what was shown, in every fold
-def warn_once(text: str) -> None:
-    """Tell it, the first time in this process; under a filter that makes errors of warnings, every time."""
-    warnings.warn(text, PrivacyWarning, stacklevel=3)
+_Site = tuple[str, str, int]
+_warned: set[_Site] = set()
+
+
+def warn_at_call(text: str) -> None:
+    """Warn once for each line of the caller's that fits, however many folds or clones that makes.
+
+    That is what Python's default filter does, but scikit-learn resets Python's record in every fold. Under a
+    filter that makes errors of warnings, every fit raises.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _package(frame) in _BETWEEN:
+        frame = frame.f_back
+    site = text, frame.f_code.co_filename, frame.f_lineno
+    if site not in _warned:
+        warnings.warn_explicit(text, PrivacyWarning, *site[1:], module=frame.f_globals.get("__name__"))
+        _warned.add(site)
+
+
+def forget_warnings() -> None:
+    """Let every line warn again."""
+    _warned.clear()
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -53,12 +53,12 @@ def search_stopped(problem: Exception, *, name: str, ledger: Ledger | None, sinc
 def _charged(name: str, ledger: Ledger | None, since: str) -> str:
     try:
         entries = (ledger or Ledger.default()).history(name)
+        own = [one for one in entries if not isinstance(one, Charge) or one.time >= since]
+        summary, whole = (
+            next((account.summary() for account in accounts(part).values()), None) for part in (own, entries)
+        )
     except LedgerError:
         return "how much that is cannot be read from the ledger now"
-    own = [one for one in entries if not isinstance(one, Charge) or one.time >= since]
-    summary, whole = (
-        next((account.summary() for account in accounts(part).values()), None) for part in (own, entries)
-    )
     at = f"since the first clone was made, at {since[:19]} UTC"
     if summary is None or summary.spent is None:
         return f"nothing {at}" + ("" if whole is None else f"; before that {whole.sentence}")

@@ -1,0 +1,23 @@
+"""Every script in benchmarks/ says how it is called."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+SCRIPTS = sorted(file for file in FOLDER.glob("*.py") if "__main__" in file.read_text("utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda file: file.stem)
+def test_every_benchmark_answers_help(script, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(script), "--help"])
+    monkeypatch.syspath_prepend(str(FOLDER))
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(script), run_name="__main__")
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert said.startswith("usage: ")
+    assert script.name in said
