@@ -3,6 +3,8 @@ from itertools import pairwise
 
 import pytest
 
+import dptransfer
+import dptransfer_lab.cells
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import parse_study
@@ -54,7 +56,8 @@ def test_the_address_is_what_determines_the_result():
     assert len({first.address, *(cell.address for cell in other)}) == len(other) + 1
 
 
-def test_the_address_changes_with_the_version(monkeypatch):
+def test_the_address_changes_with_the_version_of_the_library(monkeypatch):
+    assert dptransfer_lab.cells.__version__ == dptransfer.__version__
     first = cells()[0]
     before = first.address
     monkeypatch.setattr("dptransfer_lab.cells.__version__", "99.0")

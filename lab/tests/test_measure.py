@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from dptransfer.data import read_private
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.engines import sources_of
@@ -86,6 +87,14 @@ def test_a_refusal_is_a_result(toy):
     assert all(record["metrics"][name] is None for name in METRICS)
     assert record["rows"] == 240
     assert measure(next(cell for cell in cells if cell.method == "public"), tasks)["status"] == "done"
+
+
+def test_a_pool_with_private_rows_is_refused(toy):
+    np.savez(toy / "pool.npz", x=read_private(toy / "toy.npz", split="train", people=None).rows[:100])
+    cells, tasks = bench(SMALL, toy)
+    record = measure(next(cell for cell in cells if cell.method == "public"), tasks)
+    assert record["status"] == "refused"
+    assert "private" in record["message"]
 
 
 def test_a_missing_pool_is_refused_and_named(toy):

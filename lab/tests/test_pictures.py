@@ -189,11 +189,12 @@ def test_scans_of_twelve_bits_are_read_by_the_range_that_the_study_declares(phot
         for number in range(count):
             level = 400 + 1500 * (number % 3)
             scan = rng.integers(level, level + 300, (12, 12)).astype(np.uint16)
+            scan = np.sort(scan, axis=0) if "pool" in folder else scan  # public ones look otherwise
             home = photos / folder / (NAMES[number % 3] if "pool" not in folder else "")
             home.mkdir(parents=True, exist_ok=True)
             Image.fromarray(scan).save(home / f"{number:02}.png")
     plain = STUDY.replace("photos.npz", "scans").replace('"pool", size', '"scan pool", size')
-    with pytest.raises(DataError, match="sixteen bits"):
+    with pytest.raises(DataError, match="16-bit"):
         stored_arrays(parse_study(plain), [photos])
     declared = plain.replace("size = 8", "size = 8, grey_range = [0, 4095]")
     stored = stored_arrays(parse_study(declared), [photos])

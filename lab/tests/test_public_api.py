@@ -14,6 +14,7 @@ LIBRARY = Path(dptransfer.__file__).parent
 MODULES = {  # modules that are public as they are
     "dptransfer.errors",
     "dptransfer.named",
+    "dptransfer.methods.about",
     "dptransfer.methods.surrogate",
     "dptransfer.workers.ray_connection",
     "dptransfer.workers.surroundings",

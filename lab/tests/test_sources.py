@@ -67,7 +67,7 @@ def test_a_balanced_test_set_on_request(toy):
 
 def test_a_pool_that_can_be_mapped_is_not_copied(toy, cache):
     rows = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-    write_embeddings(toy / "pool.emb", rows)
+    write_embeddings(toy / "pool.emb", rows, public=True)
     stored = public_pool(Source(train="pool.emb"), "made", [toy])
     assert stored.files["rows"] == str((toy / "pool.emb" / "rows.npy").resolve())
     packed = public_pool(Source(train="pool.npz"), "made", [toy])
@@ -152,13 +152,13 @@ def test_holding_out_whole_persons_empties_no_class(toy):
 
 
 def test_a_pool_of_several_files_is_their_rows_one_after_the_other(toy):
-    write_embeddings(toy / "more.emb", np.ones((30, 12), dtype=np.float32))
+    write_embeddings(toy / "more.emb", np.ones((30, 12), dtype=np.float32), public=True)
     joined = public_pool(Source(train="pool.npz", more=("more.emb",)), "made", [toy])
     rows = joined.open()["rows"]
     assert rows.shape == (230, 12)
     assert (rows[:200] == public_pool(Source(train="pool.npz"), "made", [toy]).open()["rows"]).all()
     assert (rows[200:] == 1).all()
-    write_embeddings(toy / "wide.emb", np.ones((30, 13)))
+    write_embeddings(toy / "wide.emb", np.ones((30, 13)), public=True)
     with pytest.raises(DataError, match="one dimension"):
         public_pool(Source(train="pool.npz", more=("wide.emb",)), "made", [toy])
     with pytest.raises(DataError, match=r"gone.npz"):

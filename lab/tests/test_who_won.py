@@ -3,7 +3,7 @@ import math
 import pytest
 
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.who_won import who_won, winner_of
+from dptransfer_lab.who_won import _significance, who_won, winner_of
 
 from .synthetic import cells, grid, record
 
@@ -67,7 +67,8 @@ def test_one_sentence_says_who_won_where_and_by_how_much():
     ]
     assert sentence(records) == (
         "public is best in 3 of 4 settings, by 3.0 points on average over the second best (95 % interval 0.5 "
-        "to 5.5), in 3 of them beyond what seeds explain; mean in 1."
+        "to 5.5); mean is best in 1. All 3 leads are statistically significant (paired t test over seeds, "
+        "5 %)."
     )
 
 
@@ -76,3 +77,18 @@ def test_marks_are_part_of_the_sentence_and_nobody_wins_alone():
     assert sentence(both).startswith("public [oracle-tuned] is best in the one setting, by 10.0 points")
     assert sentence(grid(("mean",))) == ""
     assert sentence(seeds("as-published-mean", 0.5) + seeds("mean", 0.4)) == ""
+
+
+@pytest.mark.parametrize(
+    ("clear", "most", "said"),
+    [
+        (0, 1, "This lead is not statistically significant"),
+        (1, 1, "This lead is statistically significant"),
+        (0, 3, "None of the 3 leads is statistically significant"),
+        (1, 3, "1 of 3 leads is statistically significant"),
+        (2, 3, "2 of 3 leads are statistically significant"),
+        (3, 3, "All 3 leads are statistically significant"),
+    ],
+)
+def test_how_many_leads_are_significant_is_plain_english(clear, most, said):
+    assert _significance(clear, most).startswith(said)

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from dptransfer.arrays import AnyArray, Labels, People
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail_counts
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
-from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
 from dptransfer.methods.surrogate import (
     FAMILIES,
     Surrogate,
+    SurrogateLedger,
     made_people,
     scaled_budget,
     surrogate_size,
@@ -266,7 +266,7 @@ def _predicted(
     row = {"method": method.name, "at_epsilon": place, "accuracy": math.nan, "refusal": None}
     scaled, found = scaled_budget(budget, factor), []
     for number, task in enumerate(tasks, 1):
-        ledger, noise = Ledger.in_memory(strict_names=True), SeededNoise(_SEED + number)
+        ledger, noise = SurrogateLedger.in_memory(strict_names=True), SeededNoise(_SEED + number)
         try:
             model = method.fit(task.private, task.public, budget=scaled, ledger=ledger, noise=noise)
         except DPTransferError as refusal:

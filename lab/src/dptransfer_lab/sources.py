@@ -163,13 +163,13 @@ def _read_data(
     train: Path, test: Path | None, column: str | None
 ) -> tuple[Arrays, tuple[str | int, ...], EncoderIdentity | None]:
     """Arrays, with test rows and people where there are some; the classes; and who made the rows."""
-    found, split = _part(train, "train", None)
+    found, split = _part(train, "train", None, private_too=True)
     if found.labels is None or found.classes is None:
         raise DataError(f"'{train}': a data set must have labels; this has none. Write them into the file.")
     arrays = {"rows": found.rows, "labels": found.labels, **_people("people", train, split, column)}
     try:
         parts = ("test",) if test is None else ("test", None)
-        tested, split = _part(test or train, *parts, classes=found.classes)
+        tested, split = _part(test or train, *parts, classes=found.classes, private_too=True)
     except DataError:
         if test is not None:
             raise

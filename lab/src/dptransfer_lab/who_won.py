@@ -70,5 +70,16 @@ def who_won(frame: pd.DataFrame, styles: Mapping[str, Style], metric: str = "bal
         f"{styles[first].words} is best in {many}, by {leads.mean:.1f} points on average over the second best"
     )
     text += f" (95 % interval {leads.low:.1f} to {leads.high:.1f})" if leads.n > 1 else ""
-    text += f", in {clear} of them beyond what seeds explain"
-    return "; ".join([text, *(f"{styles[label].words} in {count}" for label, count in rest)]) + "."
+    text = "; ".join([text, *(f"{styles[label].words} is best in {count}" for label, count in rest)])
+    return f"{text}. {_significance(clear, most)}"
+
+
+def _significance(clear: int, most: int) -> str:
+    """How many of the winner's leads are more than chance between seeds."""
+    if most == 1:
+        leads = "This lead is" if clear else "This lead is not"
+    elif clear == most:
+        leads = f"All {most} leads are"
+    else:
+        leads = f"{clear or 'None'} of {'' if clear else 'the '}{most} leads {'are' if clear > 1 else 'is'}"
+    return f"{leads} statistically significant (paired t test over seeds, 5 %)."

@@ -11,14 +11,14 @@ QUICK = ("--rows", "300", "--epsilons", "0.5,8", "--methods", "mean")
 @pytest.fixture
 def pool(tmp_path):
     rows = np.random.default_rng(0).normal(size=(200, 12))
-    return write_embeddings(tmp_path / "pool.emb", rows)
+    return write_embeddings(tmp_path / "pool.emb", rows, public=True)
 
 
 @pytest.fixture
 def sample(tmp_path):
     labels = np.repeat([0, 1, 2], 12)
     rows = 4 * np.eye(3, 12)[labels] + np.random.default_rng(1).normal(size=(36, 12))
-    return write_embeddings(tmp_path / "sample.emb", rows, labels, classes=["a", "b", "c"])
+    return write_embeddings(tmp_path / "sample.emb", rows, labels, classes=["a", "b", "c"], public=True)
 
 
 def test_report_writes_two_files_and_names_them(cli, tmp_path):

@@ -138,3 +138,29 @@ def test_a_method_that_is_not_installed_any_more_looks_the_same_everywhere():
     (gone,) = styles("long-gone").values()
     assert gone == styles("long-gone", "mean")["long-gone"]
     assert gone.marker not in "Xx1234"
+
+
+def colliding(name, count):
+    """Names whose derived colour is that of one of our own methods."""
+    wanted = METHODS[name].about.colour
+    found = (f"theirs-{n}" for n in range(1000))
+    return list(
+        itertools.islice((one for one in found if About().completed(one, None).colour == wanted), count)
+    )
+
+
+def test_methods_of_others_share_no_colour_with_ours_or_with_each_other():
+    first, second = colliding("public-prior", 2)
+    records = [record(method) for method in (first, "public-prior", second, "mean")]
+    looks = styles_of(frame_of(records))
+    assert len({look.light for look in looks.values()}) == 4
+    assert looks["public-prior"].light == METHODS["public-prior"].about.colour.light
+    assert looks == styles_of(frame_of(records[::-1]))
+    assert {look.light: look.dark for look in looks.values()}.items() <= dark_colours(looks.values()).items()
+    alone = styles_of(frame_of([record(first)]))[first]
+    assert alone.light == About().completed(first, None).colour.light  # what it has where nobody has it
+
+
+def test_more_methods_than_colours_still_have_one_each():
+    looks = styles_of(frame_of([record(f"theirs-{n}") for n in range(30)]))
+    assert len({look.light for look in looks.values()}) == 12

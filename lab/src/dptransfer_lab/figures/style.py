@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from dptransfer.methods import METHODS, About
+from dptransfer.methods.about import COLOURS, Colour
 from dptransfer_lab.points import brief
 from dptransfer_lab.unprotected import PREFIX
 
@@ -87,23 +88,51 @@ def styles_of(frame: pd.DataFrame) -> dict[str, Style]:
     """
     labels = frame.drop_duplicates("label")
     ordered = sorted(labels.itertuples(), key=lambda cell: (_place(cell.method), _natural(cell.label)))
+    colours = _colours_of(dict.fromkeys(_known(cell.method) for cell in ordered))
     variants: dict[tuple[str, bool], int] = {}
     styles: dict[str, Style] = {}
     for cell in ordered:
         unsafe, own = bool(cell.not_private), _known(cell.method)
         rank = variants[own, unsafe] = variants.get((own, unsafe), -1) + 1
-        about = METHODS[own].about if own in METHODS else About().completed(own, None)
+        about = _about(own)
         styles[cell.label] = Style(
             label=cell.label,
             words=marked(brief(cell.label), not_private=unsafe, oracle_tuned=bool(cell.oracle_tuned)),
-            light=about.colour.light,
-            dark=about.colour.dark,
+            light=colours[own].light,
+            dark=colours[own].dark,
             marker=_CROSSES[rank % len(_CROSSES)] if unsafe else about.marker,
             dashes=_DOTTED if unsafe else _DASHES[rank % len(_DASHES)],
             fill="full" if unsafe else _FILLS[rank % len(_FILLS)],
             hatch="oo" if unsafe else _HATCHES[rank % len(_HATCHES)],
         )
     return styles
+
+
+def _colours_of(methods: Iterable[str]) -> dict[str, Colour]:
+    """The colour of each method: our own have theirs, and others one that no method here has.
+
+    A method of another package keeps the colour that it asks for, or that its name gives, where that is free,
+    and has the next free one otherwise; where none is free, methods share colours and differ in markers.
+    """
+    ordered = sorted(methods, key=_is_foreign)  # stable: our own first, then in the order of the legend
+    found: dict[str, Colour] = {}
+    for name in ordered:
+        wanted = _about(name).colour
+        if _is_foreign(name) and wanted in found.values():
+            place = COLOURS.index(wanted) if wanted in COLOURS else 0
+            others = (*COLOURS[place:], *COLOURS[:place])
+            wanted = next((one for one in others if one not in found.values()), wanted)
+        found[name] = wanted
+    return found
+
+
+def _is_foreign(name: str) -> bool:
+    """Whether another package brings the method."""
+    return name not in METHODS or not METHODS[name].__module__.startswith("dptransfer.")
+
+
+def _about(name: str) -> About:
+    return METHODS[name].about if name in METHODS else About().completed(name, None)
 
 
 def shown_in(cells: pd.DataFrame, styles: Mapping[str, Style]) -> list[Style]:
