@@ -31,7 +31,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --no-compile --prefer-binary --constraint constraints.txt
 SOURCES := pyproject.toml lab/pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint types layers pytest test-slow test-gpu fuzz mutants docs-check bench lock clean
+.PHONY: help setup demo test lint types layers pytest test-slow test-gpu fuzz mutants coverage docs-check bench lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
@@ -69,6 +69,10 @@ fuzz: $(VENV)/.dev ## damage every kind of file that is read: CASES=10000 of eac
 
 mutants: $(VENV)/.dev ## plant each fault of tests/mutants.toml in a copy; its tests must notice: ONLY=REGEX
 	$(BIN)/python tests/mutants.py --only '$(ONLY)' --workers $(WORKERS)
+
+coverage: $(VENV)/.dev ## lines and branches that no test of the guarantee's packages reaches; slower than the tests alone
+	$(BIN)/pytest --quiet --numprocesses $(WORKERS) --cov --cov-report=term \
+	  $(foreach part,privacy accounting noise queries mechanisms ledger,tests/$(part) src/dptransfer/$(part))
 
 docs-check: $(VENV)/.dev ## run the documents' examples, follow their links
 	$(BIN)/pytest --quiet tests/test_docs.py

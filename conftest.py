@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import shutil
 import socket
 import sys
 import time
@@ -32,6 +33,14 @@ def cache_in_a_temporary_folder(tmp_path_factory):
         patch.setenv("DPTRANSFER_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("DPTRANSFER_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_pool_of_another_test():
+    """Pools are cached by content, and many tests make the same one: each encodes its own."""
+    yield
+    for pool in Path(os.environ.get("DPTRANSFER_CACHE", os.devnull)).glob("pool-*.emb"):
+        shutil.rmtree(pool, ignore_errors=True)
 
 
 @pytest.fixture

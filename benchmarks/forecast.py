@@ -9,7 +9,7 @@ the names of the classes; tasks made of the pool have neither. One seeded draw o
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +30,13 @@ _MOST, _POOL_ROWS = 10_000, 13_000
 
 def main() -> None:
     """Print a line of the table for each set."""
-    folder, *wanted = sys.argv[1:]
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("folder", type=Path, help="folder of the sets, as NAME_ENCODER.npz")
+    arguments.add_argument("sets", nargs="*", metavar="SET", help=f"by default {', '.join(SETS)}")
+    given = arguments.parse_args()
     with threadpool_limits(1):
-        for name in wanted or SETS:
-            tasks, real = (np.array(found) for found in _accuracies(Path(folder), name))
+        for name in given.sets or SETS:
+            tasks, real = (np.array(found) for found in _accuracies(given.folder, name))
             cells = [
                 f"{100 * tasks[turn]:.0f} | {100 * real[turn]:.0f} | {100 * tasks[turn] / tasks[-1]:.0f} | "
                 f"{100 * real[turn] / real[-1]:.0f}"
