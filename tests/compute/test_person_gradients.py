@@ -84,7 +84,7 @@ def test_a_person_with_all_rows_comes_in_pieces_of_the_same_sum(monkeypatch, cla
 
 def test_products_of_as_many_rows_as_there_may_be_are_exact():
     """All partial sums are below 2⁵³."""
-    assert kernel.MOST_ROWS * FINE_RESIDUAL_NORM * ROW_NORM <= 2**52
+    assert kernel.MOST_PERSON_ROWS * FINE_RESIDUAL_NORM * ROW_NORM <= 2**52
 
 
 @pytest.mark.parametrize("route", ["by pairs", "as a whole"])

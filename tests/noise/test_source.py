@@ -9,11 +9,9 @@ from dptransfer.noise import (
     SecureNoise,
     SeededNoise,
     integer_noise,
-    poisson_sample,
-    uniform,
 )
 from dptransfer.noise import race as race_module
-from dptransfer.noise import trials as trials_module
+from dptransfer.noise import source as source_module
 from dptransfer.noise.race import settled
 from dptransfer.noise.score_bins import ScoreBins
 
@@ -209,9 +207,9 @@ def test_secure_noise_hands_its_samplers_exactly_what_it_was_asked_for(monkeypat
     noted(integer_noise, "discrete_laplace")
     noted(race_module, "best_set")
     noted(race_module, "permute_and_flip")
-    noted(poisson_sample, "poisson_sample")
-    noted(uniform, "uniform_integers")
-    noted(trials_module, "trials")
+    noted(source_module, "exact_poisson_sample")
+    noted(source_module, "uniform_integers")
+    noted(source_module, "exact_trials")
     noise, bins = SecureNoise(), object()
     noise.discrete_gaussian(12.25, (2, 3))
     noise.discrete_laplace(13.25, (3, 2))
@@ -225,9 +223,9 @@ def test_secure_noise_hands_its_samplers_exactly_what_it_was_asked_for(monkeypat
         ("discrete_laplace", 13.25, 6),
         ("best_set", bins, 4, 14.25),
         ("permute_and_flip", bins, 15.25),
-        ("poisson_sample", 70, 0.3),
+        ("exact_poisson_sample", 70, 0.3),
         ("uniform_integers", 9, 6),
-        ("trials", 2.5, 0.5),
+        ("exact_trials", 2.5, 0.5),
     ]
 
 

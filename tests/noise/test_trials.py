@@ -13,7 +13,7 @@ from scipy import stats
 from contracts.floating_point import flushing, needs_flags
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import trials as module
-from dptransfer.noise.trials import _inverse, halting_probability, trials
+from dptransfer.noise.trials import _inverse, exact_trials, halting_probability
 
 from .laws import RARELY, fits_table
 
@@ -36,7 +36,7 @@ def law(mean, shape, longest=2_000):
 
 def inverted(uniform, mean, shape):
     """The draw for a uniform number, given as a fraction of 2⁶⁴ followed by zeros and a last one."""
-    return trials(mean, shape, lambda bits: uniform if bits == 64 else 1)
+    return exact_trials(mean, shape, lambda bits: uniform if bits == 64 else 1)
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, math.inf])
@@ -108,7 +108,7 @@ def test_the_halting_probability_is_found_where_subnormal_numbers_count_as_zeros
 
 @pytest.mark.parametrize(("mean", "shape"), [(4.0, 0.0), (4.0, 0.5), (3.0, math.inf), (2.0, -0.5)])
 def test_draws_have_the_law_and_not_that_of_another_mean_or_shape(mean, shape):
-    draws = [trials(mean, shape, secrets.randbits) for _ in range(3_000)]
+    draws = [exact_trials(mean, shape, secrets.randbits) for _ in range(3_000)]
     if shape < 0:  # scipy has no such law
         expected = np.zeros(2_000)
         for k, mass in islice(module._law(mean, shape), 1_999):
@@ -137,42 +137,42 @@ def test_a_number_that_64_bits_do_not_settle_gets_more():
     """F(1) = 1/2 of the geometric law with mean 2: the numbers that begin with 2⁶³ − 1 or 2⁶³ touch it."""
     for further, expected in ((1, 1), (2**64 - 2, 1)):
         bits = iter([2**63 - 1, further])
-        assert trials(2.0, 1.0, lambda count, bits=bits: next(bits)) == expected
+        assert exact_trials(2.0, 1.0, lambda count, bits=bits: next(bits)) == expected
     for further, expected in ((1, 2), (2**64 - 2, 2)):
         bits = iter([2**63, further])
-        assert trials(2.0, 1.0, lambda count, bits=bits: next(bits)) == expected
+        assert exact_trials(2.0, 1.0, lambda count, bits=bits: next(bits)) == expected
     bits = iter([2**63, 0, 0, 1])  # each further word is asked for only if the ones before were not enough
-    assert trials(2.0, 1.0, lambda count: next(bits)) == 2
+    assert exact_trials(2.0, 1.0, lambda count: next(bits)) == 2
     assert next(bits, None) is None
 
 
 def test_the_largest_uniform_number_ends():
     words = iter([2**64 - 1, 2**63])
-    assert 100 < trials(4.0, 1.0, lambda bits: next(words)) < 400
+    assert 100 < exact_trials(4.0, 1.0, lambda bits: next(words)) < 400
 
 
 def test_a_mean_of_one_is_one_trial_and_a_poisson_number_may_be_none():
-    assert {trials(1.0, shape, secrets.randbits) for shape in SHAPES for _ in range(5)} == {1}
-    assert trials(1 + 2.0**-52, 1e6, secrets.randbits) == 1  # no float below 1 halts often enough
-    assert trials(1.0, math.inf, lambda bits: 0) == 0
+    assert {exact_trials(1.0, shape, secrets.randbits) for shape in SHAPES for _ in range(5)} == {1}
+    assert exact_trials(1 + 2.0**-52, 1e6, secrets.randbits) == 1  # no float below 1 halts often enough
+    assert exact_trials(1.0, math.inf, lambda bits: 0) == 0
 
 
 @pytest.mark.parametrize("mean", [0.99, 0.0, -1.0, math.nan, math.inf, 1e10])
 def test_a_mean_that_no_law_has_is_refused(mean):
     for shape in (0.0, math.inf):
         with pytest.raises(ArgumentError, match="mean"):
-            trials(mean, shape, secrets.randbits)
+            exact_trials(mean, shape, secrets.randbits)
 
 
 @pytest.mark.parametrize("shape", [-1.0, -2.0, math.nan, -math.inf, 1e-7, -1e-7, 1e7])
 def test_a_shape_that_no_law_has_is_refused(shape):
     with pytest.raises(ArgumentError, match="shape"):
-        trials(4.0, shape, secrets.randbits)
+        exact_trials(4.0, shape, secrets.randbits)
 
 
 def test_a_mean_out_of_reach_of_floats_is_refused():
     with pytest.raises(ArgumentError, match="out of reach"):
-        trials(1e6, -0.999, secrets.randbits)
+        exact_trials(1e6, -0.999, secrets.randbits)
 
 
 def test_what_too_few_digits_leave_open_is_left_open():

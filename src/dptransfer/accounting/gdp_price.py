@@ -30,7 +30,7 @@ _MOST_CELLS = 2000
 _WIDEST = 1e3  # no account in use reaches this μ, nor its curve this ε: beyond, the price is infinite
 # `delta_of_mu` is rounded up, by parts in 10¹², at small μ by up to 1e-12/μ of itself. Here it must not be:
 # the curve of a slightly smaller μ lies lower by more than that, from a smallest μ on that costs nothing.
-_NARROWER, _ROUNDING = 1 - 1e-6, 1 - 2e-12
+_NARROWER, _CURVE_ROUNDING = 1 - 1e-6, 1 - 2e-12
 _SMALLEST = 1e-6
 
 
@@ -87,7 +87,7 @@ def _found(steps: Steps, lost: float) -> float:
 
 
 def _covers(mu: float, epsilon: float, needed: float) -> bool:
-    return needed <= 0 or math.isinf(mu) or delta_of_mu(mu * _NARROWER, epsilon) * _ROUNDING >= needed
+    return needed <= 0 or math.isinf(mu) or delta_of_mu(mu * _NARROWER, epsilon) * _CURVE_ROUNDING >= needed
 
 
 def _smallest_mu(epsilon: float, needed: float) -> float:

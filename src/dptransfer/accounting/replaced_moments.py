@@ -20,7 +20,7 @@ with step h converges so fast that its error can be bounded below what floats re
   share below 10⁻³⁰·(1 + U/z) of M. Below 0, A ≤ B and f ≤ Q, of which 2·10⁻³³ lies under −1 − 12z, and
   M ≥ 1. Sums of the rule beyond the ends are as small, up to the same constants: f is monotone there.
 - **Floats.** Each log f is off by a few units of 2⁻⁵³ of its largest part, which is added to the logarithm of
-  the sum, with `_ROUNDING` for everything else. The result is therefore never below the truth.
+  the sum, with `_QUADRATURE_ROUNDING` for everything else. The result is therefore never below the truth.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dptransfer.arrays import Floats
 
 _DIGITS = 37.0  # K: the rule is off by 2.1·e^(−37) = 2·10⁻¹⁶
 _REACH = 12.0  # standard deviations beyond which nothing is left
-_ROUNDING = 1e-13
+_QUADRATURE_ROUNDING = 1e-13
 _MOST_POINTS = 2**14  # a rule with more is left to other bounds: it would be of high order and little noise
 
 
@@ -63,7 +63,7 @@ def replaced_log_moments(z: float, q: float, orders: Sequence[float]) -> Floats:
     logs = parts[0] + parts[1] + parts[2]
     top = logs.max(axis=1)
     sums = np.exp(logs - top[:, None]).sum(axis=1) * (step / (z * math.sqrt(2 * math.pi)))
-    moments: Floats = np.maximum(top + np.log(sums), 0.0) + lost + _ROUNDING
+    moments: Floats = np.maximum(top + np.log(sums), 0.0) + lost + _QUADRATURE_ROUNDING
     return moments
 
 

@@ -32,7 +32,7 @@ from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.errors import ArgumentError
 
-_ROUNDING = 1e-10  # relative, of the terms of G − 1, which cancel in part; t² of 10⁴ is off by 1e-11
+_ARGMAX_ROUNDING = 1e-10  # relative, of the terms of G − 1, which cancel in part; t² of 10⁴ is off by 1e-11
 LARGEST_EXPONENT = 700.0
 """Above it the second term leaves the floats."""
 
@@ -65,7 +65,7 @@ def argmax_divergence(log_other: Floats, mu: float, order: float) -> Floats:
     moved = ndtr(mu - t)
     first = np.expm1(order * np.log1p(-np.exp(log_q)) - (order - 1) * np.log1p(-moved))
     second = np.exp(order * (order - 1) * mu * mu / 2 + log_ndtr((order - 1) * mu - t))
-    excess = first + second + _ROUNDING * (second + order * moved)
+    excess = first + second + _ARGMAX_ROUNDING * (second + order * moved)
     bound = np.log1p(np.maximum(excess, 0.0)) / (order - 1)
     found: Floats = np.where(log_other > log_q, all_votes, np.minimum(bound, all_votes))
     return found

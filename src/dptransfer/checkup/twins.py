@@ -11,7 +11,7 @@ from dptransfer.arrays import AnyArray, Floats32, Integers
 NOBODY = -1
 """Where an example has no twin."""
 
-_CHUNK = 512
+_TWIN_CHUNK = 512
 
 
 def equal_twins(contents: Sequence[bytes], others: Sequence[bytes] | None = None) -> Integers:
@@ -52,11 +52,11 @@ def near_twins(points: AnyArray, reach: float, others: AnyArray | None = None) -
     along, order = np.argsort(there, kind="stable"), np.argsort(here, kind="stable")
     sorted_there, squares = there[along], np.einsum("ij,ij->i", theirs, theirs)
     slack = reach * 1.001 + 1e-6 * float(np.abs(there).max())  # of the products' rounding
-    for start in range(0, len(order), _CHUNK):
-        some = order[start : start + _CHUNK]
+    for start in range(0, len(order), _TWIN_CHUNK):
+        some = order[start : start + _TWIN_CHUNK]
         low, high = np.searchsorted(sorted_there, (here[some[0]] - slack, here[some[-1]] + slack))
-        for begin in range(low, high, _CHUNK * 8):
-            window = np.sort(along[begin : min(begin + _CHUNK * 8, high)])
+        for begin in range(low, high, _TWIN_CHUNK * 8):
+            window = np.sort(along[begin : min(begin + _TWIN_CHUNK * 8, high)])
             between = _squared(mine[some], theirs[window], squares[window])
             close = between <= reach * reach
             if others is None:

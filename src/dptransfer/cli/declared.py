@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from dptransfer.data.grey_levels import GreyRange
+    from dptransfer.data.grey_levels import GreyRange as GreyEnds
 
 SIZES = {
     "size": int,
@@ -59,7 +59,7 @@ def settings_of(
     return method, data
 
 
-def grey_ends(text: str | None) -> GreyRange | None:
+def grey_ends(text: str | None) -> GreyEnds | None:
     """What `--grey-range` says: the values that are black and white.
 
     >>> grey_ends("-150,250")

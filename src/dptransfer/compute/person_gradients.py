@@ -45,7 +45,7 @@ from dptransfer.compute.threads import side_by_side
 FINE_RESIDUAL_NORM = 2**20
 """Grid norm of a clipped residual of a person's row: fine enough to be scaled down."""
 
-MOST_ROWS = 2**16
+MOST_PERSON_ROWS = 2**16
 """Rows in one product: with rows of norm 2¹⁶, products of at most 2³⁶ then add up to at most 2⁵²."""
 
 _MOST_PAIRED = 64  # rows of a person whose norm is found by pairs
@@ -157,7 +157,7 @@ class PersonGradients:
     @property
     def _step(self) -> int:
         """Rows in memory at a time."""
-        return min(MOST_ROWS, max(1, _WHOLE_ELEMENTS // self.shape[1]))
+        return min(MOST_PERSON_ROWS, max(1, _WHOLE_ELEMENTS // self.shape[1]))
 
     def _residuals(self, positions: Integers) -> tuple[Any, Any]:
         """(classes, rows) clipped residuals in integers, and what they are multiplied with."""

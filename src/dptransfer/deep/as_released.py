@@ -17,7 +17,7 @@ from dptransfer.encoders.registry import adapted
 from dptransfer.errors import ArgumentError
 from dptransfer.features import apply
 
-_FAR = 0.3  # from the public start: what is trained must show
+_FAR_START = 0.3  # from the public start: what is trained must show
 _PICTURES = 8
 _APART = 1e-3  # of the largest logit; rounding is below a hundredth of it
 
@@ -27,7 +27,7 @@ def require_as_released(parts: TrainedParts) -> None:
     import torch
 
     network, bits = parts.network, np.random.Generator(np.random.PCG64(0))
-    theta = bits.normal(size=parts.size) * _FAR
+    theta = bits.normal(size=parts.size) * _FAR_START
     inputs = network.inputs(_pictures(bits, network.side))
     delta = parts.delta(theta)
     here = torch.from_numpy(theta.astype(np.float32)).to(network.device)

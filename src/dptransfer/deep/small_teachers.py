@@ -11,7 +11,7 @@ from dptransfer.deep.teachers import public_layer, repeated
 from dptransfer.encoders.small_cnn import GROUPS, public_kernels
 
 _SIDE = 32
-_WIDTHS = (3, 16, 32, 64)
+_CHANNELS = (3, 16, 32, 64)
 
 
 class SmallTeachers:
@@ -32,9 +32,9 @@ class SmallTeachers:
     def __init__(self, classes: int) -> None:
         bits = np.random.Generator(np.random.PCG64(0))
         self._start: list[AnyArray] = []
-        for kernels in public_kernels(_WIDTHS):
+        for kernels in public_kernels(_CHANNELS):
             self._start += [kernels, np.ones(len(kernels)), np.zeros(len(kernels))]
-        self._start += public_layer(bits, _WIDTHS[-1], classes)
+        self._start += public_layer(bits, _CHANNELS[-1], classes)
 
     def start(self, count: int) -> list[Any]:
         """Kernels, scales and shifts of each layer; weights and offsets of the head."""

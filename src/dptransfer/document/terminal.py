@@ -45,7 +45,7 @@ def _whole(document: Document) -> list[RenderableType]:
     for section in document.sections:
         parts += _heading(section.title, "-")
         for block in section.blocks:
-            parts += [*_block(block), ""]
+            parts += [*_rendered_block(block), ""]
     return [*parts, _text(document.footer, "dim")] if document.footer else parts
 
 
@@ -53,7 +53,7 @@ def _heading(title: str, rule: str) -> list[RenderableType]:
     return [_text(title, "bold"), Line(rule * Line(one_line(title)).cell_len, no_wrap=True, overflow="crop")]
 
 
-def _block(block: model.Block) -> list[RenderableType]:
+def _rendered_block(block: model.Block) -> list[RenderableType]:
     match block:
         case model.Paragraph(text):
             return [_text(text)]
@@ -64,10 +64,10 @@ def _block(block: model.Block) -> list[RenderableType]:
         case model.Code(text):
             return [Line(f"    {visible(line)}", "cyan", overflow="fold") for line in text.splitlines()]
         case Table():
-            return _table(block)
+            return _rendered_table(block)
         case model.Figure():
             if block.instead is not None:
-                return _table(block.instead)
+                return _rendered_table(block.instead)
             return [_text(f"[{block.alt}] {plain(block.caption)}")]
 
 
@@ -93,7 +93,7 @@ def _grid(pairs: Iterable[tuple[Text, Text]], style: str = "", gap: int = 2) -> 
     return grid
 
 
-def _table(table: Table) -> list[RenderableType]:
+def _rendered_table(table: Table) -> list[RenderableType]:
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for column, name in enumerate(table.header):
         grid.add_column(_text(name), justify="right" if table.right(column) else "left", overflow="fold")

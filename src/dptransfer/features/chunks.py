@@ -17,7 +17,7 @@ from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.threads import side_by_side
 
 _CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes over one chunk stay in the cache
-_Result = TypeVar("_Result")
+_ChunkResult = TypeVar("_ChunkResult")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Chosen:
         return self.rows[self.positions[chunk]]
 
 
-def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) -> Iterator[_Result]:
+def over_chunks(work: Callable[[slice], _ChunkResult], count: int, dimension: int) -> Iterator[_ChunkResult]:
     """What `work` gives for each chunk, in order; chunks are worked on side by side.
 
     >>> sum(over_chunks(lambda chunk: chunk.stop - chunk.start, count=10**6, dimension=100))

@@ -48,7 +48,7 @@ _TRUSTS = np.linspace(0.05, 0.95, 19)
 _BASES = np.array([0.0, *np.geomspace(1e-5, 0.9, 50)])
 _WIDTH = 0.1  # of a value, as a standard deviation in parts of it: about half the way to the next
 _LARGEST = 0.98  # of a mean: rows have unit norm
-_LEAST = 1e-7  # of a base rate, and of a share: a word that nobody has is still possible
+_LEAST_RATE = 1e-7  # of a base rate, and of a share: a word that nobody has is still possible
 _ROUNDS = 50
 _MOST_FITTED = 2**15  # sums from which probabilities of values are learned; more change nothing
 
@@ -66,7 +66,7 @@ class SparsePosterior:
     @property
     def shares(self) -> Floats:
         """(classes, words) q: the chance of each word among those of a class; rows add up to 1."""
-        own = self.means + _LEAST
+        own = self.means + _LEAST_RATE
         found: Floats = own / own.sum(axis=1, keepdims=True)
         return found
 
@@ -113,7 +113,7 @@ def _base_rates(sums: Floats, counts: Floats, scale: float) -> Floats:
     values = np.broadcast_to(_BASES, (len(total), len(_BASES)))
     noise = scale * float(np.linalg.norm(weights))
     chances = _chances(_likelihood(total, size, values, noise))
-    return np.maximum(_read(total, size, values, chances, noise), _LEAST)
+    return np.maximum(_read(total, size, values, chances, noise), _LEAST_RATE)
 
 
 def _fitted(sums: Floats, counts: Floats, values: Floats, scale: float) -> Floats:

@@ -47,7 +47,7 @@ from dptransfer.noise.stream import KEY_BYTES, WordStream
 
 _FILE = "run.sqlite"
 _LAST = "last-answer"
-_PLACE = "place"
+_PLACE_FILE = "place"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS request (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, what TEXT NOT NULL, sha256 TEXT NOT NULL,
@@ -103,8 +103,8 @@ class Workspace:
         """
         asked = {name: json.dumps(value, sort_keys=True) for name, value in request.items()}
         with self._in_words():
-            _make(self.path / _PLACE)
-            place = (self.path / _PLACE).stat()
+            _make(self.path / _PLACE_FILE)
+            place = (self.path / _PLACE_FILE).stat()
             # A copy has another time of making, which nobody can set; a deleted file's number is used again.
             # What restores changed files alone leaves this one, and gives that of answers another number.
             numbers = place.st_ino, place.st_ctime_ns, (self.path / _FILE).stat().st_ino

@@ -19,7 +19,7 @@ from dptransfer.noise.stream import WordStream
 _CHUNK = 2**15  # rows at a time: the passes over them stay in the cache
 
 
-def poisson_sample(rows: int, rate: float) -> Integers:
+def exact_poisson_sample(rows: int, rate: float) -> Integers:
     """Increasing positions, each of 0..rows−1 with probability `rate`, which lies in (0, 1].
 
     >>> poisson_sample(4, 1.0).tolist()

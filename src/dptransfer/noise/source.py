@@ -19,9 +19,12 @@ import numpy as np
 
 from dptransfer.arrays import AnyArray, Integers
 from dptransfer.errors import ArgumentError
-from dptransfer.noise import integer_noise, poisson_sample, race, trials, uniform
+from dptransfer.noise import integer_noise, race
+from dptransfer.noise.poisson_sample import exact_poisson_sample
 from dptransfer.noise.race import Choice
 from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.trials import exact_trials
+from dptransfer.noise.uniform import uniform_integers
 
 LARGEST_GAUSSIAN_SCALE = 2.0**57
 """An int64 then holds 64 standard deviations: a draw beyond has probability below e⁻²⁰⁰⁰."""
@@ -125,15 +128,15 @@ class SecureNoise(_WithoutRecord):
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """An exact coin for every row; see `noise.poisson_sample`."""
-        return poisson_sample.poisson_sample(rows, _required_rate(rate))
+        return exact_poisson_sample(rows, _required_rate(rate))
 
     def integers(self, below: int, count: int) -> Integers:
         """Exact; see `noise.uniform`."""
-        return uniform.uniform_integers(_required_bound(below), count)
+        return uniform_integers(_required_bound(below), count)
 
     def trials(self, mean: float, shape: float) -> int:
         """Exact, by inversion with as many digits as it takes; see `noise.trials`."""
-        return trials.trials(mean, shape, secrets.randbits)
+        return exact_trials(mean, shape, secrets.randbits)
 
 
 class SeededNoise(_WithoutRecord):
@@ -187,7 +190,7 @@ class SeededNoise(_WithoutRecord):
 
     def trials(self, mean: float, shape: float) -> int:
         """By inversion, as the secure source, with bits from the seed."""
-        return trials.trials(mean, shape, self._bits)
+        return exact_trials(mean, shape, self._bits)
 
     def _bits(self, bits: int) -> int:
         return int.from_bytes(self._rng.bytes(-(-bits // 8))) >> (-bits % 8)

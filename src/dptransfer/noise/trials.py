@@ -44,7 +44,7 @@ _DIGITS = 80
 _LOST_DIGITS = 30
 
 
-def trials(mean: float, shape: float, random_bits: Callable[[int], int]) -> int:
+def exact_trials(mean: float, shape: float, random_bits: Callable[[int], int]) -> int:
     """A random number of repetitions, at least 1 unless `shape` is infinite.
 
     Args:

@@ -18,7 +18,7 @@ from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.exact_scores import exact_scores
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
-_SPREAD = 2.0**16  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
+_TRIAL_SPREAD = 2.0**16  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class CorrectCount(BoundedQuery):
 
     def _right(self, rows: AnyArray, labels: Labels) -> Iterator[NDArray[np.bool_]]:
         """For each chunk, which rows are right."""
-        scored, _ = exact_scores(self, ROW_NORM, _SPREAD)
+        scored, _ = exact_scores(self, ROW_NORM, _TRIAL_SPREAD)
 
         def right(chunk: slice) -> NDArray[np.bool_]:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)

@@ -15,8 +15,7 @@ from dptransfer.compute.device import there
 from dptransfer.compute.device_sample import MOST_RECORDED, DeviceSample
 from dptransfer.compute.exact_softmax import IntegerLogits
 from dptransfer.compute.people import by_size, consecutive, over_people, whole_people
-from dptransfer.compute.person_gradients import FINE_RESIDUAL_NORM, PersonGradients
-from dptransfer.compute.person_gradients import MOST_ROWS as MOST_ROWS_OF_PEOPLE
+from dptransfer.compute.person_gradients import FINE_RESIDUAL_NORM, MOST_PERSON_ROWS, PersonGradients
 from dptransfer.compute.softmax_gradient import (
     MOST_ROWS,
     RESIDUAL_NORM,
@@ -163,7 +162,7 @@ class SoftmaxGradient(BoundedQuery):
             # Products want larger chunks than elementwise passes do, and no more rows than are exact.
             parts = over_people(gradients.bounded, groups, max(4, -(-self.features.input_dimension // 8)))
         else:
-            parts = map(gradients.bounded, whole_people(groups, MOST_ROWS_OF_PEOPLE // 2))
+            parts = map(gradients.bounded, whole_people(groups, MOST_PERSON_ROWS // 2))
         return sum(parts, start=np.zeros(self.shape, dtype=np.int64))
 
     def person_gradients(self, rows: AnyArray, labels: Labels, clip: float) -> PersonGradients:

@@ -11,8 +11,6 @@ from dptransfer.release.card_figures import recall_bars
 from dptransfer.release.charged_evaluation import ChargedEvaluation, percent, tells_something
 from dptransfer.release.noisy_shares import Estimate, Z
 
-_MOST_BARS = 50
-
 
 def charged_figure(charged: ChargedEvaluation) -> tuple[str, Estimate] | None:
     """Balanced accuracy, or accuracy where that tells nothing; None where neither tells anything."""

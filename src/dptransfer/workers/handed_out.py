@@ -7,15 +7,15 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dptransfer.errors import DPTransferError
 from dptransfer.progress import tell
+from dptransfer.workers.base import Piece
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-Piece = TypeVar("Piece")
 
 ATTEMPTS = 3
 """A piece that is lost so often, while no other is finished, is given up with all the rest."""
