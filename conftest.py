@@ -58,7 +58,9 @@ def repeatable_noise(monkeypatch):
 def processes():
     """Real processes, forked from a clean one that has the library imported already."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dptransfer.methods.noisy_gd", "dptransfer.ledger", "scipy.special"])
+    context.set_forkserver_preload(
+        ["dptransfer.methods.heads.noisy_gd", "dptransfer.ledger", "scipy.special"]
+    )
     return context
 
 

@@ -32,7 +32,7 @@ from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
-from dptransfer.features import PublicMap
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     AdaMix,
@@ -45,7 +45,7 @@ from dptransfer.methods import (
     TopKPrototypes,
 )
 from dptransfer.methods.auto import fitted_on, tasks_to_try
-from dptransfer.methods.start import FromShots
+from dptransfer.methods.heads.start import FromShots
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 

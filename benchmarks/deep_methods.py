@@ -23,9 +23,9 @@ from cells import fill
 from pictures import parts_in, rows_of
 
 import dptransfer as dpt
-from dptransfer.cli.declared import settings_of
-from dptransfer.deep.network import network_of
-from dptransfer.named import named_method
+from dptransfer.cli.options import settings_of
+from dptransfer.methods.configuration import named_method
+from dptransfer.methods.deep.network import network_of
 from dptransfer.noise import SeededNoise
 
 DELTA = 1e-5

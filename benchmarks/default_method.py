@@ -25,7 +25,8 @@ from cells import fill
 from threadpoolctl import threadpool_limits
 
 import dptransfer as dpt
-from dptransfer.methods import METHODS, public_prior
+from dptransfer.methods import METHODS
+from dptransfer.methods.heads import public_prior
 from dptransfer.noise import SeededNoise
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -62,7 +63,7 @@ def pool_of(folder, name):
     if "minilm" in files[name].stem:
         return dpt.PublicEmbeddings(read(files["banking77" if name == "agnews" else "agnews"])[0])
     rows = read(next(folder.glob("pool_*.npz")))[0][:POOL_ROWS]
-    return dpt.PublicEmbeddings(rows, vocabulary=dpt.vocabulary("efficientnet-lite0"))
+    return dpt.PublicEmbeddings(rows, vocabulary=dpt.encoders.vocabulary("efficientnet-lite0"))
 
 
 def chosen_rows(labels, ratio, seed):
@@ -87,7 +88,7 @@ def made(method):
     if not value:
         return METHODS[method]()
     settings = {} if setting == "axes" else {setting: type(VARIED[setting][1])(value)}
-    return dpt.PublicPriorPrototypes(**settings)
+    return dpt.methods.PublicPriorPrototypes(**settings)
 
 
 @threadpool_limits.wrap(limits=1)  # as many processes as there are cores

@@ -27,13 +27,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dptransfer.compute.cores import usable_cores
-from dptransfer.data import find_images
-from dptransfer.data.decode import open_image
+from dptransfer.base.worker_env import usable_cores
 from dptransfer.encoders import ImageEncoder, encode_images, encode_images_in_memory, get_encoder
 from dptransfer.encoders.checkpoint import read_checkpoint
-from dptransfer.encoders.efficientnet import NAME, weights_file
-from dptransfer.encoders.efficientnet_graph import efficientnet_graph
+from dptransfer.encoders.efficientnet import NAME, efficientnet_graph, weights_file
+from dptransfer.sources import find_images
+from dptransfer.sources.decode import open_image
 
 
 def bare_ways(pixels: np.ndarray, size: int, batch: int) -> dict:

@@ -25,12 +25,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from dptransfer.deep.network import Network, network_of
-from dptransfer.deep.network_gradient import NetworkGradient
-from dptransfer.deep.picture_loss import PictureLoss
-from dptransfer.deep.pictures import Pictures
-from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.encoders.device import exact_kernels
+from dptransfer.methods.deep.network import Network, network_of
+from dptransfer.methods.deep.network_gradient import NetworkGradient
+from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
+from dptransfer.methods.deep.trained_parts import TrainedParts
 
 CLASSES = 10
 RANK = 8

@@ -36,10 +36,10 @@ def ours(x, y, pool, classes: int) -> dict[str, float]:
     budget, ledger = dpt.Budget(epsilon=1.0, delta=1e-5), dpt.Ledger.in_memory()
     names = [str(c) for c in range(classes)]
     warm = dpt.PrivateEmbeddings(x[:100], y[:100], classes=names, name="warm")
-    dpt.MeanPrototypes().fit(warm, budget=budget, ledger=ledger)  # imports, not work
+    dpt.methods.MeanPrototypes().fit(warm, budget=budget, ledger=ledger)  # imports, not work
     started = time.perf_counter()
     public = dpt.PublicEmbeddings(pool)
-    method = dpt.PublicPriorPrototypes()
+    method = dpt.methods.PublicPriorPrototypes()
     method.features.fit(x.shape[1], public)
     mapped = time.perf_counter()
     method.fit(dpt.PrivateEmbeddings(x, y, classes=names, name="bench"), public, budget=budget, ledger=ledger)

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.compute.cores import usable_cores
+from dptransfer.base.worker_env import usable_cores
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.methods import DPSGDProbe
-from dptransfer.methods.head_rows import head_rows
+from dptransfer.methods.heads.gradient_head import head_rows
 from dptransfer.noise import SecureNoise
 from dptransfer.privacy import Budget
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 import numpy as np
 
 import dptransfer as dpt
-from dptransfer.compute.people import by_size
 from dptransfer.data.people import person_positions
-from dptransfer.features import OnLattice
+from dptransfer.exact.feature_map import OnLattice
+from dptransfer.exact.sums import by_size
 from dptransfer.privacy import EACH_ROW, Bound, Unit
 from dptransfer.queries import ClassSums, SecondMoments, SoftmaxGradient
 from dptransfer.queries.second_moments import OfAll
@@ -30,9 +30,9 @@ from dptransfer.queries.softmax_gradient import ROW_NORM
 BUDGET = dpt.Budget(epsilon=8.0, delta=1e-5)
 NORMAL = {"rows": 50_000, "width": 384, "classes": 20, "people": 10_000}
 METHODS = {
-    "noisy-gd": lambda: dpt.NoisyGD(),
-    "public-prior": lambda: dpt.PublicPriorPrototypes(),
-    "mean": lambda: dpt.MeanPrototypes(),
+    "noisy-gd": lambda: dpt.methods.NoisyGD(),
+    "public-prior": lambda: dpt.methods.PublicPriorPrototypes(),
+    "mean": lambda: dpt.methods.MeanPrototypes(),
 }
 
 
@@ -64,7 +64,7 @@ def answers(x, y, people) -> dict[str, tuple[Callable, Callable]]:
     order = by_size(people).order
     x, y, people = x[order], y[order], people[order]
     width, classes = x.shape[1], int(y.max()) + 1
-    rows = dpt.UnitNorm().fit(width, None).lattice(x, ROW_NORM).astype(np.int32)
+    rows = dpt.features.UnitNorm().fit(width, None).lattice(x, ROW_NORM).astype(np.int32)
     features, persons = OnLattice(width, ROW_NORM), Bound(Unit.PERSON)
     head = np.random.default_rng(2).normal(size=(classes, width)), np.zeros(classes)
     made = {

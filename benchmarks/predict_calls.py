@@ -40,7 +40,9 @@ def measured() -> dict[str, float]:
     from prediction import model_of
 
     from dptransfer.data import PublicEmbeddings, Vocabulary
-    from dptransfer.features import FittedVocabularyMap, PublicMap, UnitNorm
+    from dptransfer.exact.feature_map import UnitNorm
+    from dptransfer.exact.public_map import PublicMap
+    from dptransfer.exact.vocabulary_map import FittedVocabularyMap
     from dptransfer.release.heads import CosineHead, MeanCosineHead
 
     rng = np.random.default_rng(0)

@@ -16,10 +16,11 @@ from functools import partial
 
 import numpy as np
 
-from dptransfer.compute import class_sums
 from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.sums import class_sums
 from dptransfer.privacy import Guarantee, Relation
 from dptransfer.queries import ClassSums
 from dptransfer.release import CosineHead, PrivateClassifier, Provenance

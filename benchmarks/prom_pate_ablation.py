@@ -29,8 +29,8 @@ from pictures import parts_in, rows_of, squeezed
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.deep.network import network_of
-from dptransfer.features import apply
+from dptransfer.exact.feature_map import apply
+from dptransfer.methods.deep.network import network_of
 
 DELTA = 1e-5
 ENCODER = "efficientnet-lite0"
@@ -78,7 +78,7 @@ class Remembering(dpt.SeededNoise):
 HEARD = []
 
 
-class Overheard(dpt.TransferPATE):
+class Overheard(dpt.methods.TransferPATE):
     """Linear teachers whose released answers another student may learn from."""
 
     def answered(self, mechanisms, ballots, questions, noise):
@@ -166,7 +166,7 @@ def fitted(options, cells):
 
 def others_student(given: dict, encoder, pictures: Pictures, noise) -> float:
     """Accuracy of a student on pixels that learns from the answers that were heard last."""
-    method, public = dpt.PromPATE(**given), dpt.PublicImages(pictures.public)
+    method, public = dpt.methods.PromPATE(**given), dpt.PublicImages(pictures.public)
     found = method.learned(method.untaught_student(method.network(), public), public, HEARD[-1], noise)
     rows = apply(found.features, rows_of(encoder, pictures.test, found))
     return float(

@@ -22,11 +22,11 @@ import time
 import numpy as np
 import torch
 
-from dptransfer.deep.network import network_of
-from dptransfer.deep.prompts import Prompts
-from dptransfer.deep.small_teachers import SmallTeachers
-from dptransfer.deep.teachers import Course, _taught, ballots_of
 from dptransfer.encoders.device import exact_kernels
+from dptransfer.methods.deep.network import network_of
+from dptransfer.methods.deep.prompts import Prompts
+from dptransfer.methods.deep.small_teachers import SmallTeachers
+from dptransfer.methods.deep.teachers import Course, _taught, ballots_of
 
 
 def pictures(rows: int, side: int):

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer import Budget, Ledger, PrivateEmbeddings, SeededNoise, evaluate
-from dptransfer.data import read_private, read_public
 from dptransfer.methods import PrivateEvaluation
-from dptransfer.named import as_method
+from dptransfer.methods.configuration import as_method
+from dptransfer.sources import read_private, read_public
 
 
 def conformal_sizes(chances, labels, sample, coverage: float) -> float:

@@ -100,7 +100,7 @@ def bare(files: list[Path], rows: int, x, labels, case: str) -> None:
 
 def streamed(files: list[Path], rows: int, x, labels, case: str) -> None:
     """The kernel of `similarity.py` alone, from the files to integers on the host."""
-    from dptransfer.compute import class_similarity
+    from dptransfer.exact.similarity import class_similarity
 
     low, high = (round(cap * NORM**2) for cap in CAPS[case])
     for file in files:
@@ -120,7 +120,7 @@ def ours(files: list[Path], rows: int, x, labels, case: str, workers: int, devic
         fingerprint="0" * 64,  # as in a manifest, where it is on record
     )
     lowest, highest = CAPS[case]
-    method = dpt.PublicPrototypes(precision="int8", device=device, lowest=lowest, highest=highest)
+    method = dpt.methods.PublicPrototypes(precision="int8", device=device, lowest=lowest, highest=highest)
     method.fit(
         dpt.PrivateEmbeddings(x.astype(np.float32), labels, classes=CLASSES),
         pool.with_workers(dpt.Processes(workers)) if workers else pool,

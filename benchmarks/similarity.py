@@ -25,8 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.compute import class_similarity
-from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
+from dptransfer.exact.similarity import GRID_DTYPE, GRID_NORM, class_similarity
 
 CAPS = (0.97, 1.05)  # of one: both are active on random rows
 HEADER = ("backend", "classes", "seconds", "TFLOP/s", "of peak", "extra MiB", "bare / this")
@@ -198,7 +197,7 @@ def growth(options) -> None:
 def on_cuda(options) -> None:
     import torch
 
-    from dptransfer.compute.cuda import Prepared
+    from dptransfer.exact.similarity_cuda import Prepared
 
     def device_seconds(work, repeats=5) -> float:
         times = []

@@ -19,8 +19,8 @@ from PIL import Image
 
 import dptransfer as dpt
 from dptransfer.encoders import adapted, encode_pixels, encoder_of
-from dptransfer.features import apply
-from dptransfer.methods.voting import Answers
+from dptransfer.exact.feature_map import apply
+from dptransfer.methods.votes.voting import Answers
 
 STUDENTS = "linear,fixmatch-head,freematch-head,fixmatch-full,freematch-full,freematch-scratch"
 TEACHERS = 100
@@ -64,10 +64,10 @@ def main() -> None:
         print(json.dumps(line | {"seconds": round(seconds, 1)}), flush=True)
 
 
-def student(name: str, told: argparse.Namespace) -> dpt.PromPATE:
+def student(name: str, told: argparse.Namespace) -> dpt.methods.PromPATE:
     rule, _, part = name.partition("-")
     trains = "full" if part in ("full", "scratch") else "head"
-    return dpt.PromPATE(
+    return dpt.methods.PromPATE(
         student=rule,
         student_trains=trains,
         student_encoder="small-cnn" if part == "scratch" else None,

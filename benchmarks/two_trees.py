@@ -46,12 +46,12 @@ def measured() -> dict[str, float]:
     private = dpt.PrivateEmbeddings(x, y, classes=[str(one) for one in range(CLASSES)], name="rows")
     budget = dpt.Budget(epsilon=1.0, delta=1e-5)
     methods = {
-        "mean": dpt.MeanPrototypes(),
-        "public-prior": dpt.PublicPriorPrototypes(),
-        "top-k": dpt.TopKPrototypes(k=5),
-        "dpsgd": dpt.DPSGDProbe(steps=60),
-        "newton": dpt.NewtonHead(features=dpt.PublicMap(axes=64)),
-        "least-squares": dpt.LeastSquares(features=dpt.PublicMap(axes=256)),
+        "mean": dpt.methods.MeanPrototypes(),
+        "public-prior": dpt.methods.PublicPriorPrototypes(),
+        "top-k": dpt.methods.TopKPrototypes(k=5),
+        "dpsgd": dpt.methods.DPSGDProbe(steps=60),
+        "newton": dpt.methods.NewtonHead(features=dpt.features.PublicMap(axes=64)),
+        "least-squares": dpt.methods.LeastSquares(features=dpt.features.PublicMap(axes=256)),
     }
     found = {}
     for name, method in methods.items():
@@ -69,9 +69,9 @@ def measured() -> dict[str, float]:
         book = dpt.Ledger(Path(folder) / "ledger.sqlite")
         small = dpt.PrivateEmbeddings(x[:50], y[:50], classes=private.facts.classes, name="few")
         for _ in range(20):
-            dpt.MeanPrototypes().fit(small, budget=budget, ledger=book)
+            dpt.methods.MeanPrototypes().fit(small, budget=budget, ledger=book)
         found["fit on a ledger with 20 charges"] = fastest(
-            lambda: dpt.MeanPrototypes().fit(small, budget=budget, ledger=book)
+            lambda: dpt.methods.MeanPrototypes().fit(small, budget=budget, ledger=book)
         )
     return found
 

@@ -25,8 +25,7 @@ import numpy as np
 from cells import fill
 from pictures import parts_in, rows_of
 
-from dptransfer.data import PrivateEmbeddings, PrivateImages
-from dptransfer.deep.network import network_of
+from dptransfer.data import PrivateEmbeddings
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     DPSGDProbe,
@@ -36,9 +35,11 @@ from dptransfer.methods import (
     WarmStart,
     WarmStartNetwork,
 )
-from dptransfer.methods.fine_tuning import FineTuning
+from dptransfer.methods.deep.fine_tuning import FineTuning
+from dptransfer.methods.deep.network import network_of
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
+from dptransfer.sources import PrivateImages
 
 BUDGET = Budget(epsilon=2.0, delta=1 / 50_000)
 WARM = {

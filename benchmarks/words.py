@@ -17,9 +17,9 @@ import numpy as np
 
 import dptransfer
 from dptransfer.data import long_tail
-from dptransfer.features import FittedVocabularyMap, apply
-from dptransfer.methods.named_words import named_words
-from dptransfer.methods.sparse_prior import sparse_posterior
+from dptransfer.exact.feature_map import apply
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
+from dptransfer.methods.heads.words import named_words, sparse_posterior
 
 COUNT_SHARE = 0.03
 SIGNALS = (1, 2, 4, 8, 12, 16, 24, 32)
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--ratios", type=float, nargs="+", default=[1.0])
     parser.add_argument("--seeds", type=int, default=2)
     given = parser.parse_args()
-    vocabulary = dptransfer.vocabulary("efficientnet-lite0")
+    vocabulary = dptransfer.encoders.vocabulary("efficientnet-lite0")
     words = FittedVocabularyMap.of(vocabulary)
     for name in given.sets:
         archive = np.load(given.folder / name)

@@ -28,7 +28,7 @@ KIND = "laplace-of-theirs"
 CODE = f'''
 from dataclasses import dataclass, replace
 from typing import ClassVar
-from dptransfer import _check
+from dptransfer.base import checks
 from dptransfer.accounting.pure import SelectionGroup
 from dptransfer.accounting.steps import part_of
 from dptransfer.privacy import Event, Relation, Unit
@@ -41,7 +41,7 @@ class Laplace(Event):
     unit: Unit = Unit.ROW
     kind: ClassVar[str] = "{KIND}"
     noise_field: ClassVar[str] = "noise_multiplier"
-    checks: ClassVar[dict] = {{"noise_multiplier": _check.positive}}
+    field_checks: ClassVar[dict] = {{"noise_multiplier": checks.positive}}
     def words(self, digits=5):
         return "Laplace noise of theirs"
     def table_row(self):

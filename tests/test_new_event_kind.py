@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptransfer import _check
 from dptransfer.accounting import (
     composition_words,
     delta_of,
@@ -30,6 +29,7 @@ from dptransfer.accounting import (
 from dptransfer.accounting.pure import SelectionGroup
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.steps import RenyiPart, Steps, part_of
+from dptransfer.base import checks
 from dptransfer.cli.privacy_view import privacy_json, show_events
 from dptransfer.errors import BudgetError, BudgetExceeded
 from dptransfer.ledger import Ledger
@@ -76,7 +76,7 @@ class LaplaceEvent(Event):
     unit: Unit = Unit.ROW
     kind: ClassVar[str] = "laplace-noise"
     noise_field: ClassVar[str] = "noise_multiplier"
-    checks: ClassVar[dict] = {"noise_multiplier": _check.positive, "sensitivity": _check.positive}
+    field_checks: ClassVar[dict] = {"noise_multiplier": checks.positive, "sensitivity": checks.positive}
 
     def words(self, digits=5):
         return f"Laplace noise {number(self.noise_multiplier, digits)}"

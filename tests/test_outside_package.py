@@ -17,7 +17,9 @@ import dptransfer as dpt
 from dptransfer.cli.main import app
 from dptransfer.encoders import ENCODERS
 from dptransfer.methods.about import COLOURS
-from dptransfer.testing import check_encoder, check_method, check_reader
+from dptransfer.testing.encoder_rules import check_encoder
+from dptransfer.testing.method_rules import check_method
+from dptransfer.testing.reader_rules import check_reader
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "adding-a-method.md").read_text()

@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 
 import dptransfer as dpt
 from dptransfer.cli.main import app
-from dptransfer.data import PublicImages, write_embeddings
+from dptransfer.data import write_embeddings
 from dptransfer.errors import PrivateOverlap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, PublicPrototypes
 from dptransfer.release import evaluate, read_evaluation
-from dptransfer.sklearn import PrivateClassifier as Estimator
+from dptransfer.sklearn.classifier import PrivateClassifier as Estimator
+from dptransfer.sources import PublicImages
 from encoders.toys import MeanColour, WordLengths, pictures
 
 CLASSES = ["a", "b"]
@@ -224,8 +225,8 @@ def test_texts_in_both_are_found(ledger, encoders):
 
 def test_the_same_pictures_by_another_encoder_are_on_record(ledger, tmp_path):
     """Another encoder, another size and another format of the rows: the files are the same."""
-    from dptransfer.data import find_images, read_private, read_public
     from dptransfer.encoders import encode_images
+    from dptransfer.sources import find_images, read_private, read_public
 
     class Wider(MeanColour):
         def __init__(self):
@@ -256,7 +257,7 @@ def test_pictures_on_record_under_another_name_are_refused_before_they_are_encod
 ):
     photos = pictures(tmp_path / "photos", 40)
     run("fit", photos, *SPEND, "-m", "mean", "-o", "model", "--name", "ward")
-    monkeypatch.setattr("dptransfer.intake.kept_rows", None)  # an encoding would be a TypeError
+    monkeypatch.setattr("dptransfer.api.intake.kept_rows", None)  # an encoding would be a TypeError
     named = () if name is None else ("--name", name)
     assert "'ward'" in run("fit", photos, *SPEND, "-m", "mean", "-o", "again", *named, code=2).stderr
     with pytest.raises(dpt.errors.RowsOnRecord):
@@ -309,7 +310,7 @@ def shades(count, seed, side=8):
 
 def test_pixels_are_compared_too(tmp_path):
     pytest.importorskip("torch")
-    from deep.tiny import PLACE
+    from methods.deep.tiny import PLACE
 
     book, y = Ledger.in_memory(), np.arange(24) % 2
     method = FiLM(encoder=PLACE, size=8, steps=2, micro_batch=16)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import dptransfer
 from contracts.method_suite import budget_for, private
-from dptransfer import Ledger, MeanPrototypes
+from dptransfer import Ledger
+from dptransfer.methods import MeanPrototypes
 from dptransfer.release import current_versions
 from dptransfer.release.manifest import _found_on
 

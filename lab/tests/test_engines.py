@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 import threadpoolctl
 
+from dptransfer.base.worker_env import thread_variables
 from dptransfer.errors import DPTransferError
-from dptransfer.workers.surroundings import thread_variables
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.engines import Processes, ThisProcess, run_cells
 from dptransfer_lab.measure import CellFailed

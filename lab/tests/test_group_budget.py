@@ -4,7 +4,7 @@ import pytest
 from dptransfer.accounting import fits
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import BudgetError
-from dptransfer.named import named_method
+from dptransfer.methods.configuration import named_method
 from dptransfer.privacy import Budget, Relation, for_group
 from dptransfer_lab.group_budget import budget_of_one, group_epsilon
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.audit import InstanceLosses
+from dptransfer.audit.instance_loss import InstanceLosses
 from dptransfer.privacy import Guarantee, Relation
 from dptransfer_lab.instance_loss import loss_metrics, loss_summary, losses_by_size
 

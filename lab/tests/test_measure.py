@@ -4,7 +4,7 @@ import json
 import numpy as np
 import pytest
 
-from dptransfer.data import read_private
+from dptransfer.sources import read_private
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.engines import sources_of

@@ -28,6 +28,6 @@ def test_settings_of_printed_mechanisms_are_checked():
 
 
 def test_a_method_of_any_package_is_named_by_its_place():
-    place = "dptransfer.methods.pool_selection:TopKPrototypes"
+    place = "dptransfer.methods.prototypes.pool_selection:TopKPrototypes"
     assert method_of(place, {"k": 2}) == method_of("top-k", {"k": 2})
     assert is_private(place)

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from dptransfer.document import Document, Paragraph, Section, Table
+from dptransfer.base.document import Document, Paragraph, Section, Table
 from dptransfer_lab.paper import escape_latex, to_latex, write_tables
 
 HOSTILE = "\\input{/etc/passwd} a&b 50% $x$ #1 _^~ {y} [z] *w* <t> \"q\" 'r' `s` | \x1b[31m\n\\\\"

@@ -13,11 +13,11 @@ LABORATORY = Path(dptransfer_lab.__file__).parent
 LIBRARY = Path(dptransfer.__file__).parent
 MODULES = {  # modules that are public as they are
     "dptransfer.errors",
-    "dptransfer.named",
+    "dptransfer.methods.configuration",
     "dptransfer.methods.about",
     "dptransfer.methods.surrogate",
-    "dptransfer.workers.ray_connection",
-    "dptransfer.workers.surroundings",
+    "dptransfer.base.ray_connection",
+    "dptransfer.base.worker_env",
 }
 
 
@@ -39,7 +39,7 @@ def is_public(module, name):
         return True  # a package of the library's; what is used of it is not seen here
     if module in MODULES:
         return getattr(getattr(import_module(module), name), "__module__", module) == module
-    if module == "dptransfer.arrays":
+    if module == "dptransfer.base.arrays":
         return True  # names of types
     return module.count(".") <= 1 and name in import_module(module).__all__
 
@@ -52,10 +52,10 @@ def test_only_public_names_of_the_library_are_used(file):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("dptransfer.data.table", "RawTable"),
+        ("dptransfer.data.tables", "RawTable"),
         ("dptransfer.data", "_hidden"),
         ("dptransfer", "_check"),
-        ("dptransfer.named", "Any"),
+        ("dptransfer.methods.configuration", "Any"),
         ("dptransfer.release.evaluation", None),
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.plugins import imported as _imported
+from dptransfer.base.plugins import imported as _imported
 
 if TYPE_CHECKING:
     from dptransfer.accounting import fits as fits
@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     from dptransfer.accounting.steps import GaussianPart as GaussianPart
     from dptransfer.accounting.steps import RenyiPart as RenyiPart
     from dptransfer.accounting.steps import part_of as part_of
-    from dptransfer.compute.people import scaled_down as scaled_down
     from dptransfer.data import EncoderIdentity as EncoderIdentity
     from dptransfer.data import Facts as Facts
     from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
-    from dptransfer.data import PrivateImages as PrivateImages
     from dptransfer.data import PublicEmbeddings as PublicEmbeddings
-    from dptransfer.data import PublicImages as PublicImages
     from dptransfer.data import RawTable as RawTable
     from dptransfer.data import Vocabulary as Vocabulary
     from dptransfer.encoders import Encoder as Encoder
@@ -36,9 +33,10 @@ if TYPE_CHECKING:
     from dptransfer.errors import BudgetError as BudgetError
     from dptransfer.errors import DataError as DataError
     from dptransfer.errors import DPTransferError as DPTransferError
-    from dptransfer.features import PublicMap as PublicMap
-    from dptransfer.features import UnitNorm as UnitNorm
-    from dptransfer.features.lattice import clipped_lattice as clipped_lattice
+    from dptransfer.exact.feature_map import UnitNorm as UnitNorm
+    from dptransfer.exact.lattice import clipped_lattice as clipped_lattice
+    from dptransfer.exact.public_map import PublicMap as PublicMap
+    from dptransfer.exact.sums import scaled_down as scaled_down
     from dptransfer.mechanisms import ExponentialMechanism as ExponentialMechanism
     from dptransfer.mechanisms import GaussianMechanism as GaussianMechanism
     from dptransfer.mechanisms import GaussianRounds as GaussianRounds
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.base import Plan as Plan
     from dptransfer.methods.base import with_query as with_query
     from dptransfer.methods.image_method import ImageMethod as ImageMethod
-    from dptransfer.methods.voting import Voting as Voting
+    from dptransfer.methods.votes.voting import Voting as Voting
     from dptransfer.noise import NoiseSource as NoiseSource
     from dptransfer.privacy import Bound as Bound
     from dptransfer.privacy import Budget as Budget
@@ -72,26 +70,50 @@ if TYPE_CHECKING:
     from dptransfer.release.heads import CosineHead as CosineHead
     from dptransfer.release.heads import LinearHead as LinearHead
     from dptransfer.release.heads import QuadraticHead as QuadraticHead
+    from dptransfer.sources import PrivateImages as PrivateImages
+    from dptransfer.sources import PublicImages as PublicImages
 
 _HOMES = {
-    "accounting": ("fits", "guarantee_of", "noise_multiplier_for", "selection_epsilon_for"),
+    "accounting": (
+        "fits",
+        "guarantee_of",
+        "noise_multiplier_for",
+        "selection_epsilon_for",
+    ),
     "accounting.pure": ("SelectionGroup",),
-    "accounting.steps": ("GaussianPart", "RenyiPart", "part_of"),
-    "compute.people": ("scaled_down",),
+    "accounting.steps": (
+        "GaussianPart",
+        "RenyiPart",
+        "part_of",
+    ),
+    "exact.sums": ("scaled_down",),
     "data": (
         "EncoderIdentity",
         "Facts",
         "PrivateEmbeddings",
-        "PrivateImages",
         "PublicEmbeddings",
-        "PublicImages",
         "RawTable",
         "Vocabulary",
     ),
-    "encoders": ("Encoder", "EncoderDelta", "EncoderNote", "ImageEncoder"),
-    "errors": ("ArgumentError", "BudgetError", "DPTransferError", "DataError"),
-    "features": ("PublicMap", "UnitNorm"),
-    "features.lattice": ("clipped_lattice",),
+    "sources": (
+        "PrivateImages",
+        "PublicImages",
+    ),
+    "encoders": (
+        "Encoder",
+        "EncoderDelta",
+        "EncoderNote",
+        "ImageEncoder",
+    ),
+    "errors": (
+        "ArgumentError",
+        "BudgetError",
+        "DataError",
+        "DPTransferError",
+    ),
+    "exact.public_map": ("PublicMap",),
+    "exact.feature_map": ("UnitNorm",),
+    "exact.lattice": ("clipped_lattice",),
     "mechanisms": (
         "ExponentialMechanism",
         "GaussianMechanism",
@@ -102,14 +124,41 @@ _HOMES = {
         "TopKMechanism",
     ),
     "methods.about": ("About",),
-    "methods.base": ("EmbeddingMethod", "Outcome", "Plan", "with_query"),
+    "methods.base": (
+        "EmbeddingMethod",
+        "Outcome",
+        "Plan",
+        "with_query",
+    ),
     "methods.image_method": ("ImageMethod",),
-    "methods.voting": ("Voting",),
+    "methods.votes.voting": ("Voting",),
     "noise": ("NoiseSource",),
-    "privacy": ("Bound", "Budget", "Event", "GaussianEvent", "Relation", "SelectionEvent", "Unit"),
-    "queries": ("ClassCounts", "ClassSums", "ClassSumsAndCounts", "SecondMoments", "SoftmaxGradient"),
-    "queries.base": ("BoundedQuery", "L2Query", "ScoreQuery"),
-    "release.heads": ("CosineHead", "LinearHead", "QuadraticHead"),
+    "privacy": (
+        "Bound",
+        "Budget",
+        "Event",
+        "GaussianEvent",
+        "Relation",
+        "SelectionEvent",
+        "Unit",
+    ),
+    "queries": (
+        "ClassCounts",
+        "ClassSums",
+        "ClassSumsAndCounts",
+        "SecondMoments",
+        "SoftmaxGradient",
+    ),
+    "queries.base": (
+        "BoundedQuery",
+        "L2Query",
+        "ScoreQuery",
+    ),
+    "release.heads": (
+        "CosineHead",
+        "LinearHead",
+        "QuadraticHead",
+    ),
 }
 _PLACES = {name: f"dptransfer.{home}:{name}" for home, names in _HOMES.items() for name in names}
 

@@ -22,7 +22,7 @@ from dptransfer.accounting import (
     rho_of,
 )
 from dptransfer.accounting.branches import MOST, branches, plain_steps
-from dptransfer.accounting.requests import Requests
+from dptransfer.accounting.filters import Requests
 from dptransfer.accounting.steps import all_steps, divergences_of
 from dptransfer.errors import BudgetError
 from dptransfer.ledger import Ledger

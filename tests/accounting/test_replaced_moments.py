@@ -5,8 +5,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dptransfer.accounting import replaced_moments
-from dptransfer.accounting.replaced_moments import replaced_log_moments
+from dptransfer.accounting import sampled as replaced_moments
+from dptransfer.accounting.sampled import replaced_log_moments
 
 CASES = [
     (1.0, 0.5, 2.0), (0.5, 0.2, 5.5), (0.3, 0.05, 3.0), (3.0, 0.5, 17.0), (0.8, 1e-3, 1.5), (2.0, 0.999, 6.0),

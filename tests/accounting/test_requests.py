@@ -6,18 +6,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-import dptransfer.accounting.requests as requests_module
-from dptransfer.accounting import (
-    Requests,
-    epsilon_of,
-    fits,
-    guarantee_of,
-    mu_for,
-    noise_multiplier_for,
-)
-from dptransfer.accounting.gdp_price import _price
+import dptransfer.accounting.filters as requests_module
+from dptransfer.accounting import Requests, epsilon_of, fits, guarantee_of, mu_for, noise_multiplier_for
+from dptransfer.accounting.filters import BASIC_SHARE, RESERVE, SHARE, _order, _pair_epsilon, _price, _room
 from dptransfer.accounting.renyi import ORDERS
-from dptransfer.accounting.requests import BASIC_SHARE, RESERVE, SHARE, _order, _pair_epsilon, _room
 from dptransfer.privacy import (
     BestOfManyEvent,
     Budget,

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from dptransfer.accounting import epsilon_of_mu
-from dptransfer.accounting.settled_argmax import argmax_divergence, epsilon_at_order
+from dptransfer.accounting.renyi import argmax_divergence, epsilon_at_order
 from dptransfer.errors import ArgumentError
 
 PROBABILITIES = np.concatenate([np.geomspace(1e-300, 1e-3, 200), np.linspace(1e-3, 1.0, 300)])

@@ -5,13 +5,7 @@ import pytest
 from dptransfer.accounting.pure import SelectionGroup
 from dptransfer.accounting.steps import Steps
 from dptransfer.errors import RelationMismatch
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    GaussianEvent,
-    Relation,
-    SampledGaussianEvent,
-    SelectionEvent,
-)
+from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD = Relation.ADD_REMOVE
 NOISE = GaussianEvent(2.0, ADD, times=4, numeric_epsilon=1e-9, numeric_delta=1e-25)

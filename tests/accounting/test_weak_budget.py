@@ -4,9 +4,9 @@ import warnings
 
 import pytest
 
+from dptransfer.accounting import budget_warnings as module
 from dptransfer.accounting import delta_of_mu, heed
-from dptransfer.accounting import weak_budget as module
-from dptransfer.accounting.weak_budget import WEAK_DELTA_WARNING, WEAK_EPSILON_WARNING
+from dptransfer.accounting.budget_warnings import WEAK_DELTA_WARNING, WEAK_EPSILON_WARNING
 from dptransfer.errors import BudgetError, PrivacyWarning
 from dptransfer.privacy import Budget
 

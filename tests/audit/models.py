@@ -4,7 +4,7 @@ import numpy as np
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.data.facts import Facts
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.privacy import GaussianEvent, Relation, Unit
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import LinearHead

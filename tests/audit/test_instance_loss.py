@@ -5,13 +5,12 @@ import pytest
 
 from contracts.pictures import quick
 from dptransfer.accounting import epsilon_of, epsilon_of_mu, mu_for
-from dptransfer.audit import instance_losses
-from dptransfer.audit.instance_loss import own_epsilons
-from dptransfer.data import Labelled, PrivateEmbeddings, PrivateImages, PublicEmbeddings
+from dptransfer.audit.instance_loss import instance_losses, own_epsilons
+from dptransfer.data import Labelled, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.mechanisms.row_shares import RowShares
 from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PublicPrototypes
-from dptransfer.methods.voting import Voting
+from dptransfer.methods.votes.voting import Voting
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -23,6 +22,7 @@ from dptransfer.privacy import (
     Unit,
 )
 from dptransfer.queries.base import BoundedQuery
+from dptransfer.sources import PrivateImages
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 DELTA = 1e-5

@@ -5,8 +5,15 @@ import pytest
 from scipy import stats
 
 from dptransfer.accounting import epsilon_of_mu
-from dptransfer.audit import audited_epsilon, counted_epsilon, excess_over_claim, gaussian_epsilon
-from dptransfer.audit.lower_bound import high_limit, low_limit, samples
+from dptransfer.audit.lower_bound import (
+    audited_epsilon,
+    counted_epsilon,
+    excess_over_claim,
+    gaussian_epsilon,
+    high_limit,
+    low_limit,
+    samples,
+)
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
 

@@ -6,9 +6,14 @@ import pytest
 from scipy import stats
 from sklearn.metrics import log_loss, roc_auc_score
 
-from dptransfer.accounting import true_positive_rate
-from dptransfer.audit import area_ceiling, membership_attack
-from dptransfer.audit.membership import WithoutModel, area_interval, row_losses, smaller_share
+from dptransfer.accounting import area_ceiling, true_positive_rate
+from dptransfer.audit.membership import (
+    WithoutModel,
+    area_interval,
+    membership_attack,
+    row_losses,
+    smaller_share,
+)
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy import Unit
 

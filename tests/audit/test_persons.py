@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import mu_for
-from dptransfer.audit import counted_epsilon
+from dptransfer.audit.lower_bound import counted_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import SELECTIONS, TopKMechanism, rounds
 from dptransfer.methods import METHODS
 from dptransfer.noise import SeededNoise

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from dptransfer.audit import set_difference
-from dptransfer.audit.membership import WithoutModel, membership_attack, smaller_share
-from dptransfer.audit.set_difference import UnitRows, model_free_areas
+from dptransfer.audit import membership as set_difference
+from dptransfer.audit.membership import (
+    UnitRows,
+    WithoutModel,
+    membership_attack,
+    model_free_areas,
+    smaller_share,
+)
 
 from .models import linear_model
 

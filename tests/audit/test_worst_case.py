@@ -5,17 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptransfer.audit import excess_over_claim, gaussian_epsilon
-from dptransfer.compute.exact_softmax import probabilities
-from dptransfer.compute.softmax_gradient import RESIDUAL_NORM, whole_numbers
-from dptransfer.data import PrivateEmbeddings, PrivateImages, PublicEmbeddings
-from dptransfer.features import UnitNorm
+from dptransfer.audit.lower_bound import excess_over_claim, gaussian_epsilon
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.softmax import probabilities
+from dptransfer.exact.softmax_gradient import RESIDUAL_NORM, whole_numbers
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import RoundsLeft
-from dptransfer.methods import METHODS, FromNames, LanguageInit, OnlyPublic, start
+from dptransfer.methods import METHODS, FromNames, LanguageInit, OnlyPublic
+from dptransfer.methods.heads import start
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import softmax_gradient
+from dptransfer.sources import PrivateImages
 
 from .witness import (
     CLASSES,

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, RoundsLeft
 from dptransfer.methods import METHODS, FromShots, FromZero, Pace
-from dptransfer.methods.gradient_head import Guide
-from dptransfer.methods.mixed_baselines import _MeanClipGuide
+from dptransfer.methods.heads.gradient_head import Guide
+from dptransfer.methods.mixed.baselines import _MeanClipGuide
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 

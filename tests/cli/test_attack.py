@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from dptransfer.audit import membership_attack
+from dptransfer.audit.membership import membership_attack
 from dptransfer.release import read_release
 
 from .conftest import BUDGET, CLASSES

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dptransfer.base.worker_pool import Processes
+from dptransfer.base.workers import Here
 from dptransfer.data import EncoderIdentity, write_embeddings
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import pool_choice
-from dptransfer.methods import workspace
-from dptransfer.workers import Here, Processes
+from dptransfer.methods import checkpoint as workspace
 
 from .conftest import BUDGET, CLASSES
 

@@ -98,7 +98,7 @@ def test_persons_of_an_emb_folder_are_protected(cli_json, data, own, tmp_path):
 
 def test_numbers_that_are_paid_for_are_shown_though_the_card_cannot_be_written(cli, data, own, monkeypatch):
     from dptransfer.errors import ReleaseError
-    from dptransfer.release import amend
+    from dptransfer.release import bundle as amend
 
     def broken(*_, **__):
         raise ReleaseError("The disk is full.")

@@ -84,8 +84,8 @@ def test_only_public_rows_are_kept_in_the_cache(cli, data, tmp_path, monkeypatch
 
 
 def test_progress_in_a_log_tells_no_count(cli, photos, monkeypatch):
-    monkeypatch.setattr("dptransfer.progress._HALF_MINUTE", -1.0)  # every step is told
-    monkeypatch.setattr("dptransfer.checkup.picture_looks._AT_A_TIME", 20)
+    monkeypatch.setattr("dptransfer.base.progress._HALF_MINUTE", -1.0)  # every step is told
+    monkeypatch.setattr("dptransfer.api.findings._AT_A_TIME", 20)
     told = cli("check", photos).stderr.splitlines()
     assert told
     assert all(re.fullmatch(r"Checking, \d+%, \d+ s left", line) for line in told)

@@ -58,7 +58,9 @@ def plug_ins(monkeypatch):
     }
     found = [EntryPoint(name, value, GROUP) for name, value in values.items()]
     # In the place of what is kept of what is installed, so that nothing of this is kept for other tests.
-    monkeypatch.setattr("dptransfer.plugins._entry_points", lambda group, _: found if group == GROUP else [])
+    monkeypatch.setattr(
+        "dptransfer.base.plugins._entry_points", lambda group, _: found if group == GROUP else []
+    )
 
 
 def test_a_group_and_a_function_are_commands(cli):

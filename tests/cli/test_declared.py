@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dptransfer.cli.declared import ABOUT_DATA, SIZES, class_list, settings_of
+from dptransfer.cli.options import ABOUT_DATA, SIZES, class_list, settings_of
 from dptransfer.errors import ArgumentError
 
 

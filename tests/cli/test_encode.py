@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import read_private, read_public, read_table
 from dptransfer.ledger import Ledger
+from dptransfer.sources import read_private, read_public, read_table
 
 FIT = ("-m", "mean", "-e", "9", "-d", "1e-5")
 
@@ -194,7 +194,7 @@ def test_predict_refuses_an_unreadable_image(cli, photos, encoder):
 
 
 def test_a_killed_run_goes_on(cli_json, photos, encoder, monkeypatch):
-    from dptransfer.encoders.partial import PartialRows
+    from dptransfer.encoders.extract import PartialRows
 
     add, calls = PartialRows.add, []
 
@@ -216,7 +216,7 @@ def test_a_killed_run_goes_on(cli_json, photos, encoder, monkeypatch):
 def test_a_killed_fit_of_images_goes_on_with_its_encoding_and_leaves_no_rows(
     cli, photos, encoder, ledger, tmp_path, monkeypatch
 ):
-    from dptransfer.encoders.partial import PartialRows
+    from dptransfer.encoders.extract import PartialRows
 
     encoded = []
     add = PartialRows.add

@@ -2,11 +2,12 @@ import sys
 
 import pytest
 
-from dptransfer.cli.engine import workers_from
+from dptransfer.base.worker_pool import Processes
+from dptransfer.base.workers import Here
+from dptransfer.cli.options import workers_from
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, MissingDependency
 from dptransfer.ledger import Ledger
-from dptransfer.workers import Here, Processes
 
 FIT = ("--epsilon", "1", "--delta", "1e-5", "--classes", "cat,dog,bird", "--method", "public")
 
@@ -77,8 +78,8 @@ def test_fit_gives_the_pool_to_them(cli, data, given_to):
 
 
 def test_check_gives_the_pool_to_them(cli, data, given_to, monkeypatch):
-    monkeypatch.setattr("dptransfer.checkup.all_sets.why_no_forecast", lambda *_: "")  # too few rows
-    monkeypatch.setattr("dptransfer.checkup.all_sets.expected_accuracy", lambda *_: ())
+    monkeypatch.setattr("dptransfer.api.check.why_no_forecast", lambda *_: "")  # too few rows
+    monkeypatch.setattr("dptransfer.api.check.expected_accuracy", lambda *_: ())
     words = ("--public", data / "pool.npz", "--classes", "cat,dog,bird")
     cli("check", data / "private.npz", *words, "--engine", "processes", "--workers", "1")
     assert given_to == [Processes(1)]

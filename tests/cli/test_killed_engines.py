@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import dptransfer.noise
+from dptransfer.base import workers as pieces
 from dptransfer.cli.main import app
 from dptransfer.ledger import Ledger
 from dptransfer.methods.replan import verify_release
-from dptransfer.workers import pieces
 from methods.samples import Repeatable
 
 TESTS = Path(__file__).parents[1]

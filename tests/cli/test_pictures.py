@@ -13,13 +13,13 @@ from contracts.mixers import REFUSED
 from dptransfer.cli import pictures as module
 from dptransfer.cli.main import app
 from dptransfer.cli.pictures import private_pictures, public_pictures
-from dptransfer.data import PrivateImages, find_images
 from dptransfer.errors import DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Auto, MeanPrototypes
-from dptransfer.methods.rows_or_pixels import AutoOnPictures
+from dptransfer.methods.auto import AutoOnPictures
 from dptransfer.privacy import Budget, Unit
 from dptransfer.release import read_release
+from dptransfer.sources import PrivateImages, find_images
 
 pytest.importorskip("torch")
 

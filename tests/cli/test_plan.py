@@ -6,12 +6,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptransfer.cli.declared import settings_of
-from dptransfer.cli.method import method_from
-from dptransfer.data import PrivateImages
+from dptransfer.cli.methods import method_from
+from dptransfer.cli.options import settings_of
 from dptransfer.errors import ArgumentError
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import METHODS, MeanPrototypes
+from dptransfer.sources import PrivateImages
 from encoders.toys import pictures
 
 SIZES = ("--classes", "10", "--dim", "1280")
@@ -328,7 +329,7 @@ def shards(tmp_path, monkeypatch):
     for number, part in enumerate(np.split(rows, 3)):
         (tmp_path / "pool").mkdir(exist_ok=True)
         np.save(tmp_path / "pool" / f"{number}.npy", part)
-    monkeypatch.setattr("dptransfer.workers.pieces._PIECE_BYTES", 3200)
+    monkeypatch.setattr("dptransfer.base.workers._PIECE_BYTES", 3200)
     return tmp_path / "pool"
 
 

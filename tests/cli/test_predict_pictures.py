@@ -10,7 +10,7 @@ from PIL import Image
 from dptransfer.accounting import guarantee_of
 from dptransfer.data import Facts, write_embeddings
 from dptransfer.encoders import EncoderDelta, adapted, encoder_of, get_encoder
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.privacy import GaussianEvent, Relation
 from dptransfer.release import CosineHead, PrivateClassifier, Provenance, read_release
 

@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from dptransfer import progress
-from dptransfer import progress as module
+from dptransfer.base import progress
+from dptransfer.base import progress as module
 from dptransfer.cli.screen import progress_bar
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.data import read_table, write_embeddings
+from dptransfer.data import write_embeddings
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.shards import EncodeShard
-from dptransfer.release import predicted_shards
+from dptransfer.release import predictions as predicted_shards
+from dptransfer.sources import read_table
 
 from .test_encode import FIT, encoder, owned, photos
 
@@ -117,7 +118,7 @@ def test_predictions_in_parts_are_those_of_one_go(cli, model, pool):
 def test_unfinished_parts_are_taken_up_for_the_same_model_and_rows_alone(cli, model, pool, monkeypatch):
     words = ("predict", model, pool, "--out", "parts", "--shard-rows", "8")
     with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.release.predicted_shards.place_draft", lambda *_: 1 / 0)
+        patch.setattr("dptransfer.release.predictions.place_draft", lambda *_: 1 / 0)
         with pytest.raises(AssertionError, match="division"):
             cli(*words)
     os.utime(pool / "manifest.json")
@@ -305,7 +306,7 @@ def test_a_kill_in_the_middle_changes_no_byte(cli, cli_json, photos, encoder, wh
 CRASHES = """
 import os
 from pathlib import Path
-import dptransfer.data.decode as decode
+import dptransfer.sources.decode as decode
 real = decode.open_image
 def opened(path, greys=None):
     if Path(path).name == "03.png":

@@ -96,7 +96,7 @@ def test_in_a_workspace_the_same_command_goes_on_with_one_charge(cli, data, ledg
 HOLDING = """
 import sys
 from pathlib import Path
-from dptransfer.data.claim import claim
+from dptransfer.data.atomic_files import claim
 with claim(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

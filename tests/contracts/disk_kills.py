@@ -9,8 +9,10 @@ import numpy as np
 
 import dptransfer as dpt
 from dptransfer.cli.main import app
-from dptransfer.data import find_images, on_disk, write_embeddings
+from dptransfer.data import atomic_files as on_disk
+from dptransfer.data import write_embeddings
 from dptransfer.encoders import encode_images
+from dptransfer.sources import find_images
 from encoders.toys import MeanColour
 
 NAMES = ("mkdir", "rmdir", "unlink", "remove", "rename", "replace", "link", "fsync", "fdatasync", "truncate")
@@ -59,7 +61,7 @@ def until(count, tally, work, *given):
 def save(folder):
     """Replace a release; which one it is, its title says."""
     private = dpt.PrivateEmbeddings(ROWS, np.arange(60) % 2, classes=2, name="a")
-    fitted = dpt.MeanPrototypes().fit(
+    fitted = dpt.methods.MeanPrototypes().fit(
         private, budget=dpt.Budget(epsilon=1.0, delta=1e-5), ledger=dpt.Ledger.in_memory()
     )
     fitted.save(folder / "out", overwrite=True, title=f"number {len(list(folder.glob('run*')))}")

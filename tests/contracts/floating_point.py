@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 import pytest
 
-from dptransfer.compute import threads
+from dptransfer.exact import chunks as threads
 
 _MACHINE = platform.machine().lower()
 _X86, _ARM = _MACHINE in ("x86_64", "amd64"), _MACHINE in ("aarch64", "arm64")

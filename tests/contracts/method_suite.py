@@ -1,15 +1,23 @@
 """The library's own checks of methods (`dptransfer.testing`), under the names that tests use."""
 
-from dptransfer.testing import METHOD_CHECKS as CHECKS
-from dptransfer.testing.sample_data import CLASSES, POOL, ROWS, SIZE, WIDTH
+from dptransfer.testing.method_rules import METHOD_CHECKS as CHECKS
+from dptransfer.testing.sample_data import (
+    CLASSES,
+    POOL,
+    ROWS,
+    SIZE,
+    WIDTH,
+    budget_for,
+    relations_of,
+    without_sampling,
+)
 from dptransfer.testing.sample_data import CountedReads as Watched
+from dptransfer.testing.sample_data import fit_sample as fitted
 from dptransfer.testing.sample_data import fresh_rows as fresh
 from dptransfer.testing.sample_data import is_same_release as same
 from dptransfer.testing.sample_data import ordinary_rows as ordinary
+from dptransfer.testing.sample_data import reads_in_order as in_their_order
 from dptransfer.testing.sample_data import sample_data_for as world
-from dptransfer.testing.sample_fits import budget_for, relations_of, without_sampling
-from dptransfer.testing.sample_fits import fit_sample as fitted
-from dptransfer.testing.sample_fits import reads_in_order as in_their_order
 
 private = ROWS.private
 relations = relations_of

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dptransfer.data.decode import open_image, problem_of
 from dptransfer.errors import DataError
+from dptransfer.sources.decode import open_image, problem_of
 
 
 def seen(file, grey_range=None):

@@ -2,8 +2,8 @@
 
 from dataclasses import fields
 
-from deep.tiny import PLACE
-from dptransfer.testing.sample_images import IMAGES as PICTURES
+from dptransfer.testing.sample_data import IMAGES as PICTURES
+from methods.deep.tiny import PLACE
 
 __all__ = ["PICTURES", "QUICK", "quick"]
 QUICK = {

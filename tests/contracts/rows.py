@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from dptransfer.testing.nasty_rows import LARGEST, NASTY
+from dptransfer.testing.query_rules import LARGEST, NASTY
 
 __all__ = ["LARGEST", "NASTY", "entries", "row", "rows", "squared_length", "steady"]
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import mu_for
-from dptransfer.audit import counted_epsilon
+from dptransfer.audit.lower_bound import counted_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import Selection, SharesLeft, TopKMechanism
-from dptransfer.methods import METHODS, PublicPrototypes, TopKPrototypes, public_prior
+from dptransfer.methods import METHODS, PublicPrototypes, TopKPrototypes
 from dptransfer.methods.base import with_query
+from dptransfer.methods.heads import public_prior
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.data import read_table
 from dptransfer.errors import DataError
+from dptransfer.sources import read_table
 from encoders.toys import pictures
 
 from . import disk_kills

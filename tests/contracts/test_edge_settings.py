@@ -8,11 +8,11 @@ import pytest
 from contracts.floating_point import flushing, needs_flags, rounding
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.features import PublicMap
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS
-from dptransfer.methods.descent import Pace
-from dptransfer.methods.start import FromShots
+from dptransfer.methods.heads.gradient_head import Pace
+from dptransfer.methods.heads.start import FromShots
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.features import PublicMap, UnitNorm, VocabularyMap
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS, NoisyGD, PrivateTuning, start
+from dptransfer.methods import METHODS, NoisyGD, PrivateTuning
+from dptransfer.methods.heads import start
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release import export_onnx, read_release, release_digest

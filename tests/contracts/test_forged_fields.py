@@ -6,10 +6,10 @@ from fnmatch import fnmatchcase
 import numpy as np
 import pytest
 
-from dptransfer import NoisyGD, PrivateTuning
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS, MeanPrototypes, TransferPATE, start
+from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PrivateTuning, TransferPATE
+from dptransfer.methods.heads import start
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Relation

@@ -3,13 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptransfer.data import PrivateImages
 from dptransfer.errors import ArgumentError, DPTransferError
-from dptransfer.features import PublicMap
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS, FromNames, MeanPrototypes, start
-from dptransfer.testing import ContractBroken, check_method
-from dptransfer.testing.noise_sources import RecordedAnswers
+from dptransfer.methods import METHODS, FromNames, MeanPrototypes
+from dptransfer.methods.heads import start
+from dptransfer.sources import PrivateImages
+from dptransfer.testing.contract import ContractBroken
+from dptransfer.testing.method_rules import check_method
+from dptransfer.testing.sample_data import RecordedAnswers
 
 from .cheats import CHEATS, PICTURE_CHEATS, Boasts, Overspends, ReleasesRows
 from .method_suite import CHECKS, budget_for, fitted, private

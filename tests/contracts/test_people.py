@@ -8,9 +8,10 @@ import pytest
 
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS, MeanPrototypes, PrivateTuning, picture_voting, transfer_pate
-from dptransfer.methods.partition import teacher_of_each_row
+from dptransfer.methods import METHODS, MeanPrototypes, PrivateTuning
 from dptransfer.methods.replan import verify_release
+from dptransfer.methods.votes import picture_voting, transfer_pate
+from dptransfer.methods.votes.voting import teacher_of_each_row
 from dptransfer.privacy import Relation, Unit
 from dptransfer.release import read_release
 from dptransfer.testing import person_rules as people

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from dptransfer.data import read_table
 from dptransfer.errors import DataError
+from dptransfer.sources import read_table
 
 pa = pytest.importorskip("pyarrow")
 

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from dptransfer.data import claim as claims
-from dptransfer.data.claim import claim, remove, replaced_name, unfinished_name
+from dptransfer.data import atomic_files as claims
+from dptransfer.data.atomic_files import claim, remove, replaced_name, unfinished_name
 from dptransfer.errors import DataError
 
 HOLDING = """
 import sys
 from pathlib import Path
-from dptransfer.data.claim import claim
+from dptransfer.data.atomic_files import claim
 with claim(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings, find_images
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.labels import declared_classes
 from dptransfer.errors import DataError
+from dptransfer.sources import find_images
 
 
 @pytest.mark.parametrize(

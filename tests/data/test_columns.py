@@ -4,9 +4,9 @@ from datetime import date
 import numpy as np
 import pytest
 
-from dptransfer.data import read_private, read_table
-from dptransfer.data.columns import read_text_columns
+from dptransfer.data.arrow import read_text_columns
 from dptransfer.errors import DataError
+from dptransfer.sources import read_private, read_table
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -3,9 +3,10 @@ import shutil
 
 import pytest
 
-from dptransfer.data import drafts, on_disk
-from dptransfer.data.claim import claim
-from dptransfer.data.drafts import (
+from dptransfer.data import atomic_files as on_disk
+from dptransfer.data import resumable as drafts
+from dptransfer.data.atomic_files import claim
+from dptransfer.data.resumable import (
     draft_folder,
     finish_placing,
     kept_on_disk,

@@ -1,13 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.data.grey_levels import (
-    as_bytes,
-    between,
-    declared_range,
-    require_in_range,
-    require_not_dark,
-)
+from dptransfer.data.grey_levels import as_bytes, between, declared_range, require_in_range, require_not_dark
 from dptransfer.errors import ArgumentError, DataError
 
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import Labelled, PrivateEmbeddings, PublicEmbeddings, read_private, write_embeddings
-from dptransfer.data.labelled import class_positions, places
+from dptransfer.data import Labelled, PrivateEmbeddings, PublicEmbeddings, write_embeddings
+from dptransfer.data.labels import class_positions, places
 from dptransfer.errors import DataError
+from dptransfer.sources import read_private
 
 ROWS = np.eye(3)
 

@@ -1,4 +1,4 @@
-from dptransfer.data.natural_order import natural_order
+from dptransfer.data.tables import natural_order
 
 
 def test_numbers_of_any_length_count_as_numbers_and_no_two_names_are_equal():

@@ -7,9 +7,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from dptransfer.data import read_private, read_table
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.errors import DataError, DPTransferError
+from dptransfer.sources import read_private, read_table
 
 X = np.random.default_rng(1).normal(size=(30, 5)).astype(np.float32)
 Y = np.arange(30) % 3

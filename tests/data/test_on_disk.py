@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from dptransfer.data import on_disk
-from dptransfer.data.on_disk import put_in_place, replaced_whole, write_synced, write_whole
-from dptransfer.data.owner_only import owner_only
+from dptransfer.data import atomic_files as on_disk
+from dptransfer.data.atomic_files import owner_only, put_in_place, replaced_whole, write_synced, write_whole
 
 
 def full_disk(*args):

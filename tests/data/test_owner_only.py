@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from dptransfer.data.owner_only import make_owner_folder, others_may_look, owner_only
+from dptransfer.data.atomic_files import make_owner_folder, others_may_look, owner_only
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dptransfer.data.parsing import parsing
+from dptransfer.data.tables import parsing
 from dptransfer.errors import ArgumentError, DataError
 
 DAMAGE = [

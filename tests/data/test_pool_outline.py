@@ -1,6 +1,6 @@
 import pytest
 
-from dptransfer.data.pool_outline import PoolOutline, RowsNeeded
+from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 from dptransfer.errors import ArgumentError
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptransfer.data import npy_shards
+from dptransfer.data import shard_files as npy_shards
 from dptransfer.data.examples import content_digest
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import ArgumentError, DataError

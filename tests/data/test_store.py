@@ -6,9 +6,12 @@ import os
 import numpy as np
 import pytest
 
-from dptransfer.data import EncoderIdentity, PrivateEmbeddings, on_disk, read_private, store, store_beside
+from dptransfer.data import EncoderIdentity, PrivateEmbeddings, store
+from dptransfer.data import atomic_files as on_disk
+from dptransfer.data import store_rows as store_beside
 from dptransfer.data.store import read_store, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.sources import read_private
 
 ENCODER = EncoderIdentity("toy", "0" * 64, "none")
 

@@ -7,19 +7,18 @@ import shutil
 import numpy as np
 import pytest
 
+from dptransfer.base.progress import reported_to
 from dptransfer.data import (
     EncoderIdentity,
     PublicEmbeddings,
     ShardedRows,
     finish_shards,
-    read_private,
-    read_public,
     read_store,
     store,
     write_embeddings,
 )
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.progress import reported_to
+from dptransfer.sources import read_private, read_public
 
 ENCODER = EncoderIdentity("toy", "0" * 64, "none")
 ROWS = np.random.default_rng(0).normal(size=(23, 3)).astype(np.float32)

@@ -4,7 +4,7 @@ from PIL import Image
 
 from dptransfer.data import EncoderIdentity
 from dptransfer.encoders import ImageEncoder
-from dptransfer.encoders.beside import Beside
+from dptransfer.encoders.registry import Beside
 
 
 class Means(ImageEncoder):

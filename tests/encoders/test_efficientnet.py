@@ -87,7 +87,7 @@ def test_a_row_by_onnx_is_the_same_whatever_the_batch_and_the_threads(in_onnx, m
     images = random_images(32)
     expected = in_onnx.encode(images)
     assert len(np.unique(expected, axis=0)) == 32
-    monkeypatch.setattr("dptransfer.encoders.onnx_session.usable_cores", lambda: threads)
+    monkeypatch.setattr("dptransfer.encoders.onnx_graph.usable_cores", lambda: threads)
     parts = [in_onnx.encode(images[start : start + batch]) for start in range(0, 32, batch)]
     assert np.array_equal(np.concatenate(parts), expected)
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import Labelled, TextList, find_images, read_private, read_public, read_table
-from dptransfer.data.source_digests import file_digests
+from dptransfer.base.progress import reported_to
+from dptransfer.data import Labelled
 from dptransfer.encoders import encode_images, encode_images_in_memory, encode_texts, extract
-from dptransfer.encoders.partial import PartialRows
+from dptransfer.encoders.extract import PartialRows
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.progress import reported_to
+from dptransfer.sources import TextList, find_images, read_private, read_public, read_table
+from dptransfer.sources.digests import file_digests
 
 from . import toys
 from .toys import MeanColour, WordLengths, pictures

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import PrivateImages, find_images
 from dptransfer.encoders import (
     encode_images_in_memory,
     encode_pixels,
@@ -9,6 +8,7 @@ from dptransfer.encoders import (
     rows_depend_on_neighbours,
 )
 from dptransfer.errors import ArgumentError
+from dptransfer.sources import PrivateImages, find_images
 
 from .toys import MeanColour, WordLengths, pictures, random_images
 

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from contracts.full_disk import full_disk
-from dptransfer.encoders.kept_graph import kept_graph
+from dptransfer.encoders.onnx_graph import kept_graph
 
 
 @pytest.fixture

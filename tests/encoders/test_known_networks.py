@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from dptransfer.encoders import get_encoder  # noqa: E402
-from dptransfer.encoders.known_networks import is_plain_linear, keeps_pictures_apart  # noqa: E402
+from dptransfer.encoders.per_example import is_plain_linear, keeps_pictures_apart  # noqa: E402
 
 
 def known():

@@ -5,12 +5,12 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from dptransfer.data import find_images
-from dptransfer.data.decode import open_image
-from dptransfer.encoders import lookahead
+from dptransfer.encoders import preprocess as lookahead
 from dptransfer.encoders.base import blank_picture
-from dptransfer.encoders.lookahead import encoded_batches
+from dptransfer.encoders.preprocess import encoded_batches
 from dptransfer.errors import DataError
+from dptransfer.sources import find_images
+from dptransfer.sources.decode import open_image
 
 from .toys import MeanColour, pictures
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from dptransfer.encoders import OnnxEncoder, TorchModuleEncoder, export_encoder, get_encoder, onnx_export
+from dptransfer.encoders import OnnxEncoder, TorchModuleEncoder, export_encoder, get_encoder
+from dptransfer.encoders import onnx as onnx_export
 from dptransfer.encoders.framing import Framing
 from dptransfer.encoders.hub import quiet
 from dptransfer.encoders.torch_module import PixelMap

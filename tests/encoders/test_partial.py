@@ -4,8 +4,8 @@ import os
 import numpy as np
 import pytest
 
-from dptransfer.encoders import partial
-from dptransfer.encoders.partial import PartialRows
+from dptransfer.encoders import extract as partial
+from dptransfer.encoders.extract import PartialRows
 from dptransfer.errors import DataError
 
 ROWS = np.arange(20, dtype=np.float32).reshape(10, 2)

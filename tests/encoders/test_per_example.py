@@ -7,14 +7,13 @@ torch = pytest.importorskip("torch")
 
 from contracts import mixers  # noqa: E402
 from contracts.mixers import CODES, HONEST, SIDE, encoder, mixing, network  # noqa: E402
-from dptransfer.deep.network import Network  # noqa: E402
-from dptransfer.deep.network_gradient import NetworkGradient  # noqa: E402
-from dptransfer.deep.picture_loss import PictureLoss  # noqa: E402
-from dptransfer.deep.pictures import Pictures  # noqa: E402
-from dptransfer.deep.trained_parts import TrainedParts  # noqa: E402
 from dptransfer.encoders import TorchModuleEncoder, torch_module  # noqa: E402
 from dptransfer.encoders.per_example import PerExample  # noqa: E402
 from dptransfer.errors import ArgumentError  # noqa: E402
+from dptransfer.methods.deep.network import Network  # noqa: E402
+from dptransfer.methods.deep.network_gradient import NetworkGradient  # noqa: E402
+from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures  # noqa: E402
+from dptransfer.methods.deep.trained_parts import TrainedParts  # noqa: E402
 
 WILD = [np.full((SIDE, SIDE, 3), shade) for shade in (0, 255, mixers.RARE, 0)]
 WILD[3][5, 5] = 255
@@ -79,7 +78,7 @@ def test_on_plain_batches_one_picture_would_move_the_sum_by_more_than_is_paid_fo
 
 def plain_batches(monkeypatch):
     """Take every network for one that is known."""
-    for place in ("dptransfer.deep.trained_parts", "dptransfer.encoders.torch_module"):
+    for place in ("dptransfer.methods.deep.trained_parts", "dptransfer.encoders.torch_module"):
         monkeypatch.setattr(f"{place}.keeps_pictures_apart", lambda module: True)
 
 

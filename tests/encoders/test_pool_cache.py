@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.data import find_images, read_table
 from dptransfer.encoders import pool_cache
 from dptransfer.errors import DPTransferError
+from dptransfer.sources import find_images, read_table
 
 from .toys import MeanColour, WordLengths, pictures
 

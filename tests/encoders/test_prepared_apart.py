@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import find_images
-from dptransfer.data.decode import open_image
-from dptransfer.encoders import encode_images_in_memory, get_encoder, lookahead, prepared_apart
+from dptransfer.encoders import encode_images_in_memory, get_encoder
+from dptransfer.encoders import preprocess as lookahead
+from dptransfer.encoders import preprocess as prepared_apart
 from dptransfer.encoders.efficientnet import _squeezed
-from dptransfer.encoders.lookahead import encoded_batches
-from dptransfer.encoders.prepared_apart import PreparedApart
+from dptransfer.encoders.preprocess import PreparedApart, encoded_batches
+from dptransfer.sources import find_images
+from dptransfer.sources.decode import open_image
 
 from .toys import MeanColour, pictures
 
@@ -100,7 +101,7 @@ def test_rows_are_the_same_with_processes_and_without(paths, monkeypatch):
     monkeypatch.setattr(lookahead, "_WORTH_PROCESSES", 11)
     monkeypatch.setattr(lookahead, "_FEWEST", 1)
     monkeypatch.setattr(lookahead, "usable_cores", lambda: 2)
-    monkeypatch.setattr("dptransfer.encoders.prepared_apart.usable_cores", lambda: 2)
+    monkeypatch.setattr("dptransfer.encoders.preprocess.usable_cores", lambda: 2)
     batches = [(start // 4, paths[start : start + 4]) for start in range(0, 11, 4)]
     told = {}
     for encoder in (Squeezes(), Apart()):

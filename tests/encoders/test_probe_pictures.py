@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.encoders.probe_pictures import probe_pictures
+from dptransfer.encoders.per_example import probe_pictures
 
 
 def test_extremes_come_between_noise_and_the_ends_are_noise():

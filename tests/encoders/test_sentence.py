@@ -8,7 +8,7 @@ import pytest
 from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours
 from dptransfer.encoders.hub import quiet
 from dptransfer.encoders.sentence import SentenceOnnx
-from dptransfer.encoders.text import TransformersText
+from dptransfer.encoders.transformers import TransformersText
 from dptransfer.errors import DataError
 
 torch = pytest.importorskip("torch")
@@ -55,7 +55,7 @@ def test_a_row_is_the_same_whatever_the_batch_the_companions_and_the_threads(tin
     texts = TEXTS * 5
     expected = tiny.encode(texts)
     for threads in (1, 2, 5):
-        monkeypatch.setattr("dptransfer.encoders.onnx_session.usable_cores", lambda threads=threads: threads)
+        monkeypatch.setattr("dptransfer.encoders.onnx_graph.usable_cores", lambda threads=threads: threads)
         for batch in (1, 7, 32):
             parts = [tiny.encode(texts[start : start + batch]) for start in range(0, len(texts), batch)]
             assert np.array_equal(np.concatenate(parts), expected)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from contracts.backwards import Backwards
-from dptransfer.data import TextList, find_images, read_public, read_table
+from dptransfer.base.progress import reported_to
+from dptransfer.base.worker_pool import Processes
 from dptransfer.encoders import encode_images, encode_texts, get_encoder, shards
 from dptransfer.encoders.shards import EncodeShard
 from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.progress import reported_to
-from dptransfer.workers import Processes
+from dptransfer.sources import TextList, find_images, read_public, read_table
 
 from . import toys
 from .toys import MeanColour, WordLengths, pictures

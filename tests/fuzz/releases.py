@@ -50,7 +50,8 @@ class Release(Target):
     def use(self, folder, repaired):
         from dptransfer import load
         from dptransfer.accounting import guarantee_of
-        from dptransfer.release import card_of, verify_release
+        from dptransfer.methods.replan import verify_release
+        from dptransfer.release import card_of
 
         path = folder / "release"
         try:
@@ -95,13 +96,15 @@ def _fitted(name):
     x, y = rows_and_labels()
     private = dpt.PrivateEmbeddings(x, y, classes=CLASSES, name="rows")
     public = dpt.PublicEmbeddings(np.random.default_rng(2).normal(size=(40, 5)), name="pool")
-    mean = dpt.MeanPrototypes()
+    mean = dpt.methods.MeanPrototypes()
     method = {
         "mean prototypes": mean,
-        "public prototypes": dpt.PublicPrototypes(),
-        "a public prior": dpt.PublicPriorPrototypes(),
-        "DP-SGD": dpt.DPSGDProbe(),
-        "private tuning": dpt.PrivateTuning(candidates=(mean, dpt.MeanPrototypes(dpt.UnitNorm(pool=2)))),
+        "public prototypes": dpt.methods.PublicPrototypes(),
+        "a public prior": dpt.methods.PublicPriorPrototypes(),
+        "DP-SGD": dpt.methods.DPSGDProbe(),
+        "private tuning": dpt.methods.PrivateTuning(
+            candidates=(mean, dpt.methods.MeanPrototypes(dpt.features.UnitNorm(pool=2)))
+        ),
         "a changed encoder": mean,
     }[name]
     budget = dpt.Budget(epsilon=1, delta=1e-5)

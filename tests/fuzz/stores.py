@@ -46,7 +46,7 @@ class Store(Target):
         return dice.random() < 0.6 and _repair(store)
 
     def use(self, folder, repaired):
-        from dptransfer.data import read_private, read_public, read_table
+        from dptransfer.sources import read_private, read_public, read_table
 
         path = folder / "a.emb"
 

@@ -35,14 +35,14 @@ def use_every_way(*ways):
 
 def read_as_rows(path, labels=None):
     """Read the file as rows, as private rows and as public ones, down to the last number."""
-    from dptransfer.data import read_table
+    from dptransfer.sources import read_table
 
     use_every_way(lambda: np.array(read_table(path).rows), lambda: read_with_labels(path, labels))
 
 
 def read_with_labels(path, labels=None):
     """Read the file as private rows and as public ones."""
-    from dptransfer.data import read_private, read_public
+    from dptransfer.sources import read_private, read_public
 
     use_every_way(
         lambda: read_private(path, classes=CLASSES, labels=labels).fingerprint,
@@ -85,7 +85,7 @@ class Labels(Target):
         return False
 
     def use(self, folder, repaired):
-        from dptransfer.data import read_private
+        from dptransfer.sources import read_private
 
         labels = {"labels": rows_and_labels()[1], "classes": CLASSES}
         use_every_way(

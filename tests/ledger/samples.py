@@ -1,6 +1,6 @@
 """Events and data sets that several tests use."""
 
-from dptransfer.accounting.requests import BASIC_SHARE
+from dptransfer.accounting.filters import BASIC_SHARE
 from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE

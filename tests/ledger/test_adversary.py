@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import Requests, delta_of, fits, mu_for
-from dptransfer.accounting.requests import BASIC_SHARE
+from dptransfer.accounting.filters import BASIC_SHARE
 from dptransfer.errors import BudgetExceeded
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import Budget, GaussianEvent

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptransfer.ledger.chain import Row, first_break, head_of, link, sealed
+from dptransfer.ledger.entry import Row, first_break, head_of, link, sealed
 
 KEY = b"k" * 32
 bodies = st.lists(st.text(alphabet=st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=6)

@@ -7,15 +7,8 @@ import pytest
 
 from dptransfer.errors import ArgumentError, LedgerTampered
 from dptransfer.ledger import DataSet
-from dptransfer.ledger.chain import Row
-from dptransfer.ledger.entry import _user, read_entries, require_readable, stamped, written
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    Budget,
-    GaussianEvent,
-    SampledGaussianEvent,
-    SelectionEvent,
-)
+from dptransfer.ledger.entry import Row, _user, read_entries, require_readable, stamped, written
+from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, SampledGaussianEvent, SelectionEvent
 
 from .samples import ADD, GAUSS, Content
 

@@ -3,7 +3,8 @@ import pytest
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import PrivateOverlap, RowsOnRecord
-from dptransfer.ledger import Ledger, row_hashes
+from dptransfer.ledger import Ledger
+from dptransfer.ledger import sketch as row_hashes
 from dptransfer.ledger.overlap import OpenData, sketches_of
 from dptransfer.ledger.sketch import KEPT, sketch_of
 from dptransfer.privacy import Budget, GaussianEvent, Relation

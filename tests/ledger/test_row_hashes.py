@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from dptransfer.data import ShardedRows
-from dptransfer.ledger import row_hashes
-from dptransfer.ledger.row_hashes import GRIDS, KEPT_GRID, RowHasher, parts_of, siphash, siphash_with
+from dptransfer.ledger import sketch as row_hashes
+from dptransfer.ledger.sketch import GRIDS, KEPT_GRID, RowHasher, parts_of, siphash, siphash_with
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 

@@ -15,9 +15,8 @@ from dptransfer.data.embeddings import PrivateEmbeddings
 from dptransfer.errors import ArgumentError, LedgerError, RowsOnRecord
 from dptransfer.ledger import Ledger, row_key
 from dptransfer.ledger.row_key import commitment, key_path, make_key, read_key
-from dptransfer.ledger.schema import chain_key
-from dptransfer.ledger.sealed_sketch import opened_sketch, sealed_sketch
-from dptransfer.ledger.sketch import KEPT, Sketch, sketch_of
+from dptransfer.ledger.sketch import KEPT, Sketch, opened_sketch, sealed_sketch, sketch_of
+from dptransfer.ledger.store import chain_key
 from dptransfer.privacy import Budget
 
 from .behind_its_back import edit, query
@@ -258,7 +257,7 @@ def test_a_key_without_a_ledger_becomes_that_of_the_next(tmp_path, monkeypatch):
     """As a crash between the two files leaves it."""
     path = tmp_path / "ledger"
     with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.ledger.schema.initialise", lambda *_: 1 / 0)
+        patch.setattr("dptransfer.ledger.store.initialise", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             Ledger(path)
     assert list(tmp_path.iterdir()) == [key_path(path)]

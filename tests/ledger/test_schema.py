@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dptransfer.errors import LedgerError, LedgerTampered
-from dptransfer.ledger import Ledger, schema
+from dptransfer.ledger import Ledger
+from dptransfer.ledger import store as schema
 from dptransfer.ledger.row_key import key_path
 
 from .samples import GAUSS

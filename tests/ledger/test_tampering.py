@@ -5,9 +5,10 @@ from contextlib import closing
 import pytest
 
 from dptransfer.errors import LedgerTampered
-from dptransfer.ledger import Ledger, chain, entry
-from dptransfer.ledger.chain import Row, link, sealed
-from dptransfer.ledger.schema import chain_key
+from dptransfer.ledger import Ledger, entry
+from dptransfer.ledger import entry as chain
+from dptransfer.ledger.entry import Row, link, sealed
+from dptransfer.ledger.store import chain_key
 from dptransfer.privacy import Budget
 
 from .behind_its_back import copied, edit, query

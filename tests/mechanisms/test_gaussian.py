@@ -6,7 +6,7 @@ from scipy import stats
 
 from dptransfer.accounting import noise_multiplier_for
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.noise import SecureNoise, SeededNoise, lattice_epsilon
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Relation

@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer.accounting import mu_of
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, GaussianShares
 from dptransfer.noise import SeededNoise, lattice_epsilon
 from dptransfer.privacy import Bound, Relation, Unit

@@ -3,7 +3,7 @@ import pytest
 
 from dptransfer.accounting import epsilon_of, mu_of
 from dptransfer.errors import ArgumentError
-from dptransfer.features import OnLattice, UnitNorm
+from dptransfer.exact.feature_map import OnLattice, UnitNorm
 from dptransfer.mechanisms import GaussianRounds, JointRounds, jointly, rounds_of
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, GaussianEvent, Relation, Unit, for_group

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dptransfer.features import OnLattice, UnitNorm
+from dptransfer.exact.feature_map import OnLattice, UnitNorm
 from dptransfer.mechanisms import (
     ExponentialMechanism,
     GaussianMechanism,

@@ -5,17 +5,19 @@ import numpy as np
 import pytest
 
 from contracts.backwards import Backwards
+from dptransfer.base import workers as pieces
+from dptransfer.base.progress import reported_to
+from dptransfer.base.workers import Here
 from dptransfer.data import PublicEmbeddings, ShardedRows
 from dptransfer.errors import DataError
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.mechanisms import SELECTIONS, TopKMechanism, pool_choice
 from dptransfer.mechanisms.pool_choice import ScoreTable, chosen
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Relation, Unit
-from dptransfer.progress import reported_to
 from dptransfer.queries import SimilarityScores
-from dptransfer.queries.grid_rows import GridPool
-from dptransfer.workers import Here, pieces
+from dptransfer.queries.similarity import GridPool
 from noise.laws import exponential_mechanism, fits_table
 
 RNG = np.random.default_rng(0)

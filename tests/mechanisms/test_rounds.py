@@ -10,17 +10,11 @@ from scipy import stats
 
 from dptransfer.accounting import mu_of
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.mechanisms import rounds as module
 from dptransfer.noise import SecureNoise, SeededNoise, lattice_epsilon
-from dptransfer.privacy import (
-    SMALLEST_NOISE_MULTIPLIER,
-    GaussianEvent,
-    Relation,
-    SampledGaussianEvent,
-    Unit,
-)
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, Relation, SampledGaussianEvent, Unit
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
 from noise.laws import fits_continuous
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import (
     ExponentialMechanism,
     GaussianMechanism,

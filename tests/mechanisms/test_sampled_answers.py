@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, GaussianRounds, jointly
 from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.mechanisms.row_shares import shares_of
 from dptransfer.privacy import BestOfManyEvent, Bound, GaussianEvent, Relation, SelectionEvent, Unit
 from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient, VoteCounts
 from dptransfer.queries.contributions import one_by_one
-from dptransfer.testing.noise_sources import NoNoise
+from dptransfer.testing.sample_data import NoNoise
 
 from .test_joint_rounds import parts
 

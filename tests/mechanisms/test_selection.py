@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer.accounting import selection_delta
 from dptransfer.errors import ArgumentError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import SELECTIONS, ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip, selection
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Bound, Relation, SelectionEvent, Unit

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 
 import dptransfer as dpt
-from dptransfer.methods.workspace import Workspace
+from dptransfer.methods.checkpoint import Workspace
 
 STEPS = 6
 
@@ -65,7 +65,7 @@ def fit(folder):
     rows = np.load(folder / "rows.npy")
     labels = rows[:, 0].astype(int)
     private = dpt.PrivateEmbeddings(rows[:, 1:], labels, classes=["a", "b", "c"], name="clinic")
-    model = dpt.NoisyGD(steps=STEPS).fit(
+    model = dpt.methods.NoisyGD(steps=STEPS).fit(
         private,
         budget=dpt.Budget(epsilon=1.0, delta=1e-5),
         ledger=dpt.Ledger(folder / "ledger.sqlite"),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from audit.witness import witnessing
-from dptransfer.methods.head_rows import head_rows
+from dptransfer.methods.heads.gradient_head import head_rows
 from dptransfer.noise import SeededNoise
 
 from .samples import REPLACE

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from dptransfer.data import PrivateEmbeddings, PrivateImages, PublicEmbeddings
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, MeanPrototypes
 from dptransfer.methods.replan import verify_release
@@ -14,7 +14,8 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.release.heads import CosineHead
 from dptransfer.release.verify import STEPS
-from dptransfer.testing.noise_sources import NoNoise
+from dptransfer.sources import PrivateImages
+from dptransfer.testing.sample_data import NoNoise
 
 CLASSES = ("ant", "bee", "cat")
 WIDTH = 8

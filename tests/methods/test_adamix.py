@@ -8,7 +8,7 @@ from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import AdaMix, FromShots, FromZero, NoisyGD, OnlyPublic, Pace
-from dptransfer.methods.softmax import clipped_gradient, gradient_norms, residuals
+from dptransfer.methods.heads.start import clipped_gradient, gradient_norms, residuals
 from dptransfer.privacy import Budget
 
 from .samples import (

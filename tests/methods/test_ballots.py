@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.methods.ballots import noisy_answers, questions_of, require_passable, with_noise
+from dptransfer.methods.votes.vote_aggregation import (
+    noisy_answers,
+    questions_of,
+    require_passable,
+    with_noise,
+)
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.votes import CountedVotes, votes_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.data import PrivateImages, PublicEmbeddings, PublicImages
+from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import (
     ArgumentError,
     BudgetError,
@@ -15,7 +15,8 @@ from dptransfer.errors import (
     LedgerError,
     PrivacyWarning,
 )
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     METHODS,
@@ -33,6 +34,7 @@ from dptransfer.methods.base import Outcome, Outline, configuration_of, with_que
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead
+from dptransfer.sources import PrivateImages, PublicImages
 
 from .samples import BUDGET, REPLACE, WIDTH, fit, pool, private
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dptransfer.data import PublicEmbeddings
-from dptransfer.features import PublicMap, apply
-from dptransfer.methods.centre import class_weights, recentred
+from dptransfer.exact.feature_map import apply
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.methods.heads.hierarchical import class_weights, recentred
 
 WIDTH, AXES = 20, 8
 RNG = np.random.default_rng(0)

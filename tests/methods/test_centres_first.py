@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import epsilon_of
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.base import Outline
-from dptransfer.methods.centres_first import released_directions, sums_before
+from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
 from dptransfer.privacy import GaussianEvent, Relation
 from dptransfer.queries import SoftmaxGradient
 

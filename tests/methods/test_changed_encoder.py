@@ -9,25 +9,25 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.data import find_images
 from dptransfer.encoders import adapted, encode_images_in_memory
 from dptransfer.errors import Incompatible, ReleaseError, RowsOnRecord
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import Budget
 from dptransfer.release import card_of, evaluate, export_onnx
+from dptransfer.sources import find_images
 from release.models import rewrite
 
 from .samples import SIDE, Repeatable, images, pictures, released
 
 pytest.importorskip("torch")
 
-from deep.tiny import PLACE, tiny_classifier  # torch is there
+from methods.deep.tiny import PLACE, tiny_classifier  # torch is there
 
 BUDGET = Budget(epsilon=6.0, delta=1e-5)
 
 
 def method(steps=12):
-    return dpt.FiLM(encoder=PLACE, size=SIDE, steps=steps, micro_batch=16)
+    return dpt.methods.FiLM(encoder=PLACE, size=SIDE, steps=steps, micro_batch=16)
 
 
 def fitted(made, data, public=None, **given):

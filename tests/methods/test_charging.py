@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget
+from dptransfer.base.workers import Here
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import MeanPrototypes, PublicPrototypes
-from dptransfer.workers import Here
 
 PRIVATE = PrivateEmbeddings(np.eye(6), np.arange(6) % 2, classes=["a", "b"], name="few")
 POOL = PublicEmbeddings(np.eye(6))
@@ -37,7 +37,7 @@ def test_a_script_that_fits_outside_of_a_main_guard_is_charged_for_each_fit_once
     script = """
         import numpy as np
         from dptransfer import *
-        from dptransfer.workers import Processes
+        from dptransfer.base.worker_pool import Processes
 
         private = PrivateEmbeddings(np.eye(6), np.arange(6) % 2, classes=["a", "b"], name="few")
         how = {"budget": Budget(epsilon=1.0, delta=1e-5), "ledger": Ledger("ledger.sqlite")}

@@ -34,7 +34,7 @@ def test_without_noise_the_centres_go_to_the_class_means():
 
 
 def test_clips_and_radii_follow_the_printed_recursion(monkeypatch):
-    from dptransfer.methods import coinpress
+    from dptransfer.methods.prototypes import coinpress
 
     asked = []
 

@@ -1,8 +1,9 @@
 """Configurations in words: what differs, and nothing else."""
 
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import FromShots, FromZero, MeanPrototypes, NoisyGD, Pace
-from dptransfer.methods.configurations import configuration_in_words, tuned_settings
+from dptransfer.methods.tuning import configuration_in_words, tuned_settings
 
 GRID = [
     NoisyGD(features=PublicMap(axes=axes), steps=steps, clip=0.5) for steps in (10, 30) for axes in (64, 128)

@@ -3,7 +3,8 @@ import pytest
 
 from dptransfer.accounting import epsilon_of
 from dptransfer.errors import ArgumentError
-from dptransfer.mechanisms import joint_rounds, rounds_of
+from dptransfer.mechanisms import rounds as joint_rounds
+from dptransfer.mechanisms import rounds_of
 from dptransfer.methods import FeatureCovariance, FromShots, NoisyGD, Pace
 
 from .paths import price_of_pair

@@ -1,7 +1,7 @@
 import pytest
 
-from dptransfer.deep.network import network_of
 from dptransfer.methods import METHODS, FiLM
+from dptransfer.methods.deep.network import network_of
 
 pytest.importorskip("torch")
 

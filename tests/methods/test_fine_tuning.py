@@ -8,19 +8,18 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.data import PrivateImages
-from dptransfer.deep.network import network_of
-from dptransfer.deep.network_gradient import NetworkGradient
-from dptransfer.deep.picture_loss import PictureLoss, losses
-from dptransfer.deep.pictures import Pictures
 from dptransfer.encoders import adapted, get_encoder
 from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods import FiLM, LoRA, Pace
-from dptransfer.methods.fine_tuning import TRUNK_PACE, TwoDescents
+from dptransfer.methods.deep.fine_tuning import TRUNK_PACE, TwoDescents
+from dptransfer.methods.deep.network import network_of
+from dptransfer.methods.deep.network_gradient import NetworkGradient
+from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures, losses
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget, Relation, SampledGaussianEvent, Unit
+from dptransfer.sources import PrivateImages
 
 from .samples import SIDE, Repeatable, images, pictures
 
@@ -297,7 +296,7 @@ class Active(torch.nn.GroupNorm):
 def test_a_network_that_cannot_be_trained_truly_is_refused_before_the_charge(monkeypatch):
     network = network_of("small-cnn", size=SIDE)
     network.encoder.module = network.module = torch.nn.Sequential(*network.stages, Active(2, 128))
-    monkeypatch.setattr("dptransfer.deep.network.network_of", lambda *_, **__: network)
+    monkeypatch.setattr("dptransfer.methods.deep.network.network_of", lambda *_, **__: network)
     ledger = Ledger.in_memory()
     with pytest.raises(ArgumentError, match="must be what is released"):
         fitted(METHODS["film"], ledger=ledger)

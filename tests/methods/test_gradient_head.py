@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import epsilon_of
+from dptransfer.base.progress import reported_to
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError, MissingDependency
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import rounds
@@ -19,7 +20,6 @@ from dptransfer.methods import (
 )
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
-from dptransfer.progress import reported_to
 
 from .samples import BUDGET, REPLACE, fit, private, shots
 

@@ -4,7 +4,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import MeanPrototypes, NoisyGD
-from dptransfer.methods.grid import every_combination
+from dptransfer.methods.tuning import every_combination
 
 
 def gradient(settings):

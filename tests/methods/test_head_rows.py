@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
-from dptransfer.compute.people import by_size
-from dptransfer.features import PublicMap, UnitNorm, chunks
-from dptransfer.methods.head_rows import head_rows
+from dptransfer.exact import chunks
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.sums import by_size
+from dptransfer.methods.heads.gradient_head import head_rows
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 from .samples import WIDTH, clusters, pool, private

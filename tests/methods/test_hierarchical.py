@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dptransfer.methods import hierarchical
-from dptransfer.methods.hierarchical import count_estimates, posterior
+from dptransfer.methods.heads import hierarchical
+from dptransfer.methods.heads.hierarchical import count_estimates, posterior
 
 AXES = 48
 MOMENT = np.geomspace(1, 0.02, AXES)

@@ -11,12 +11,12 @@ from dptransfer.data import Facts
 from dptransfer.encoders import adapted, encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
 from dptransfer.ledger import Charge, Ledger
+from dptransfer.methods.checkpoint import RecordedNoise
 from dptransfer.methods.holdout import HoldOut, facts_of_fit
 from dptransfer.methods.replan import verify_release
-from dptransfer.methods.workspace import RecordedNoise
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
-from dptransfer.privacy.disjoint_event import DisjointEvent
+from dptransfer.privacy.events import DisjointEvent
 
 from .samples import (
     BUDGET,
@@ -36,7 +36,7 @@ ZCDP, GDP = (make(0.3, relation=Relation.REPLACE_ONE) for make in (Budget.zcdp, 
 
 
 def held(data=None, method=None, *, budget=BUDGET, ledger=None, noise=None, holdout=0.2, **more):
-    return (method or dpt.MeanPrototypes()).fit(
+    return (method or dpt.methods.MeanPrototypes()).fit(
         data or private(),
         more.pop("public", None),
         budget=budget,
@@ -49,7 +49,7 @@ def held(data=None, method=None, *, budget=BUDGET, ledger=None, noise=None, hold
 
 def planned(budget=BUDGET, method=None, facts=None, chance=0.2, public=None):
     facts = facts or private().facts
-    return HoldOut.planned(method or dpt.MeanPrototypes(), facts, budget, public, chance)
+    return HoldOut.planned(method or dpt.methods.MeanPrototypes(), facts, budget, public, chance)
 
 
 def with_people(count=600, each=4, **declared):
@@ -58,7 +58,7 @@ def with_people(count=600, each=4, **declared):
 
 
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE, ZCDP, GDP])
-@pytest.mark.parametrize("method", [dpt.MeanPrototypes(), dpt.NoisyGD(steps=3)])
+@pytest.mark.parametrize("method", [dpt.methods.MeanPrototypes(), dpt.methods.NoisyGD(steps=3)])
 def test_fit_and_check_each_spend_the_whole_budget(budget, method):
     made = planned(budget, method)
     assert made.plan.events == method.plan(private().facts, budget).events
@@ -185,17 +185,17 @@ def test_methods_that_need_class_sizes_refuse_before_the_charge():
     ledger = Ledger.in_memory()
     counts = [200, 200, 200]
     with pytest.raises(ArgumentError, match="class sizes"):
-        held(private(class_counts=counts), dpt.CoinPressPrototypes(), budget=REPLACE, ledger=ledger)
+        held(private(class_counts=counts), dpt.methods.CoinPressPrototypes(), budget=REPLACE, ledger=ledger)
     assert ledger.history() == []
 
 
 def test_pictures_held_out_are_seen_by_the_encoder_as_the_run_left_it(monkeypatch):
     pytest.importorskip("torch")
-    from deep.tiny import PLACE, tiny_classifier
+    from methods.deep.tiny import PLACE, tiny_classifier
 
     halves, split = [], HoldOut.split
     monkeypatch.setattr(HoldOut, "split", lambda *given: halves.append(split(*given)) or halves[0])
-    far = dpt.FiLM(encoder=PLACE, size=8, steps=12, micro_batch=16, reach=100.0)
+    far = dpt.methods.FiLM(encoder=PLACE, size=8, steps=12, micro_batch=16, reach=100.0)
     model = held(images(), far, noise=Silent(), holdout=0.5)
     own, kept = halves[0]
     assert len(own.labels) + len(kept.labels) == 90
@@ -210,7 +210,7 @@ def test_pictures_held_out_are_seen_by_the_encoder_as_the_run_left_it(monkeypatc
 
 def test_a_pure_budget_has_no_noise_for_the_check():
     with pytest.raises(BudgetError):
-        planned(Budget(epsilon=1.0), dpt.PublicPrototypes(), public=pool())
+        planned(Budget(epsilon=1.0), dpt.methods.PublicPrototypes(), public=pool())
 
 
 def test_declared_sizes_shrink_with_the_fit_and_class_sizes_are_dropped():
@@ -228,7 +228,7 @@ def test_hardly_any_rows_work_without_a_word(count):
 
 
 def test_a_method_without_private_steps_is_checked_all_the_same():
-    model = held(method=dpt.OnlyPublic(), public=shots())
+    model = held(method=dpt.methods.OnlyPublic(), public=shots())
     assert model.events[0].parts[0] == ()
     assert model.guarantee.epsilon <= 1
 
@@ -242,10 +242,12 @@ def test_what_the_hold_out_says_is_true_of_new_rows():
 @pytest.mark.parametrize(
     "method",
     [
-        dpt.PublicPriorPrototypes(),
-        dpt.PublicPrototypes(),
-        dpt.DPSGDProbe(),
-        dpt.PrivateTuning(candidates=[dpt.NoisyGD(steps=2), dpt.NoisyGD(steps=4)], mean_trials=2.0),
+        dpt.methods.PublicPriorPrototypes(),
+        dpt.methods.PublicPrototypes(),
+        dpt.methods.DPSGDProbe(),
+        dpt.methods.PrivateTuning(
+            candidates=[dpt.methods.NoisyGD(steps=2), dpt.methods.NoisyGD(steps=4)], mean_trials=2.0
+        ),
     ],
     ids=lambda method: method.name,
 )

@@ -7,15 +7,14 @@ from PIL import Image
 import dptransfer as dpt
 from contracts.mixers import HARMLESS, REFUSED
 from contracts.mixers import SIDE as MIXERS_SIDE
-from dptransfer.data import PrivateImages, PublicImages
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PATE, FiLM, LoRA, PictureTuning, PromPATE, WarmStartNetwork
 from dptransfer.methods.base import configuration_of
-from dptransfer.methods.recorded import method_from_configuration
-from dptransfer.named import named_method
+from dptransfer.methods.configuration import method_from_configuration, named_method
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
+from dptransfer.sources import PrivateImages, PublicImages
 
 pytest.importorskip("torch")
 

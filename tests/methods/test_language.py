@@ -4,7 +4,8 @@ import pytest
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.ledger import Ledger
-from dptransfer.methods import AdaMix, FromNames, LanguageInit, NoisyGD, Pace, start
+from dptransfer.methods import AdaMix, FromNames, LanguageInit, NoisyGD, Pace
+from dptransfer.methods.heads import start
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 

@@ -4,7 +4,8 @@ from sklearn.linear_model import Ridge
 
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
-from dptransfer.mechanisms import joint_rounds, rounds_of
+from dptransfer.mechanisms import rounds as joint_rounds
+from dptransfer.mechanisms import rounds_of
 from dptransfer.methods import LeastSquares
 
 from .paths import price_of_pair

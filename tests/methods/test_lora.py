@@ -1,8 +1,8 @@
 import pytest
 
-from dptransfer.deep.network import network_of
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import METHODS, LoRA
+from dptransfer.methods.deep.network import network_of
 
 pytest.importorskip("torch")
 

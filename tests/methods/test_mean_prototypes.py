@@ -3,7 +3,8 @@ import pytest
 
 from dptransfer import Ledger
 from dptransfer.errors import ArgumentError
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import MeanEstimation, MeanPrototypes
 from dptransfer.noise import SeededNoise
 

@@ -14,7 +14,7 @@ from dptransfer.methods import METHODS, EmbeddingMethod, MeanPrototypes
 
 def test_our_methods_are_found_by_the_name_they_bear():
     assert all(method.name == name for name, method in METHODS.items())
-    assert METHODS["mean"] is MeanPrototypes is dptransfer.MeanPrototypes
+    assert METHODS["mean"] is MeanPrototypes is dptransfer.methods.MeanPrototypes
     assert METHODS.own.keys() == METHODS.keys()  # no package adds any here
 
 

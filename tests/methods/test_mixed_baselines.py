@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import NGD, PPGD, AdaMix, FromShots, FullyPrivate, NoisyGD, OnlyPublic
-from dptransfer.methods.softmax import clipped_gradient
+from dptransfer.methods.heads.start import clipped_gradient
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.methods.named_words import named_words
-from dptransfer.methods.sparse_prior import sparse_posterior
+from dptransfer.methods.heads.words import named_words, sparse_posterior
 
 WORDS = [
     "tabby, tabby cat",

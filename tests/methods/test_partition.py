@@ -1,6 +1,6 @@
 import numpy as np
 
-from dptransfer.methods.partition import teacher_of_each_row
+from dptransfer.methods.votes.voting import teacher_of_each_row
 from dptransfer.noise import SecureNoise, SeededNoise
 
 

@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dptransfer.deep.small_teachers import SmallTeachers  # torch is there
+from dptransfer.methods.deep.small_teachers import SmallTeachers  # torch is there
 
 from .test_picture_voting import METHODS, POOL, private
 

@@ -11,15 +11,15 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from deep.tiny import PLACE, coloured
 from dptransfer.encoders import adapted, encode_pixels, encoder_of, get_encoder
 from dptransfer.errors import ArgumentError
 from dptransfer.methods.replan import verify_release
-from dptransfer.methods.voting import Answers
+from dptransfer.methods.votes.voting import Answers
+from methods.deep.tiny import PLACE, coloured
 
 torch = pytest.importorskip("torch")
 
-from dptransfer.deep import semi_supervised  # noqa: E402 (torch is there)
+from dptransfer.methods.deep import semi_supervised  # noqa: E402 (torch is there)
 
 from .samples import Silent  # noqa: E402
 from .test_picture_voting import BUDGET, CLASSES, METHODS, POOL, fitted, private  # noqa: E402
@@ -89,10 +89,10 @@ def test_without_an_answer_there_is_a_student_all_the_same(student):
 
 def test_settings_that_do_not_go_together_are_refused():
     with pytest.raises(ArgumentError, match="linear student is a head on frozen rows"):
-        dpt.PromPATE(student_trains="full")
+        dpt.methods.PromPATE(student_trains="full")
     for setting, value in {"student": "mixmatch", "student_trains": "film", "student_steps": 0}.items():
         with pytest.raises(ArgumentError, match=f"{setting} must be"):
-            dpt.PromPATE(**{setting: value})
+            dpt.methods.PromPATE(**{setting: value})
 
 
 @pytest.fixture(scope="module")

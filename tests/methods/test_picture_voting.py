@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from deep.tiny import PLACE, coloured
 from dptransfer.data import Facts
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import ArgumentError, BudgetError, Incompatible
+from dptransfer.methods.checkpoint import Workspace
 from dptransfer.methods.replan import verify_release
-from dptransfer.methods.voting import spread
-from dptransfer.methods.workspace import Workspace
+from dptransfer.methods.votes.voting import spread
 from dptransfer.noise import SeededNoise
 from dptransfer.release import evaluate
+from methods.deep.tiny import PLACE, coloured
 
 from .samples import Repeatable, Silent
 from .test_workspace import answers, charges
 
 torch = pytest.importorskip("torch")
 
-from dptransfer.deep import teachers as side_by_side  # noqa: E402 (torch is there)
+from dptransfer.methods.deep import teachers as side_by_side  # noqa: E402 (torch is there)
 
 CLASSES = ["red", "green", "blue"]
 BUDGET = dpt.Budget(epsilon=8.0, delta=1e-5)
@@ -32,11 +32,11 @@ SMALL = {
     "queries": 12,
     "batch": 4,
     "together": 8,
-    "features": dpt.UnitNorm(),
+    "features": dpt.features.UnitNorm(),
 }
 METHODS = {
-    "prom-pate": dpt.PromPATE(**SMALL, inner=4, rate=0.2, epochs=40),
-    "pate": dpt.PATE(**SMALL, epochs=12),
+    "prom-pate": dpt.methods.PromPATE(**SMALL, inner=4, rate=0.2, epochs=40),
+    "pate": dpt.methods.PATE(**SMALL, epochs=12),
 }
 HASTY = replace(METHODS["prom-pate"], epochs=1)  # learns little, and quickly
 POOL = dpt.PublicImages(coloured(60, seed=1)[0])
@@ -184,12 +184,12 @@ def test_what_is_public_and_wrong_is_refused_before_the_charge(case):
     settings, given, error, words = REFUSED[case]
     ledger = dpt.Ledger.in_memory()
     with pytest.raises(error, match=words):
-        fitted(dpt.PromPATE(**{**SMALL, "inner": 4} | settings), ledger=ledger, **given)
+        fitted(dpt.methods.PromPATE(**{**SMALL, "inner": 4} | settings), ledger=ledger, **given)
     assert not ledger.history()
 
 
 def test_the_papers_own_numbers_cost_what_they_cost():
-    method = dpt.PromPATE(
+    method = dpt.methods.PromPATE(
         teachers=1000, queries=1000, threshold=600, threshold_noise=200, noise=50, answers=684, labels="hard"
     )
     plan = method.plan(Facts(CLASSES, (224, 224, 3)), dpt.Budget(epsilon=3.2, delta=1e-5))

@@ -3,7 +3,7 @@ import pytest
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.features import PublicMap
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PublicPrototypes, TopKPrototypes
 from dptransfer.noise import SeededNoise

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dptransfer.base import workers as pieces
+from dptransfer.base.worker_pool import Processes
 from dptransfer.data import Facts, PublicEmbeddings, ShardedRows
-from dptransfer.features import PublicMap
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes, PublicPrototypes, TopKPrototypes
-from dptransfer.methods import pool_sizing as module
-from dptransfer.methods.pool_sizing import pool_sizing
-from dptransfer.workers import Processes, pieces
+from dptransfer.methods.prototypes import pool_sizing as module
+from dptransfer.methods.prototypes.pool_sizing import pool_sizing
 
 WIDTH, ROWS = 8, 4000
 FACTS = Facts(("a", "b", "c"), (WIDTH,), size=50)

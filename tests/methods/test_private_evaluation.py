@@ -8,7 +8,7 @@ import pytest
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded, Incompatible, UnsafeRelease
-from dptransfer.features import apply
+from dptransfer.exact.feature_map import apply
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods import MeanPrototypes, PrivateEvaluation

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import epsilon_of, fits
+from dptransfer.base.progress import reported_to
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
@@ -21,7 +22,6 @@ from dptransfer.methods import (
 )
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Relation, Unit
-from dptransfer.progress import reported_to
 from dptransfer.release import read_release
 
 from .samples import Backwards

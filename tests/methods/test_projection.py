@@ -3,10 +3,10 @@ import pytest
 
 from dptransfer.accounting import epsilon_of
 from dptransfer.errors import ArgumentError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.methods import MeanPrototypes, Projection
-from dptransfer.methods.descent import Pace
-from dptransfer.methods.projection import public_axes
+from dptransfer.methods.heads.gradient_head import Pace
+from dptransfer.methods.prototypes.projection import public_axes
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import GaussianEvent, SampledGaussianEvent
 from dptransfer.release.heads import LinearHead

@@ -30,10 +30,12 @@ def test_its_settings_are_those_of_its_prompts():
 
 def test_a_label_map_of_another_name_is_refused():
     with pytest.raises(ArgumentError, match="label_map must be one of one-layer, random, two-layer"):
-        dpt.PromPATE(label_map="three-layer")
+        dpt.methods.PromPATE(label_map="three-layer")
 
 
 def test_its_course_is_the_papers():
-    course = dpt.PromPATE(encoder=METHOD.encoder, teachers=4).prepare(private(size=200).facts, POOL).course
+    course = (
+        dpt.methods.PromPATE(encoder=METHOD.encoder, teachers=4).prepare(private(size=200).facts, POOL).course
+    )
     assert (course.batch, course.rate, course.decay) == (16, 0.05, 0.7)
     assert course.steps == 32  # ten times fifty pictures, in batches of sixteen

@@ -11,11 +11,14 @@ from scipy import stats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, Vocabulary
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.features import FittedPublicMap, FittedSideBySide, FittedVocabularyMap, PublicMap, UnitNorm
+from dptransfer.exact.feature_map import FittedSideBySide, UnitNorm
+from dptransfer.exact.public_map import FittedPublicMap, PublicMap
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import SharesLeft
-from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes, public_prior
-from dptransfer.methods.centre import class_weights
+from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes
+from dptransfer.methods.heads import public_prior
+from dptransfer.methods.heads.hierarchical import class_weights
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, ConfidenceTotal, SoftmaxGradient, WeightedTotal

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget
+from dptransfer.base.ray_workers import RayCluster
+from dptransfer.base.workers import Here
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import pool_choice
 from dptransfer.methods import TopKPrototypes
 from dptransfer.methods.replan import verify_release
-from dptransfer.workers import Here, RayCluster
 
 from .samples import Repeatable
 

@@ -9,13 +9,9 @@ import pytest
 import dptransfer as dpt
 from contracts.method_suite import POOL, fitted, private
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.features import (
-    FittedSideBySide,
-    FittedUnitNorm,
-    FittedVocabularyMap,
-    PublicMap,
-    VocabularyMap,
-)
+from dptransfer.exact.feature_map import FittedSideBySide, FittedUnitNorm
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS
 from dptransfer.methods.record import _encoder, _same
@@ -26,8 +22,8 @@ from dptransfer.release.verify import RECORD, Check
 from release.models import rewrite
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
-VOTES = dpt.TransferPATE(teachers=5, queries=8)
-TESTED = dpt.TransferPATE(teachers=5, queries=8, threshold=2.0, answers=6)
+VOTES = dpt.methods.TransferPATE(teachers=5, queries=8)
+TESTED = dpt.methods.TransferPATE(teachers=5, queries=8, threshold=2.0, answers=6)
 
 
 def recorded(model, **changes):
@@ -183,7 +179,7 @@ def test_methods_that_list_nothing_list_nothing(name, votes, chosen):
 
 
 def test_a_trial_that_was_released_may_list_what_its_method_lists():
-    made = fitted(dpt.PrivateTuning(candidates=(METHODS["top-k"](k=2), METHODS["top-k"](k=3))))
+    made = fitted(dpt.methods.PrivateTuning(candidates=(METHODS["top-k"](k=2), METHODS["top-k"](k=3))))
     assert check_record(made).passed
     assert fails(recorded(made, prototypes=listing([[0]] * 3, made)), "prototypes of each class")
 
@@ -221,7 +217,7 @@ def test_numbers_in_notes_agree_but_for_their_last_digit():
 def test_a_holdout_is_in_the_notes_as_it_was_drawn(relation):
     budget = replace(BUDGET, relation=relation)
     given = {"budget": budget, "ledger": Ledger.in_memory()}
-    made = dpt.MeanPrototypes().fit(private(), holdout=0.25, **given)
+    made = dpt.methods.MeanPrototypes().fit(private(), holdout=0.25, **given)
     assert check_record(made).passed
     (note,) = made.provenance.notes
     for notes in ((), (note.replace("25%", "35%"),), (note, note)):
@@ -234,13 +230,13 @@ def test_a_holdout_is_in_the_notes_as_it_was_drawn(relation):
 
 @pytest.mark.parametrize("assumed", [(), ("nothing",)])
 def test_a_charged_evaluation_assumes_what_every_one_does(assumed):
-    made = dpt.MeanPrototypes().fit(private(), holdout=0.25, budget=BUDGET, ledger=Ledger.in_memory())
+    made = dpt.methods.MeanPrototypes().fit(private(), holdout=0.25, budget=BUDGET, ledger=Ledger.in_memory())
     told = replace(made.charged, guarantee=replace(made.charged.guarantee, assumptions=assumed))
     assert fails(replace(made, charged=told), "assumptions")
 
 
 def test_a_map_is_of_the_settings_and_the_public_data_on_record():
-    made = fitted(dpt.MeanPrototypes(features=PublicMap(axes=4, whitening=0.1)))
+    made = fitted(dpt.methods.MeanPrototypes(features=PublicMap(axes=4, whitening=0.1)))
     assert check_record(made).passed
     for features, word in (
         (replace(made.features, pool="0" * 64), "other public rows"),
@@ -252,7 +248,7 @@ def test_a_map_is_of_the_settings_and_the_public_data_on_record():
     assert fails(
         recorded(made, public={**made.provenance.public, "fingerprint": "0" * 64}), "other public rows"
     )
-    pooled = fitted(dpt.MeanPrototypes(features=dpt.UnitNorm(pool=2)))
+    pooled = fitted(dpt.methods.MeanPrototypes(features=dpt.features.UnitNorm(pool=2)))
     assert fails(replace(pooled, features=FittedUnitNorm(6, 3)), "settings")
     assert fails(replace(pooled, features=made.features), "settings")
 
@@ -261,7 +257,7 @@ def test_a_map_is_in_the_words_on_record():
     rng = np.random.default_rng(0)
     words, others = (Vocabulary(("x", "y", "z"), rng.normal(size=(3, 6)), np.zeros(3)) for _ in range(2))
     given = {"budget": BUDGET, "ledger": Ledger.in_memory()}
-    method = dpt.MeanPrototypes(features=VocabularyMap())
+    method = dpt.methods.MeanPrototypes(features=VocabularyMap())
     made = method.fit(private(), POOL.with_vocabulary(words), **given)
     assert check_record(made).passed
     assert fails(recorded(made, public={**made.provenance.public, "vocabulary": others.record}), "words")
@@ -295,7 +291,7 @@ def test_a_method_on_rows_is_not_fitted_on_pictures_and_the_other_way_round():
 
 
 def test_noise_that_contradicts_the_settings_fails():
-    made = fitted(dpt.NoisyGD(steps=5, noise_multiplier=10.0))
+    made = fitted(dpt.methods.NoisyGD(steps=5, noise_multiplier=10.0))
     assert check_steps(made).passed
     settings = {**made.provenance.configuration, "noise_multiplier": 12.0}
     assert "noise" in check_steps(recorded(made, configuration=settings)).detail

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import dptransfer
-from dptransfer.data import PrivateImages
+from dptransfer.base.progress import reported_to, tell
 from dptransfer.errors import DPTransferError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.row_shares import recording
@@ -17,10 +17,11 @@ from dptransfer.methods import Auto, EmbeddingMethod, ImageMethod, MeanPrototype
 from dptransfer.methods.base import Outcome, with_query
 from dptransfer.methods.rehearsal import made_up
 from dptransfer.privacy import Unit
-from dptransfer.progress import reported_to, tell
 from dptransfer.queries import ClassSums
 from dptransfer.release.heads import CosineHead
-from dptransfer.sklearn import PrivateClassifier, make_private_pipeline
+from dptransfer.sklearn.classifier import PrivateClassifier
+from dptransfer.sklearn.pipeline import make_private_pipeline
+from dptransfer.sources import PrivateImages
 
 from .samples import BUDGET, CLASSES, WIDTH, Watched, clusters, private
 

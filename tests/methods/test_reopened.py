@@ -14,8 +14,8 @@ from .test_workspace import answers, charges
 
 PLACE = "deep.tiny:tiny_classifier"
 VOTING = {
-    "votes": dpt.TransferPATE(teachers=50),
-    "tested votes": dpt.TransferPATE(teachers=50, threshold=20.0, queries=40),
+    "votes": dpt.methods.TransferPATE(teachers=50),
+    "tested votes": dpt.methods.TransferPATE(teachers=50, threshold=20.0, queries=40),
 }
 """Their answers: who is taught by whom; votes for the favourite, where they are tested; and votes."""
 
@@ -29,7 +29,7 @@ def fit(kind, folder):
     }
     if kind in VOTING:
         return VOTING[kind].fit(private(), pool(), **settings)
-    return dpt.FiLM(encoder=PLACE, size=SIDE, steps=12, micro_batch=16).fit(images(), **settings)
+    return dpt.methods.FiLM(encoder=PLACE, size=SIDE, steps=12, micro_batch=16).fit(images(), **settings)
 
 
 def accuracy(kind, model):

@@ -16,14 +16,16 @@ from dptransfer.methods.replan import check_record, check_steps, check_words
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.release.verify import NOT_SHOWN, verify_files
 
-TUNED = dpt.PrivateTuning(candidates=(dpt.NoisyGD(steps=5), dpt.MeanPrototypes()))
+TUNED = dpt.methods.PrivateTuning(candidates=(dpt.methods.NoisyGD(steps=5), dpt.methods.MeanPrototypes()))
 VARIANTS = (
-    dpt.MeanPrototypes(features=dpt.PublicMap(axes=50)),  # more axes than the pool or the rows have
-    dpt.MeanEstimation(features=dpt.UnitNorm(pool=2)),
-    dpt.NoisyGD(noise_multiplier=10.0),  # as many steps as fit
-    dpt.DPSGDProbe(steps=20, noise_multiplier=8.0),  # less than the budget
-    dpt.AdaMix(axes=2),
-    dpt.PublicPrototypes(mechanism="laplace"),
+    dpt.methods.MeanPrototypes(
+        features=dpt.features.PublicMap(axes=50)
+    ),  # more axes than the pool or the rows have
+    dpt.methods.MeanEstimation(features=dpt.features.UnitNorm(pool=2)),
+    dpt.methods.NoisyGD(noise_multiplier=10.0),  # as many steps as fit
+    dpt.methods.DPSGDProbe(steps=20, noise_multiplier=8.0),  # less than the budget
+    dpt.methods.AdaMix(axes=2),
+    dpt.methods.PublicPrototypes(mechanism="laplace"),
     TUNED,
 )
 METHODS_HERE = [small(name) for name in METHODS if name not in ("auto", "language")]
@@ -47,7 +49,7 @@ def recorded(model, **changes):
 
 @pytest.fixture(scope="module")
 def model():
-    return dpt.MeanPrototypes().fit(private(), budget=BUDGET, ledger=dpt.Ledger.in_memory())
+    return dpt.methods.MeanPrototypes().fit(private(), budget=BUDGET, ledger=dpt.Ledger.in_memory())
 
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -66,13 +68,13 @@ def test_what_a_method_releases_is_what_it_plans_again(method):
 @pytest.mark.parametrize(
     ("method", "amount"),
     [
-        (dpt.PublicPrototypes(), {"epsilon": 1.0}),
-        (dpt.TopKPrototypes(), {"rho": 0.1, "delta": 1e-5}),
-        (dpt.MeanPrototypes(), {"mu": 0.1, "delta": 1e-5}),
-        (dpt.MeanPrototypes(), {"mu": 1e-4, "delta": 1e-3}),  # whose epsilon at that delta is 0
-        (dpt.DPSGDProbe(steps=20), {"rho": 0.1, "delta": 1e-5}),
-        (dpt.LeastSquares(), {"epsilon": 10.0, "delta": 1e-5}),
-        (dpt.OnlyPublic(), {"epsilon": 1.0}),
+        (dpt.methods.PublicPrototypes(), {"epsilon": 1.0}),
+        (dpt.methods.TopKPrototypes(), {"rho": 0.1, "delta": 1e-5}),
+        (dpt.methods.MeanPrototypes(), {"mu": 0.1, "delta": 1e-5}),
+        (dpt.methods.MeanPrototypes(), {"mu": 1e-4, "delta": 1e-3}),  # whose epsilon at that delta is 0
+        (dpt.methods.DPSGDProbe(steps=20), {"rho": 0.1, "delta": 1e-5}),
+        (dpt.methods.LeastSquares(), {"epsilon": 10.0, "delta": 1e-5}),
+        (dpt.methods.OnlyPublic(), {"epsilon": 1.0}),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -109,32 +111,32 @@ def test_an_event_that_is_not_the_methods_fails(model, change, said, tmp_path):
 
 
 def test_sampled_steps_of_another_rate_or_number_fail():
-    made = fitted(dpt.DPSGDProbe(steps=20))
+    made = fitted(dpt.methods.DPSGDProbe(steps=20))
     for change in ({"sampling_rate": 0.01}, {"times": 10}, {"sensitivity": 0.5}, {"numeric_epsilon": 0.0}):
         assert not check_steps(forged(made, **change)).passed
 
 
 def test_a_numeric_error_that_is_not_the_methods_fails_though_it_is_larger_and_paid_for():
-    for made in (fitted(dpt.DPSGDProbe(steps=20)), fitted(dpt.NoisyGD(steps=5))):
+    for made in (fitted(dpt.methods.DPSGDProbe(steps=20)), fitted(dpt.methods.NoisyGD(steps=5))):
         other = forged(made, numeric_delta=1e-40)
         assert other.guarantee.epsilon >= made.guarantee.epsilon
         assert not check_steps(other).passed
 
 
 def test_a_selection_that_claims_a_bounded_range_it_has_not_fails():
-    made = fitted(dpt.PublicPrototypes(mechanism="laplace"))
+    made = fitted(dpt.methods.PublicPrototypes(mechanism="laplace"))
     assert not check_steps(forged(made, bounded_range=True)).passed
     assert not check_steps(forged(made, mechanism="exponential")).passed
 
 
 def test_a_step_that_is_left_out_or_put_in_fails():
-    made = fitted(dpt.LeastSquares())
+    made = fitted(dpt.methods.LeastSquares())
     for events in (made.events[:-1], (*made.events, made.events[0]), made.events[::-1]):
         assert not check_steps(with_events(made, events)).passed
 
 
 def test_another_kind_of_step_fails(model):
-    chosen = fitted(dpt.PublicPrototypes())
+    chosen = fitted(dpt.methods.PublicPrototypes())
     assert "kind" in check_steps(with_events(model, chosen.events)).detail
 
 
@@ -155,12 +157,12 @@ def test_a_tuned_release_is_compared_trial_by_trial():
 
 def test_settings_facts_and_assumptions_are_those_of_the_plan():
     relation = Relation.REPLACE_ONE
-    made = fitted(dpt.NoisyGD(steps=5), budget=Budget(epsilon=1.0, delta=1e-5, relation=relation))
+    made = fitted(dpt.methods.NoisyGD(steps=5), budget=Budget(epsilon=1.0, delta=1e-5, relation=relation))
     other_steps = {**made.provenance.configuration, "steps": 6}
     assert "times 5, where the method has 6" in check_steps(recorded(made, configuration=other_steps)).detail
     assert not check_steps(replace(made, facts=replace(made.facts, shape=(60,)))).passed
     assert not check_steps(recorded(made, method="mean")).passed
-    coinpress = fitted(dpt.CoinPressPrototypes())
+    coinpress = fitted(dpt.methods.CoinPressPrototypes())
     bare = replace(coinpress.guarantee, assumptions=())
     assert "assumptions" in check_steps(replace(coinpress, guarantee=bare)).detail
 
@@ -169,13 +171,13 @@ def test_a_configuration_that_cannot_be_read_fails(model):
     check = check_steps(recorded(model, configuration={"type": "Popen", "args": "ls"}))
     assert (check.passed, check.required) == (False, True)
     assert "Popen" in check.detail
-    pooled = fitted(dpt.MeanPrototypes(features=dpt.PublicMap(axes=3)))
+    pooled = fitted(dpt.methods.MeanPrototypes(features=dpt.features.PublicMap(axes=3)))
     for rows in (0, -1, "many", 2.5, True):
         assert not check_steps(recorded(pooled, public={**pooled.provenance.public, "rows": rows})).passed
 
 
 def test_no_room_is_made_for_rows_that_no_fit_takes():
-    made = fitted(dpt.NoisyGD(steps=5))
+    made = fitted(dpt.methods.NoisyGD(steps=5))
     wide = replace(made, facts=replace(made.facts, shape=(10**12,)))
     assert "at most 16384 dimensions" in check_steps(wide).detail
 
@@ -225,7 +227,7 @@ def test_no_version_makes_a_promise_to_persons_of_steps_about_examples(version, 
 def test_steps_for_persons_are_planned_again_with_the_bound_on_record(version, tmp_path):
     x, y = ordinary()
     data = dpt.PrivateEmbeddings(x, y, classes=CLASSES, people=np.arange(len(x)) // 3, person_bound=2.0)
-    made = dpt.MeanPrototypes().fit(data, budget=BUDGET, ledger=dpt.Ledger.in_memory())
+    made = dpt.methods.MeanPrototypes().fit(data, budget=BUDGET, ledger=dpt.Ledger.in_memory())
     made = recorded(made, versions={**made.provenance.versions, "dptransfer": version})
     assert (made.guarantee.unit, made.facts.person_bound) == (Unit.PERSON, 2.0)
     assert check_steps(made).passed
@@ -276,10 +278,10 @@ class Plugged(EmbeddingMethod):
     name: ClassVar[str] = "plugged"
 
     def plan(self, facts, budget, public=None):
-        return replace(dpt.MeanPrototypes().plan(facts, budget, public), method=self)
+        return replace(dpt.methods.MeanPrototypes().plan(facts, budget, public), method=self)
 
     def run(self, plan, features, private, noise, public):
-        return dpt.MeanPrototypes().run(plan, features, private, noise, public)
+        return dpt.methods.MeanPrototypes().run(plan, features, private, noise, public)
 
 
 def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path):
@@ -294,7 +296,7 @@ def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path)
 def test_a_plan_that_breaks_down_fails_the_check_and_not_the_reader(model, monkeypatch):
     for error in (AssertionError, RuntimeError, NameError):
         monkeypatch.setattr(
-            dpt.MeanPrototypes, "plan", lambda *_, error=error: (_ for _ in ()).throw(error("no"))
+            dpt.methods.MeanPrototypes, "plan", lambda *_, error=error: (_ for _ in ()).throw(error("no"))
         )
         check = check_steps(model)
         assert (check.passed, check.required) == (False, True)
@@ -304,8 +306,10 @@ def test_a_plan_that_breaks_down_fails_the_check_and_not_the_reader(model, monke
 def test_no_word_of_a_release_is_imported(model, tmp_path, monkeypatch):
     (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    starts = dpt.NoisyGD(steps=5, start=dpt.FromNames(tower="trap:X"))
-    assert check_steps(recorded(fitted(dpt.NoisyGD(steps=5)), configuration=configuration_of(starts))).passed
+    starts = dpt.methods.NoisyGD(steps=5, start=dpt.methods.FromNames(tower="trap:X"))
+    assert check_steps(
+        recorded(fitted(dpt.methods.NoisyGD(steps=5)), configuration=configuration_of(starts))
+    ).passed
     for name, type_ in (("trap:X", "MeanPrototypes"), ("mean", "trap:X"), ("private-tuning", "trap:X")):
         settings = {**model.provenance.configuration, "type": type_}
         assert not check_steps(recorded(model, method=name, configuration=settings)).passed
@@ -316,13 +320,13 @@ def test_no_word_of_a_release_is_imported(model, tmp_path, monkeypatch):
 def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():
     rng = np.random.default_rng(0)
     many = dpt.PublicEmbeddings(rng.normal(size=(250, 6))).with_shots(POOL.shots)
-    method = dpt.PrivateTuning(
-        candidates=(dpt.MeanPrototypes(), dpt.Auto(candidates=(dpt.MeanPrototypes(),)))
+    method = dpt.methods.PrivateTuning(
+        candidates=(dpt.methods.MeanPrototypes(), dpt.Auto(candidates=(dpt.methods.MeanPrototypes(),)))
     )
     made = method.fit(private(), many, budget=BUDGET, ledger=dpt.Ledger.in_memory())
     assert check_steps(made).passed  # one candidate: nothing to try, so no row is looked at
-    several = dpt.Auto(candidates=(dpt.MeanPrototypes(), dpt.MeanEstimation()))
-    tried = dpt.PrivateTuning(candidates=(dpt.MeanPrototypes(), several))
+    several = dpt.Auto(candidates=(dpt.methods.MeanPrototypes(), dpt.methods.MeanEstimation()))
+    tried = dpt.methods.PrivateTuning(candidates=(dpt.methods.MeanPrototypes(), several))
     check = check_steps(recorded(made, configuration=configuration_of(tried)))
     assert (check.passed, check.required) == (False, False)
     assert "not checked: this plan looks at the public rows themselves" in check.detail
@@ -330,12 +334,12 @@ def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():
 
 def test_a_search_among_methods_that_are_not_installed_is_not_checked():
     @dataclass(frozen=True)
-    class Elsewhere(dpt.MeanPrototypes):
+    class Elsewhere(dpt.methods.MeanPrototypes):
         """A method of a package that nobody installed."""
 
         name: ClassVar[str] = "elsewhere"
 
-    made = fitted(dpt.PrivateTuning(candidates=(Elsewhere(), dpt.MeanPrototypes())))
+    made = fitted(dpt.methods.PrivateTuning(candidates=(Elsewhere(), dpt.methods.MeanPrototypes())))
     check = check_steps(made)
     assert (check.passed, check.required) == (False, False)
     assert "'Elsewhere'" in check.detail

@@ -6,10 +6,10 @@ import pytest
 
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.methods import FiLM
-from dptransfer.methods.mean_prototypes import MeanPrototypes
-from dptransfer.methods.rows_or_pixels import AutoOnPictures, _noise, pixels_pay
+from dptransfer.methods.auto import AutoOnPictures, _noise, pixels_pay
+from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes
 from dptransfer.privacy import Budget, Relation, Unit
 
 FACTS = Facts(tuple(range(10)), shape=(32, 32, 3), size=10_000)

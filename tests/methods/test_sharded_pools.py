@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget
+from dptransfer.base import workers as pieces
+from dptransfer.base.worker_pool import Processes
 from dptransfer.data import (
     Facts,
     PrivateEmbeddings,
     PublicEmbeddings,
     ShardedRows,
     examples,
-    read_public,
     write_embeddings,
 )
 from dptransfer.errors import DataError, WorkspaceError
-from dptransfer.features import PublicMap, UnitNorm, principal_axes
+from dptransfer.exact import principal_axes
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS as EVERY
 from dptransfer.methods import (
@@ -28,10 +31,10 @@ from dptransfer.methods import (
     PublicPrototypes,
     TopKPrototypes,
     TransferPATE,
-    student,
 )
+from dptransfer.methods.votes import student
 from dptransfer.noise import SeededNoise
-from dptransfer.workers import Processes, pieces
+from dptransfer.sources import read_public
 
 from .samples import Repeatable
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dptransfer.methods.softmax import clipped_gradient, fitted_softmax, gradient_norms, residuals
+from dptransfer.methods.heads.start import clipped_gradient, fitted_softmax, gradient_norms, residuals
 
 from .samples import muddled, unit
 

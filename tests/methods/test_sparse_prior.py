@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from dptransfer.methods import sparse_prior
-from dptransfer.methods.sparse_prior import sparse_posterior
+from dptransfer.methods.heads import words as sparse_prior
+from dptransfer.methods.heads.words import sparse_posterior
 
 CLASSES, WORDS = 12, 200
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from dptransfer.methods.spectrum import inverse, solved
+from dptransfer.methods.heads.least_squares import inverse, solved
 
 
 def symmetric(seed=0, width=6):

@@ -5,9 +5,9 @@ from dptransfer import encoders
 from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.methods import FromNames, FromShots, FromZero
-from dptransfer.methods.start import encoded_names, mapped_shots
+from dptransfer.methods.heads.start import encoded_names, mapped_shots
 
 from .samples import CLASSES, WIDTH, pool, private, shots, unit
 

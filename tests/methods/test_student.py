@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from dptransfer.methods.student import _regressed, linear_student
-from dptransfer.methods.voting import Answers
+from dptransfer.methods.votes.student import _regressed, linear_student
+from dptransfer.methods.votes.voting import Answers
 
 CLASSES, WIDTH = 4, 12
 RNG = np.random.default_rng(0)

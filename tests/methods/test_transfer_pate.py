@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.compute import linear_teachers
 from dptransfer.errors import ArgumentError, BudgetExceeded
-from dptransfer.features import PublicMap
-from dptransfer.methods import TransferPATE, transfer_pate
-from dptransfer.methods.transfer_pate import _mapped
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.methods import TransferPATE
+from dptransfer.methods.votes import transfer_pate
+from dptransfer.methods.votes import transfer_pate as linear_teachers
+from dptransfer.methods.votes.transfer_pate import _mapped
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
 
@@ -56,7 +57,7 @@ def test_a_release_lists_the_public_rows_by_their_answers_and_others_have_no_suc
     assert told["sources"]["ant"] == [f"{row}.png" for row in told["rows"]["ant"]]
     assert dpt.load(path).provenance.answers == told
     assert "release.json lists the answers" in (path / "CARD.md").read_text()
-    other = dpt.MeanPrototypes().fit(
+    other = dpt.methods.MeanPrototypes().fit(
         private(), budget=BUDGET, ledger=dpt.Ledger.in_memory(), noise=SeededNoise(0)
     )
     path = other.save(tmp_path / "other", unsafe_for_publication=True)

@@ -12,11 +12,10 @@ from dptransfer.audit.lower_bound import excess_over_claim
 from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Inquiry, VoteReport
-from dptransfer.methods.vote_report import MISSED, ReportedLoss
+from dptransfer.methods.votes.vote_report import MISSED, ReportedLoss
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
-from dptransfer.queries.answer_loss import AnswerLoss, LossSensitivity
-from dptransfer.queries.votes import CountedVotes
+from dptransfer.queries.votes import AnswerLoss, CountedVotes, LossSensitivity
 
 NOBODY = np.zeros(0, dtype=np.int64)
 BUDGET = Budget(epsilon=0.5, delta=1e-5)

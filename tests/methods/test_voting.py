@@ -11,8 +11,8 @@ from dptransfer.accounting import delta_of, delta_of_mu, fits
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.methods import TransferPATE
-from dptransfer.methods.vote_aggregation import Inquiry
-from dptransfer.methods.voting import Voting, spread
+from dptransfer.methods.votes.vote_aggregation import Inquiry
+from dptransfer.methods.votes.voting import Voting, spread
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import LargestVotes, VoteCounts

@@ -6,7 +6,8 @@ from dptransfer.accounting import epsilon_of
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.ledger import Ledger
-from dptransfer.methods import MeanPrototypes, NoisyGD, PrivateEvaluation, WarmStart, descent
+from dptransfer.methods import MeanPrototypes, NoisyGD, PrivateEvaluation, WarmStart
+from dptransfer.methods.heads import gradient_head as descent
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, GaussianEvent, SampledGaussianEvent
@@ -85,7 +86,7 @@ def test_logits_are_descent_that_starts_at_the_centres(monkeypatch):
             starts.append(start)
             super().__init__(start, *given, **named)
 
-    monkeypatch.setattr("dptransfer.methods.gradient_head.Descent", Noted)
+    monkeypatch.setattr("dptransfer.methods.heads.gradient_head.Descent", Noted)
     x, y = muddled()
     for loss in LOSSES:
         fit(WarmStart(**FULL, loss=loss), private(x, y), noise=Silent())

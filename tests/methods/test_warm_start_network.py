@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from deep.tiny import PLACE, coloured
 from dptransfer.accounting import epsilon_of
-from dptransfer.data import PrivateImages
 from dptransfer.encoders import adapted, encode_pixels, get_encoder
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
@@ -15,6 +13,8 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, GaussianEvent, SampledGaussianEvent, Unit
 from dptransfer.release import read_release
 from dptransfer.release.heads import AverageHead, LinearHead
+from dptransfer.sources import PrivateImages
+from methods.deep.tiny import PLACE, coloured
 
 from .samples import Repeatable, Silent, unit
 
@@ -119,7 +119,7 @@ def test_bad_settings_are_refused():
 
 
 def test_rows_that_are_too_wide_side_by_side_are_refused_before_the_charge(monkeypatch):
-    monkeypatch.setattr("dptransfer.deep.network.Network.dimension", 9000)
+    monkeypatch.setattr("dptransfer.methods.deep.network.Network.dimension", 9000)
     with pytest.raises(ArgumentError, match="at most 16384 dimensions for exact norms; got 18000"):
         method().prepare(images().facts, None)
 

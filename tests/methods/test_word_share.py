@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.methods.word_share import word_share, words_may_pay
+from dptransfer.methods.heads.words import word_share, words_may_pay
 
 
 def test_words_that_the_encoder_is_not_sure_of_get_nothing():

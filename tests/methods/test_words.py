@@ -3,22 +3,14 @@
 import numpy as np
 import pytest
 
-from dptransfer import (
-    Budget,
-    Ledger,
-    MeanPrototypes,
-    PrivateEmbeddings,
-    PublicEmbeddings,
-    SeededNoise,
-    verify,
-)
+from dptransfer import Budget, Ledger, PrivateEmbeddings, PublicEmbeddings, SeededNoise, verify
 from dptransfer.data import EncoderIdentity, Vocabulary
-from dptransfer.encoders import vocabularies
+from dptransfer.encoders import registry as vocabularies
 from dptransfer.errors import DataError
-from dptransfer.features import FittedVocabularyMap, VocabularyMap
-from dptransfer.methods import NoisyGD, PublicPriorPrototypes
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
+from dptransfer.methods import MeanPrototypes, NoisyGD, PublicPriorPrototypes
+from dptransfer.methods.configuration import named_method
 from dptransfer.methods.replan import check_steps
-from dptransfer.named import named_method
 from dptransfer.release import read_release
 
 WIDTH, WORDS = 8, 20

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.data import Labelled, read_private, write_embeddings
+from dptransfer.data import Labelled, write_embeddings
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, WorkspaceError
 from dptransfer.ledger import Charge
 from dptransfer.mechanisms import rounds
 from dptransfer.methods.base import with_query
-from dptransfer.methods.last_answer import LastAnswer
-from dptransfer.methods.workspace import RecordedNoise, Workspace
+from dptransfer.methods.checkpoint import LastAnswer, RecordedNoise, Workspace
+from dptransfer.sources import read_private
 
 from . import dying
 from .dying import STEPS
@@ -129,24 +129,24 @@ def broken_off(tmp_path, ledger):
     """A workspace with two answers, and what its fit was called with."""
     called = {"private": made(), "budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     with pytest.raises(Cut):
-        dpt.NoisyGD(steps=4).fit(**called, noise=Breaking(2))
+        dpt.methods.NoisyGD(steps=4).fit(**called, noise=Breaking(2))
     return called
 
 
 def test_an_error_leaves_the_charge_open_and_the_run_goes_on(broken_off, ledger):
     assert ledger.history()[0].outcome is None
-    dpt.NoisyGD(steps=4).fit(**broken_off)
+    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
     assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "Closing"]
 
 
 @pytest.mark.parametrize(
     ("method", "changed", "word"),
     [
-        (dpt.NoisyGD(steps=5), {}, "configuration"),
-        (dpt.DPSGDProbe(steps=4), {}, "method"),
-        (dpt.NoisyGD(steps=4), {"budget": dpt.Budget(epsilon=2.0, delta=1e-5)}, "budget"),
-        (dpt.NoisyGD(steps=4), {"private": made(rows=1e-9)}, "private data set"),
-        (dpt.NoisyGD(steps=4), {"public": dpt.PublicEmbeddings(np.eye(4))}, "public data set"),
+        (dpt.methods.NoisyGD(steps=5), {}, "configuration"),
+        (dpt.methods.DPSGDProbe(steps=4), {}, "method"),
+        (dpt.methods.NoisyGD(steps=4), {"budget": dpt.Budget(epsilon=2.0, delta=1e-5)}, "budget"),
+        (dpt.methods.NoisyGD(steps=4), {"private": made(rows=1e-9)}, "private data set"),
+        (dpt.methods.NoisyGD(steps=4), {"public": dpt.PublicEmbeddings(np.eye(4))}, "public data set"),
     ],
 )
 def test_a_workspace_refuses_any_other_fit_and_nothing_is_charged(broken_off, ledger, method, changed, word):
@@ -160,14 +160,14 @@ def test_a_workspace_refuses_other_people_for_the_same_rows(tmp_path, ledger):
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     people = [f"patient {row % 9}" for row in range(40)]
     with pytest.raises(Cut):
-        dpt.NoisyGD(steps=4).fit(made(people=people), **called, noise=Breaking(2))
+        dpt.methods.NoisyGD(steps=4).fit(made(people=people), **called, noise=Breaking(2))
     before = ledger.head
     for others, word in ((sorted(people), "person for some row"), (None, "budget")):
         with pytest.raises(WorkspaceError, match=f"has another {word}"):
-            dpt.NoisyGD(steps=4).fit(made(people=others), **called)
+            dpt.methods.NoisyGD(steps=4).fit(made(people=others), **called)
     assert ledger.head == before
     renamed = [one.replace("patient", "case") for one in people]
-    dpt.NoisyGD(steps=4).fit(made(people=renamed), **called)  # other names for the same people
+    dpt.methods.NoisyGD(steps=4).fit(made(people=renamed), **called)  # other names for the same people
 
 
 def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeypatch):
@@ -175,39 +175,41 @@ def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeyp
 
     monkeypatch.setattr(base, "current_versions", lambda: {"dptransfer": "99"})
     with pytest.raises(WorkspaceError, match="software version"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
     monkeypatch.undo()
     monkeypatch.setattr(base, "_packages", lambda method: {"somebody-elses"})  # now the method comes from it
     with pytest.raises(WorkspaceError, match="software version"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_the_same_rows_under_another_name_are_not_the_data_set_that_was_charged(broken_off, ledger):
     before = ledger.head
     with pytest.raises(LedgerError, match="data set that it was charged for"):
-        dpt.NoisyGD(steps=4).fit(**{**broken_off, "private": made(name="ward")})
+        dpt.methods.NoisyGD(steps=4).fit(**{**broken_off, "private": made(name="ward")})
     assert ledger.head == before
 
 
 def test_a_copy_of_a_workspace_cannot_draw_the_same_answers_a_second_time(broken_off, tmp_path):
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
     with pytest.raises(WorkspaceError, match="copied or restored"):
-        dpt.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "copy"})
+        dpt.methods.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "copy"})
     os.rename(tmp_path / "run", tmp_path / "moved")
-    dpt.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "moved"})
+    dpt.methods.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "moved"})
 
 
 def test_a_workspace_restored_from_a_backup_is_refused_though_its_file_has_the_old_number(
     broken_off, tmp_path, ledger
 ):
     shutil.copytree(tmp_path / "run", tmp_path / "backup")
-    dpt.NoisyGD(steps=4).fit(**{**broken_off, "ledger": dpt.Ledger.in_memory()})  # draws the other two
+    dpt.methods.NoisyGD(steps=4).fit(
+        **{**broken_off, "ledger": dpt.Ledger.in_memory()}
+    )  # draws the other two
     shutil.rmtree(tmp_path / "run")
     shutil.copytree(
         tmp_path / "backup", tmp_path / "run"
     )  # where the numbers of deleted files are used again
     with pytest.raises(WorkspaceError, match="copied or restored"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_files_of_answers_that_were_restored_beside_the_one_that_tells_copies_are_refused(
@@ -216,26 +218,28 @@ def test_files_of_answers_that_were_restored_beside_the_one_that_tells_copies_ar
     names = "run.sqlite", "last-answer"
     for name in names:
         shutil.copy2(tmp_path / "run" / name, tmp_path / name)
-    dpt.NoisyGD(steps=4).fit(**{**broken_off, "ledger": dpt.Ledger.in_memory()})  # draws the other two
+    dpt.methods.NoisyGD(steps=4).fit(
+        **{**broken_off, "ledger": dpt.Ledger.in_memory()}
+    )  # draws the other two
     for name in names:
         (tmp_path / name).rename(tmp_path / "run" / name)
     with pytest.raises(WorkspaceError, match="copied or restored"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_an_answer_that_was_taken_away_is_not_drawn_again_while_the_run_goes_on(broken_off, tmp_path):
     with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
         file.execute("DELETE FROM answers WHERE number = 1")
     with pytest.raises(WorkspaceError, match="answer 1"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_answers_that_were_taken_away_are_not_drawn_again_once_the_run_is_over(broken_off, tmp_path, ledger):
-    dpt.NoisyGD(steps=4).fit(**broken_off)
+    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
     with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
         file.execute("DELETE FROM answers WHERE number = 3")
     with pytest.raises(WorkspaceError, match="answer 3"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 
 
 @pytest.fixture
@@ -248,7 +252,7 @@ def refused(broken_off, ledger, tmp_path):
                 file.execute(statement)
         before, left = ledger.head, answers(tmp_path)
         with pytest.raises(WorkspaceError, match="must be whole"):
-            dpt.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(0))
+            dpt.methods.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(0))
         assert (ledger.head, answers(tmp_path)) == (before, left)
 
     return changed
@@ -281,7 +285,7 @@ def test_all_answers_are_missed_when_they_are_taken_away(refused):
 
 
 def test_the_last_answer_is_missed_once_the_run_is_over(broken_off, refused):
-    dpt.NoisyGD(steps=4).fit(**broken_off)
+    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
     refused("DELETE FROM answers WHERE number = 4")
 
 
@@ -295,7 +299,7 @@ def test_answers_that_were_exchanged_are_refused(refused):
 
 def test_answers_before_the_last_that_were_exchanged_are_refused(broken_off, refused):
     with pytest.raises(Cut):
-        dpt.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(1))
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(1))
     refused(
         "UPDATE answers SET number = 9 WHERE number = 1",
         "UPDATE answers SET number = 1 WHERE number = 2",
@@ -319,7 +323,7 @@ def test_an_older_copy_of_the_answers_is_refused(broken_off, refused, tmp_path):
     file = tmp_path / "run" / "run.sqlite"
     older = file.read_bytes()
     with pytest.raises(Cut):
-        dpt.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(1))
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(1))
     file.write_bytes(older)
     refused()
 
@@ -338,7 +342,7 @@ def test_a_record_of_the_last_answer_that_is_damaged_is_refused(refused, tmp_pat
 def test_a_record_of_another_run_is_refused(refused, tmp_path, ledger):
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "other"}
     with pytest.raises(Cut):
-        dpt.NoisyGD(steps=4).fit(made(), **called, noise=Breaking(2))
+        dpt.methods.NoisyGD(steps=4).fit(made(), **called, noise=Breaking(2))
     shutil.copy(tmp_path / "other" / "last-answer", tmp_path / "run" / "last-answer")
     refused()
 
@@ -357,13 +361,13 @@ def test_an_answer_that_was_not_recorded_before_the_process_ended_is_used_and_re
     with monkeypatch.context() as patch:
         patch.setattr(LastAnswer, "write", ended)
         with pytest.raises(Cut):
-            dpt.NoisyGD(steps=4).fit(**broken_off)
+            dpt.methods.NoisyGD(steps=4).fit(**broken_off)
     before = answers(tmp_path)
     assert len(before) == 3
     with pytest.raises(Cut):
-        dpt.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(0))
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(0))
     assert LastAnswer(tmp_path / "run" / "last-answer").read(3)[0] == 3
-    dpt.NoisyGD(steps=4).fit(**broken_off)
+    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
     assert answers(tmp_path)[:3] == before
 
 
@@ -424,33 +428,33 @@ def test_a_record_is_on_the_disk_when_it_is_written(tmp_path, monkeypatch):
 def test_a_file_that_is_no_workspace_is_refused_in_words(broken_off, tmp_path):
     (tmp_path / "run" / "run.sqlite").write_bytes(b"something else" * 100)
     with pytest.raises(WorkspaceError, match="must be whole"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused_as_such(tmp_path, ledger):
     (tmp_path / "run").touch(mode=0o644)
     with pytest.raises(WorkspaceError, match="must be a folder"):
-        dpt.MeanPrototypes().fit(made(), budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
+        dpt.methods.MeanPrototypes().fit(made(), budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
 
 
 def test_one_process_at_a_time_works_in_a_workspace(broken_off, tmp_path, ledger):
-    held = "import sys; from dptransfer.methods.workspace import Workspace; w = Workspace(sys.argv[1]); "
+    held = "import sys; from dptransfer.methods.checkpoint import Workspace; w = Workspace(sys.argv[1]); "
     held += "print('held', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", held, str(tmp_path / "run")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(WorkspaceError, match="One process at a time"):
-            dpt.NoisyGD(steps=4).fit(**broken_off)
+            dpt.methods.NoisyGD(steps=4).fit(**broken_off)
         other.kill()
-    dpt.NoisyGD(steps=4).fit(**broken_off)
+    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_a_thread_that_is_refused_lets_no_other_process_in(broken_off, tmp_path):
     """Closing any descriptor of a file drops all locks that a process has on it."""
-    opening = "import sys; from dptransfer.methods.workspace import Workspace; Workspace(sys.argv[1])"
+    opening = "import sys; from dptransfer.methods.checkpoint import Workspace; Workspace(sys.argv[1])"
     with Workspace(tmp_path / "run"):
         with pytest.raises(WorkspaceError, match="One process at a time"):
-            dpt.NoisyGD(steps=4).fit(**broken_off)
+            dpt.methods.NoisyGD(steps=4).fit(**broken_off)
         command = [sys.executable, "-c", opening, str(tmp_path / "run")]
         other = subprocess.run(command, capture_output=True, text=True, check=False)
         assert "One process at a time" in other.stderr
@@ -459,7 +463,7 @@ def test_a_thread_that_is_refused_lets_no_other_process_in(broken_off, tmp_path)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 def test_a_fork_of_the_process_draws_nothing(tmp_path):
     forking = (
-        "import os, sys; from dptransfer.methods.workspace import Workspace; w = Workspace(sys.argv[1])\n"
+        "import os, sys; from dptransfer.methods.checkpoint import Workspace; w = Workspace(sys.argv[1])\n"
     )
     forking += "if os.fork():\n    os.wait()\nelse:\n    w.once(1, 'sum', lambda: print('drawn'))"
     command = [sys.executable, "-c", forking, str(tmp_path / "run")]
@@ -486,20 +490,20 @@ def test_the_folder_is_its_owners_alone(broken_off, tmp_path):
     assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "run").iterdir())
     (tmp_path / "run").chmod(0o755)
     with pytest.raises(WorkspaceError, match="chmod 700"):
-        dpt.NoisyGD(steps=4).fit(**broken_off)
+        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_a_folder_with_other_files_is_no_workspace(tmp_path, ledger):
     (tmp_path / "home").mkdir(mode=0o700)
     (tmp_path / "home" / "letter.txt").touch()
     with pytest.raises(WorkspaceError, match="folder of its own"):
-        dpt.MeanPrototypes().fit(made(), budget=BUDGET, ledger=ledger, workspace=tmp_path / "home")
+        dpt.methods.MeanPrototypes().fit(made(), budget=BUDGET, ledger=ledger, workspace=tmp_path / "home")
     assert ledger.history() == []
 
 
 def test_seeded_noise_cannot_go_on(tmp_path, ledger):
     with pytest.raises(ArgumentError, match="seeded"):
-        dpt.MeanPrototypes().fit(
+        dpt.methods.MeanPrototypes().fit(
             made(), budget=BUDGET, ledger=ledger, noise=dpt.SeededNoise(0), workspace=tmp_path / "run"
         )
     assert ledger.history() == []
@@ -514,23 +518,28 @@ def test_noise_that_was_drawn_ahead_and_lost_is_drawn_again_and_nothing_else_is(
     monkeypatch.setattr(rounds, "usable_cores", lambda: 3)
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     with pytest.raises(Cut):
-        dpt.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(2))
+        dpt.methods.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(2))
     before = answers(tmp_path)
     assert len(before) == 2
     with pytest.raises(Cut):
-        dpt.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(1))
+        dpt.methods.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(1))
     assert answers(tmp_path)[:2] == before
     assert len(answers(tmp_path)) == 3
-    dpt.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(1))
+    dpt.methods.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(1))
     assert [number for number, *_ in answers(tmp_path)] == [1, 2, 3, 4]
     assert len([entry for entry in ledger.history() if isinstance(entry, Charge)]) == 1
 
 
 def test_every_kind_of_mechanism_answers_from_the_workspace(tmp_path, ledger):
     pool = dpt.PublicEmbeddings(np.random.default_rng(2).normal(size=(30, 4)))
-    tuned = dpt.PrivateTuning(candidates=(dpt.NoisyGD(steps=2), dpt.NoisyGD(steps=3)))
-    methods = (dpt.MeanPrototypes(), dpt.PublicPrototypes(), dpt.TopKPrototypes(k=2), dpt.DPSGDProbe(steps=3))
-    for method in (*methods, dpt.PublicPriorPrototypes(), tuned):
+    tuned = dpt.methods.PrivateTuning(candidates=(dpt.methods.NoisyGD(steps=2), dpt.methods.NoisyGD(steps=3)))
+    methods = (
+        dpt.methods.MeanPrototypes(),
+        dpt.methods.PublicPrototypes(),
+        dpt.methods.TopKPrototypes(k=2),
+        dpt.methods.DPSGDProbe(steps=3),
+    )
+    for method in (*methods, dpt.methods.PublicPriorPrototypes(), tuned):
         called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / method.name}
         first, second = (method.fit(made(), pool, **called) for _ in range(2))
         assert first.weights.keys() == second.weights.keys()
@@ -538,7 +547,7 @@ def test_every_kind_of_mechanism_answers_from_the_workspace(tmp_path, ledger):
     assert len([entry for entry in ledger.history() if isinstance(entry, Charge)]) == 6
 
 
-class DrawsOutside(dpt.MeanPrototypes):
+class DrawsOutside(dpt.methods.MeanPrototypes):
     """Takes noise past its mechanisms, which a run that goes on would draw again."""
 
     def run(self, plan, prepared, private, noise, public):
@@ -587,8 +596,8 @@ def test_trials_may_keep_different_intermediates_under_the_same_words(tmp_path):
 def test_an_answer_on_record_is_not_one_with_other_noise(tmp_path):
     """A share that follows from earlier answers might be another when the run goes on, say on another CPU."""
     data = made()
-    (planned,) = dpt.MeanPrototypes().plan(data.facts, BUDGET).mechanisms
-    mechanism = with_query(planned, features=dpt.UnitNorm().fit(4, None))
+    (planned,) = dpt.methods.MeanPrototypes().plan(data.facts, BUDGET).mechanisms
+    mechanism = with_query(planned, features=dpt.features.UnitNorm().fit(4, None))
     with Workspace(tmp_path / "run") as workspace:
         workspace.bind({})
         for multiplier, refused in ((3.0, False), (3.0, False), (4.0, True)):
@@ -600,7 +609,7 @@ def test_an_answer_on_record_is_not_one_with_other_noise(tmp_path):
 
 def test_a_fit_without_a_workspace_is_charged_each_time(ledger):
     for _ in range(2):
-        dpt.NoisyGD(steps=2).fit(made(), budget=BUDGET, ledger=ledger)
+        dpt.methods.NoisyGD(steps=2).fit(made(), budget=BUDGET, ledger=ledger)
     assert len([entry for entry in ledger.history() if isinstance(entry, Charge)]) == 2
     assert replace(ledger.history()[0], workspace=None) == ledger.history()[0]
 
@@ -641,17 +650,17 @@ def test_a_run_does_not_go_on_with_rows_that_were_written_to_in_between(tmp_path
     private = dpt.PrivateEmbeddings(x, labels, name="clinic")
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     with pytest.raises(Cut):
-        dpt.NoisyGD(steps=4).fit(private, **called, noise=Breaking(2))
+        dpt.methods.NoisyGD(steps=4).fit(private, **called, noise=Breaking(2))
     before, left = ledger.head, answers(tmp_path)
     changed = x if part == "rows" else private.labels
     changed.flags.writeable = True
     changed[3] = 1 - changed[3]
     with pytest.raises(WorkspaceError, match="changed"):
-        dpt.NoisyGD(steps=4).fit(private, **called)
+        dpt.methods.NoisyGD(steps=4).fit(private, **called)
     assert (ledger.head, answers(tmp_path)) == (before, left)
     changed[3] = 1 - changed[3]
     if part == "labels":  # a flip and back is exact, and rows are rounded
-        dpt.NoisyGD(steps=4).fit(private, **called)
+        dpt.methods.NoisyGD(steps=4).fit(private, **called)
 
 
 def test_a_run_does_not_begin_with_rows_that_are_not_those_of_their_fingerprint(tmp_path, ledger):
@@ -662,11 +671,11 @@ def test_a_run_does_not_begin_with_rows_that_are_not_those_of_their_fingerprint(
     mapped[7] += 1
     mapped.flush()
     with pytest.raises(WorkspaceError, match="changed"):
-        dpt.NoisyGD(steps=2).fit(private, budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
+        dpt.methods.NoisyGD(steps=2).fit(private, budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
     assert ledger.history() == []
     mapped[7] = x[7]
     mapped.flush()
-    dpt.NoisyGD(steps=2).fit(private, budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
+    dpt.methods.NoisyGD(steps=2).fit(private, budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
 
 
 def test_nobody_writes_to_private_examples_through_the_object_that_holds_them():

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dptransfer.noise import bins_on_device as counted  # noqa: E402
+from dptransfer.noise import score_bins as counted  # noqa: E402
 from dptransfer.noise.score_bins import ScoreBins  # noqa: E402
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dptransfer.noise import coin
+from dptransfer.noise import integer_noise as coin
 
 
 def test_a_coin_that_is_close_is_decided_by_further_bits(monkeypatch):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dptransfer.noise import SeededNoise, coin
+from dptransfer.noise import SeededNoise
+from dptransfer.noise import integer_noise as coin
 from dptransfer.noise import integer_noise as sampler
 from dptransfer.noise.integer_noise import (
     GAUSSIAN,

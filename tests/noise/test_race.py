@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.noise import SecureNoise, SeededNoise, coin, race
+from dptransfer.noise import SecureNoise, SeededNoise, race
+from dptransfer.noise import integer_noise as coin
 from dptransfer.noise.score_bins import ScoreBins
 
 from .laws import exponential_mechanism, fits_table, permute_and_flip

@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from dptransfer.noise import SecureNoise, SeededNoise, stream
-from dptransfer.noise.stream import WordStream
+from dptransfer.noise import SecureNoise, SeededNoise
+from dptransfer.noise import integer_noise as stream
+from dptransfer.noise.integer_noise import WordStream
 
 from .laws import RARELY, fits_table
 

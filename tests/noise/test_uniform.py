@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.noise import SecureNoise, SeededNoise, uniform
-from dptransfer.noise.uniform import uniform_integers
+from dptransfer.noise import SecureNoise, SeededNoise
+from dptransfer.noise import integer_noise as uniform
+from dptransfer.noise.integer_noise import uniform_integers
 
 
 def chi_square(drawn, below):

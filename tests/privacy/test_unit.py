@@ -8,7 +8,7 @@ import pytest
 
 from dptransfer.accounting import Requests, fits, guarantee_of
 from dptransfer.errors import ArgumentError, BudgetExceeded, RelationMismatch
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import (
     ExponentialMechanism,

@@ -6,14 +6,11 @@ from hypothesis import strategies as st
 
 from contracts.rows import row, rows, steady
 from dptransfer.data import PublicEmbeddings, Vocabulary
-from dptransfer.features import FittedVocabularyMap, PublicMap, UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Relation
-from dptransfer.testing.neighbouring_data import (
-    share_of_sensitivity,
-    squared_bound,
-    squared_gap,
-    with_example,
-)
+from dptransfer.testing.query_rules import share_of_sensitivity, squared_bound, squared_gap, with_example
 
 WIDTH = 3
 CLASSES = 3

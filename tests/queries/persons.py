@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from contracts.rows import row
 from dptransfer.privacy import Relation
-from dptransfer.testing.neighbouring_data import (
+from dptransfer.testing.query_rules import (
     one_person,
     share_of_sensitivity,
     squared_bound,

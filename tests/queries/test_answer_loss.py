@@ -11,8 +11,7 @@ from scipy.special import ndtr
 
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.answer_loss import AnswerLoss, LossOfAnswers, LossSensitivity
-from dptransfer.queries.votes import CountedVotes
+from dptransfer.queries.votes import AnswerLoss, CountedVotes, LossOfAnswers, LossSensitivity
 
 NOBODY = np.zeros(0, dtype=np.int64)
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(150)

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from contracts.rows import steady
 from dptransfer.errors import ArgumentError
-from dptransfer.features import chunks
+from dptransfer.exact import chunks
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, class_sums
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from dptransfer.features import chunks
+from dptransfer.exact import chunks
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ConfidenceTotal
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import ShardedRows
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import (
     ClassCounts,
@@ -22,8 +22,8 @@ from dptransfer.queries.contributions import (
     one_by_one,
     whole_norms,
 )
-from dptransfer.queries.grid_rows import GridPool
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
+from dptransfer.queries.similarity import GridPool
 
 RNG = np.random.default_rng(4)
 FEATURES = UnitNorm().fit(5, None)

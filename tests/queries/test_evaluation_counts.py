@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import row, rows, steady
-from dptransfer.compute.exact_softmax import softmax, softmax_resolution
 from dptransfer.errors import ArgumentError
-from dptransfer.features import UnitNorm, apply, chunks
+from dptransfer.exact import chunks
+from dptransfer.exact.feature_map import UnitNorm, apply
+from dptransfer.exact.softmax import softmax, softmax_resolution
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import EvaluationCounts
 from dptransfer.queries.evaluation_counts import (

@@ -3,12 +3,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dptransfer.features import UnitNorm
-from dptransfer.features.lattice import unit_lattice
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.lattice import unit_lattice
 from dptransfer.methods.private_evaluation import evaluation_query
 from dptransfer.privacy import EACH_ROW
 from dptransfer.queries import CorrectCount
-from dptransfer.queries.exact_scores import exact_scores
+from dptransfer.queries.evaluation_counts import exact_scores
 from dptransfer.release.heads import AverageHead, LinearHead
 
 NORM, WIDTH, CLASSES = 2**16, 6, 4

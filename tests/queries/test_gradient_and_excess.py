@@ -5,8 +5,8 @@ import pytest
 from hypothesis import strategies as st
 
 from dptransfer.errors import ArgumentError
-from dptransfer.features import chunks
-from dptransfer.methods import softmax
+from dptransfer.exact import chunks
+from dptransfer.methods.heads import start as softmax
 from dptransfer.privacy import Relation
 from dptransfer.queries import GradientAndExcess, SoftmaxGradient
 

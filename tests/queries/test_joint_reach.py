@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from contracts.rows import steady
 from dptransfer.errors import ArgumentError
-from dptransfer.features import OnLattice
+from dptransfer.exact.feature_map import OnLattice
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, SecondMoments, SoftmaxGradient
-from dptransfer.queries.joint_reach import joint_reach, kind_of
+from dptransfer.queries.joint_sensitivity import joint_reach, kind_of
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
 from dptransfer.queries.softmax_gradient import ROW_NORM
 

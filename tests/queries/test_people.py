@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.rows import steady
-from dptransfer.compute import people as grouping
-from dptransfer.compute import person_gradients
 from dptransfer.errors import ArgumentError
+from dptransfer.exact import softmax_gradient as person_gradients
+from dptransfer.exact import sums as grouping
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import (
     ClassCounts,

@@ -7,7 +7,7 @@ from dptransfer.privacy import Unit
 from dptransfer.queries import EvaluationCounts, LargestVotes, SecondMoments
 from dptransfer.queries.evaluation_counts import MOST_CONFUSED
 from dptransfer.queries.second_moments import OfAll
-from dptransfer.testing import check_query
+from dptransfer.testing.query_rules import check_query
 
 from .neighbours import CLASSES, MAPS, WIDTH
 from .test_people import QUERIES, asked

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import strategies as st
 
 from dptransfer.errors import ArgumentError
-from dptransfer.features import UnitNorm, chunks
+from dptransfer.exact import chunks
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.privacy import Relation
 from dptransfer.queries import ProjectionGradient
 from dptransfer.queries import projection_gradient as module

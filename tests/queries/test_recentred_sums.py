@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dptransfer.errors import RelationMismatch
-from dptransfer.features import chunks
+from dptransfer.exact import chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import RecentredSums
 
@@ -39,7 +39,7 @@ def test_the_sensitivity_is_reached():
 
 
 def test_without_the_clip_the_check_fails(monkeypatch):
-    from dptransfer.queries import recentred_sums
+    from dptransfer.queries import class_sums as recentred_sums
 
     first, second = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
     small = query(radii=[0.5] * CLASSES)

@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import rows, steady
-from dptransfer.compute.similarity import LARGEST_WEIGHT
 from dptransfer.errors import ArgumentError
-from dptransfer.features.lattice import unit_lattice
+from dptransfer.exact.lattice import unit_lattice
+from dptransfer.exact.similarity import LARGEST_WEIGHT
 from dptransfer.privacy import Bound, Unit
 from dptransfer.queries import SimilarityScores, similarity
-from dptransfer.queries.grid_rows import grid_rows
-from dptransfer.queries.similarity import GRID_NORM, row_weights
+from dptransfer.queries.similarity import GRID_NORM, grid_rows, row_weights
 
 from .neighbours import CLASSES, EMPTY, MAPS, POOL, WIDTH, data_sets, examples, of_neighbours, with_example
 from .similarity_faults import EachClassByItself, EachRowInFull

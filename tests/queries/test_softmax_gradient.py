@@ -3,10 +3,11 @@ import pytest
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from dptransfer.compute import softmax_gradient as kernel
 from dptransfer.errors import ArgumentError
-from dptransfer.features import OnLattice, chunks
-from dptransfer.methods import softmax
+from dptransfer.exact import chunks
+from dptransfer.exact import softmax_gradient as kernel
+from dptransfer.exact.feature_map import OnLattice
+from dptransfer.methods.heads import start as softmax
 from dptransfer.privacy import Relation
 from dptransfer.queries import SoftmaxGradient
 

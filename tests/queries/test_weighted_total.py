@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.features import chunks
+from dptransfer.exact import chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import WeightedTotal
 

@@ -11,14 +11,10 @@ from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.features import FittedSideBySide, FittedVocabularyMap, PublicMap, UnitNorm
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    GaussianEvent,
-    Relation,
-    SampledGaussianEvent,
-    SelectionEvent,
-)
+from dptransfer.exact.feature_map import FittedSideBySide, UnitNorm
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
+from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import (
     AverageHead,

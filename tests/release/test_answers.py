@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 
-from dptransfer.release.answers import Question, csv_of, written
+from dptransfer.release.predictions import Question, csv_of, written
 
 from .models import DIMENSION, make_model, rows
 from .test_prediction_sets import simulated

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from document.pages import Page
+from base.pages import Page
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
-from dptransfer.document import plain
-from dptransfer.encoders.delta import EncoderDelta
+from dptransfer.base.document import plain
+from dptransfer.encoders.base import EncoderDelta
 from dptransfer.privacy import LABEL_KEPT, GaussianEvent, Relation, Unit, for_rows, rounded_up, typeset
 from dptransfer.release import card_of, evaluate, read_release
 from dptransfer.release.card_privacy import attack_points

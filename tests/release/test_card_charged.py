@@ -3,8 +3,7 @@ from dataclasses import replace
 
 from dptransfer.privacy import Bound, Unit
 from dptransfer.release import evaluate
-from dptransfer.release.card import card_of
-from dptransfer.release.card_charged import charged_figure, charged_weakest
+from dptransfer.release.card import card_of, charged_figure, charged_weakest
 from dptransfer.release.charged_evaluation import tells_something
 
 from .models import CLASSES, make_model, rows

@@ -6,7 +6,7 @@ import pytest
 from dptransfer.accounting import guarantee_of
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Bound, GaussianEvent, Relation, Unit
-from dptransfer.privacy.disjoint_event import DisjointEvent
+from dptransfer.privacy.events import DisjointEvent
 from dptransfer.release.charged_evaluation import (
     TOO_NOISY,
     ChargedEvaluation,

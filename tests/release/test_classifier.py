@@ -9,18 +9,11 @@ import pytest
 import dptransfer.release as package
 from dptransfer.data import ShardedRows
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.features import apply
+from dptransfer.exact.feature_map import apply
 from dptransfer.privacy import Unit
 from dptransfer.release import classifier
 from dptransfer.release.calibration import SIMULATED, Calibration
-from dptransfer.release.heads import (
-    HEADS,
-    describe_head,
-    head_arrays,
-    read_head,
-    scores_on_device,
-    unit_rows,
-)
+from dptransfer.release.heads import HEADS, describe_head, head_arrays, read_head, scores_on_device, unit_rows
 
 from .models import CLASSES, NOISE, feature_maps, heads, make_model, rows
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dptransfer.data import on_disk
+from dptransfer.data import atomic_files as on_disk
 from dptransfer.errors import ReleaseError
 from dptransfer.release import files, read_release, require_target, write_release
 from dptransfer.release.files import LARGEST_FILE, read_file

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError, ReleaseError
+from dptransfer.release.files import weights_bytes
 from dptransfer.release.heads import (
     HEADS,
     AverageHead,
@@ -21,7 +22,6 @@ from dptransfer.release.heads import (
     score_arrays,
     unit_rows,
 )
-from dptransfer.release.weights import weights_bytes
 
 CLASSES, WIDTH, CHOSEN = 3, 5, 4
 

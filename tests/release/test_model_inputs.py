@@ -9,7 +9,7 @@ from PIL import Image
 import dptransfer as dpt
 from dptransfer.encoders import EncoderDelta, adapted, encode_pixels, encoder_of, get_encoder
 from dptransfer.errors import DataError, Incompatible
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.release import model_inputs
 from encoders.toys import WordLengths
 

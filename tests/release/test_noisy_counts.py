@@ -6,8 +6,7 @@ import pytest
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Bound, Unit
 from dptransfer.queries.evaluation_counts import CONFIDENCE_KNOTS, MOST_CONFUSED
-from dptransfer.release.noisy_counts import NoisyCounts, calibration_error
-from dptransfer.release.noisy_shares import NOTHING, Noisy, mean_share, share
+from dptransfer.release.noisy_counts import NOTHING, Noisy, NoisyCounts, calibration_error, mean_share, share
 
 from .noisy_evaluations import drawn, evaluation, event, noisy, truth
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptransfer.release.evaluation import wilson
-from dptransfer.release.noisy_shares import NOTHING, Noisy, Z, mean_share, pooled, share
+from dptransfer.release.noisy_counts import NOTHING, Noisy, Z, mean_share, pooled, share
 
 amounts = st.floats(-1e6, 1e6)
 variances = st.floats(0.0, 1e9)

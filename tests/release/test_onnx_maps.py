@@ -3,9 +3,8 @@ import pytest
 
 from dptransfer.encoders.onnx_graph import OnnxGraph
 from dptransfer.errors import ReleaseError
-from dptransfer.features.base import _READERS
-from dptransfer.features.on_lattice import OnLattice
-from dptransfer.release.onnx_maps import mapped_rows
+from dptransfer.exact.feature_map import _READERS, OnLattice
+from dptransfer.release.onnx_export import mapped_rows
 
 from .models import DIMENSION, feature_maps
 

@@ -8,9 +8,9 @@ import pytest
 from contracts.backwards import Backwards
 from dptransfer.data import ShardedRows
 from dptransfer.errors import DataError
-from dptransfer.release import classifier, predicted_shards
-from dptransfer.release.answers import Question, written
-from dptransfer.release.predicted_shards import PredictPart, predict_in_shards
+from dptransfer.release import classifier
+from dptransfer.release import predictions as predicted_shards
+from dptransfer.release.predictions import PredictPart, Question, predict_in_shards, written
 
 from .models import make_model, rows
 

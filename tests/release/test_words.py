@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dptransfer.data import Vocabulary
-from dptransfer.features import FittedSideBySide, FittedVocabularyMap, UnitNorm
-from dptransfer.features.side_by_side import STRETCHES
+from dptransfer.exact.feature_map import STRETCHES, FittedSideBySide, UnitNorm
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.release import card_of, read_release
 from dptransfer.release.heads import AverageHead, CosineHead, LinearHead, QuadraticHead
 from dptransfer.release.words import top_words, words_of

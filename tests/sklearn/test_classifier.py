@@ -8,10 +8,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dptransfer import AdaMix, Ledger, MeanPrototypes, NoisyGD, PrivateEmbeddings, PublicEmbeddings, load
+from dptransfer import Ledger, PrivateEmbeddings, PublicEmbeddings, load
 from dptransfer.errors import ArgumentError, DataError, RowsOnRecord
+from dptransfer.methods import AdaMix, MeanPrototypes, NoisyGD
 from dptransfer.privacy import Unit
-from dptransfer.sklearn import PrivateClassifier, PrivateSearch, make_private_pipeline
+from dptransfer.sklearn.classifier import PrivateClassifier
+from dptransfer.sklearn.pipeline import make_private_pipeline
+from dptransfer.sklearn.search import PrivateSearch
 from sklearn import config_context
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")

@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from dptransfer import Ledger
 from dptransfer.errors import DataError
-from dptransfer.sklearn import PrivateClassifier
+from dptransfer.sklearn.classifier import PrivateClassifier
 from dptransfer.sklearn.inputs import labels_of, rows_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")

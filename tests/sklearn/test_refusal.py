@@ -8,10 +8,12 @@ from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from dptransfer import Budget, Ledger, MeanPrototypes
+from dptransfer import Budget, Ledger
 from dptransfer.errors import BudgetExceeded, LedgerError, RelationMismatch
 from dptransfer.ledger import Charge
-from dptransfer.sklearn import PrivateClassifier, SearchStopped, make_private_pipeline
+from dptransfer.methods import MeanPrototypes
+from dptransfer.sklearn.classifier import PrivateClassifier, SearchStopped
+from dptransfer.sklearn.pipeline import make_private_pipeline
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::dptransfer.errors.PrivacyWarning", "ignore:This process:DeprecationWarning"

@@ -6,11 +6,13 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dptransfer import Ledger, NoisyGD, Pace
+from dptransfer import Ledger
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Charge
+from dptransfer.methods import NoisyGD, Pace
 from dptransfer.privacy import BestOfManyEvent, Unit
-from dptransfer.sklearn import PrivateSearch, SearchStopped
+from dptransfer.sklearn.classifier import SearchStopped
+from dptransfer.sklearn.search import PrivateSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 STEPS = {"steps": [2, 5]}

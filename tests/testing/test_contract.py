@@ -5,9 +5,8 @@ import pytest
 
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.mechanisms import row_shares
-from dptransfer.testing import ContractBroken
-from dptransfer.testing.contract import require, run_checks
-from dptransfer.testing.sample_fits import noting_releases
+from dptransfer.testing.contract import ContractBroken, require, run_checks
+from dptransfer.testing.sample_data import noting_releases
 
 
 def fail(subject):
@@ -44,7 +43,7 @@ def test_no_test_framework_is_needed():
         "import sys\n"
         "sys.modules.update(dict.fromkeys(['pytest', 'hypothesis', '_pytest'], None))\n"
         "from dptransfer.methods import MeanPrototypes\n"
-        "from dptransfer.testing import check_method\n"
+        "from dptransfer.testing.method_rules import check_method\n"
         "check_method(MeanPrototypes)\n"
         "print('passed')"
     )

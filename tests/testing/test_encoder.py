@@ -7,7 +7,8 @@ from PIL import Image
 from dptransfer.data import EncoderIdentity
 from dptransfer.encoders import ENCODERS, EncoderNote, ImageEncoder
 from dptransfer.errors import MissingDependency
-from dptransfer.testing import ENCODER_CHECKS, ContractBroken, check_encoder
+from dptransfer.testing.contract import ContractBroken
+from dptransfer.testing.encoder_rules import ENCODER_CHECKS, check_encoder
 from encoders.toys import MeanColour, WordLengths
 
 IDENTITY, ROWS, REPEATABLE, ALONE, ONE_BY_ONE, THREADS = ENCODER_CHECKS

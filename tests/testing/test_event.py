@@ -5,10 +5,10 @@ from typing import ClassVar
 import pytest
 from scipy.stats import norm
 
-from dptransfer import _check
 from dptransfer.accounting import selection_delta
 from dptransfer.accounting.pure import SelectionGroup
 from dptransfer.accounting.steps import part_of
+from dptransfer.base import checks
 from dptransfer.privacy import (
     BestOfManyEvent,
     DisjointEvent,
@@ -20,7 +20,8 @@ from dptransfer.privacy import (
     Unit,
 )
 from dptransfer.privacy.event import KINDS
-from dptransfer.testing import EVENT_CHECKS, ContractBroken, check_event
+from dptransfer.testing.contract import ContractBroken
+from dptransfer.testing.event_rules import EVENT_CHECKS, check_event
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 NOISE = GaussianEvent(4.0, ADD, label="sums")
@@ -73,7 +74,7 @@ class Fake(Event):
     label: str = ""
     unit: Unit = Unit.ROW
     noise_field: ClassVar[str] = "strength"
-    checks: ClassVar[dict] = {"strength": _check.positive}
+    field_checks: ClassVar[dict] = {"strength": checks.positive}
 
     def words(self, digits=5):
         return f"strength {self.strength:g}"

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, SimilarityScores
-from dptransfer.testing import QUERY_CHECKS, ContractBroken, check_query
-from dptransfer.testing.neighbouring_data import one_person, with_people
+from dptransfer.testing.contract import ContractBroken
+from dptransfer.testing.query_rules import QUERY_CHECKS, check_query, one_person, with_people
 
 WIDTH, CLASSES = 3, 3
 UNIT_MAP = UnitNorm().fit(WIDTH, None)

@@ -6,12 +6,14 @@ import sys
 import numpy as np
 import pytest
 
-from dptransfer.data import RawTable, read_table
-from dptransfer.data.contents import contents_of
-from dptransfer.data.reader_plugins import READERS, has_added_reader, read_with
+from dptransfer.data import RawTable
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.testing import READER_CHECKS, ContractBroken, check_reader
+from dptransfer.sources import read_table
+from dptransfer.sources.contents import contents_of
+from dptransfer.sources.file_types import READERS, has_added_reader, read_with
 from dptransfer.testing import reader_rules as module
+from dptransfer.testing.contract import ContractBroken
+from dptransfer.testing.reader_rules import READER_CHECKS, check_reader
 
 EXACT, PICKLES, DAMAGE, SIZES = READER_CHECKS
 ROWS = np.arange(12.0).reshape(4, 3)

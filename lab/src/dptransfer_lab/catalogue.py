@@ -8,8 +8,8 @@ import os
 from importlib import resources
 from pathlib import Path
 
-from dptransfer.data import read_table
 from dptransfer.errors import DataError
+from dptransfer.sources import read_table
 from dptransfer_lab.study import Study, parse_study, read_study_file
 
 _SUFFIX = ".toml"

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dptransfer.arrays import AnyArray, Labels, People
+from dptransfer.base.arrays import AnyArray, Labels, People
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail_counts
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 from dptransfer.methods import PrivateMethod

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dptransfer.data import LABEL_NAMES, ROW_NAMES
 from dptransfer.encoders import get_encoder, reachable
 from dptransfer.errors import DataError, MissingDependency
-from dptransfer.features import cache_folder
+from dptransfer.exact.principal_axes import cache_folder
 
 HUB = "hub:"
 _BATCH = 64

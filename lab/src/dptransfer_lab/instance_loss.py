@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.audit import InstanceLosses
+from dptransfer.audit.instance_loss import InstanceLosses
 
 PERCENTILES = tuple(range(101))
 _GROUPS = 4
@@ -23,7 +23,7 @@ def loss_summary(
     classes: int,
     people: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
-    """The distribution of ε over rows, JSON-ready; `dptransfer.audit.instance_losses` says what it is.
+    """The distribution of ε over rows, JSON-ready; see `audit.instance_loss.instance_losses`.
 
     Where people are protected it is over them, and each row of a class stands for its person.
 

@@ -16,14 +16,9 @@ from typing import Any
 import numpy as np
 
 from dptransfer import __version__
-from dptransfer.audit import (
-    has_instance_losses,
-    instance_losses,
-    membership_attack,
-    score_losses,
-    smaller_share,
-)
-from dptransfer.compute import usable_cores
+from dptransfer.audit.instance_loss import has_instance_losses, instance_losses
+from dptransfer.audit.membership import membership_attack, score_losses, smaller_share
+from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import DPTransferError, PrivacyWarning
 from dptransfer.ledger import Ledger
 from dptransfer.methods import EmbeddingMethod, PrivateMethod

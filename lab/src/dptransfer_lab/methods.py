@@ -7,7 +7,7 @@ from typing import Any, TypeGuard, cast
 
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import ImageMethod, PrivateMethod, configuration_of
-from dptransfer.named import configured, named_method, setting_names
+from dptransfer.methods.configuration import configured, named_method, setting_names
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.unprotected import PREFIX, NotPrivate
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dptransfer.document import Document, Table, one_line, plain
+from dptransfer.base.document import Document, Table, one_line, plain
 from dptransfer_lab.points import slug
 
 _WRITTEN: dict[str, str | int | None] = {

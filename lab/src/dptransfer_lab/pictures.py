@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import EncoderIdentity, GreyRange, PublicImages, find_images
+from dptransfer.data import EncoderIdentity, GreyRange
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import DataError
+from dptransfer.sources import PublicImages, find_images
 
 Arrays = dict[str, NDArray[Any]]
 Classes = tuple[str | int, ...]

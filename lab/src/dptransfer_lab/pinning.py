@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from dptransfer.workers.surroundings import cores_here, thread_variables
+from dptransfer.base.worker_env import cores_here, thread_variables
 
 
 def share_of_cores(place: int, workers: int) -> list[int]:

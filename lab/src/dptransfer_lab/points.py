@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dptransfer.accounting import epsilon_of_mu, mu_for
-from dptransfer.document import one_line
+from dptransfer.base.document import one_line
 from dptransfer.privacy import Unit, number, typeset
 
 FACTORS = ["data", "encoder", "pool", "pool_rows", "classes", "dimension", "rows", "shots", "imbalance"]

@@ -13,9 +13,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from dptransfer.base.ray_connection import connected
+from dptransfer.base.worker_env import environment_of_task, own_core
 from dptransfer.errors import MissingDependency
-from dptransfer.workers.ray_connection import connected
-from dptransfer.workers.surroundings import environment_of_task, own_core
 from dptransfer_lab.cells import Cell
 from dptransfer_lab.engines import sources_of
 from dptransfer_lab.measure import measured

@@ -13,7 +13,18 @@ from typing import Any
 import pandas as pd
 
 from dptransfer import __version__
-from dptransfer.document import Block, Bullets, Code, Document, Note, Paragraph, Section, Strong, Table, Words
+from dptransfer.base.document import (
+    Block,
+    Bullets,
+    Code,
+    Document,
+    Note,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+    Words,
+)
 from dptransfer.errors import DataError
 from dptransfer_lab.catalogue import built_in
 from dptransfer_lab.claims import Claim, entries_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from dptransfer.document import Bullets, Note, Section, Table
+from dptransfer.base.document import Bullets, Note, Section, Table
 from dptransfer.privacy import number, typeset
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.figures.instance import NOT_FOR_RELEASE

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from dptransfer.document import Table
+from dptransfer.base.document import Table
 from dptransfer_lab.figures.style import Style, shown_in
 from dptransfer_lab.intervals import Mean, mean_of
 from dptransfer_lab.points import METRIC_WORDS, held_fixed, opening, seeds_words, span_words, split

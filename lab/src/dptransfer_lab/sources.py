@@ -12,15 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import (
-    EncoderIdentity,
-    PublicEmbeddings,
-    content_digest,
-    read_public,
-    read_table,
-    require_same_encoder,
-)
+from dptransfer.data import EncoderIdentity, PublicEmbeddings, content_digest, require_same_encoder
 from dptransfer.errors import DataError, MissingDependency
+from dptransfer.sources import read_public, read_table
 from dptransfer_lab.demo.digits import CLASSES
 from dptransfer_lab.demo_data import demo_digits, demo_glyphs
 from dptransfer_lab.draws import drawn_by_class

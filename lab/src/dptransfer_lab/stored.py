@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.data import EncoderIdentity
-from dptransfer.features import cache_folder
+from dptransfer.exact.principal_axes import cache_folder
 from dptransfer_lab.record_file import canonical
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -12,17 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import (
-    EncoderIdentity,
-    Labelled,
-    PrivateEmbeddings,
-    PrivateImages,
-    PublicEmbeddings,
-    PublicImages,
-    long_tail,
-)
+from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, long_tail
 from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import DataError
+from dptransfer.sources import PrivateImages, PublicImages
 from dptransfer_lab.cells import TaskKey
 from dptransfer_lab.draws import drawn_by_class
 from dptransfer_lab.stored import Arrays, Stored

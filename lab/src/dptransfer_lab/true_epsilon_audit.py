@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.audit import counted_epsilon
+from dptransfer.audit.lower_bound import counted_epsilon
 from dptransfer.privacy import Budget
 from dptransfer_lab.printed import printed_mean_deviation, printed_theorem_noise, script_epsilon
 from dptransfer_lab.printed_choices import PrintedTopK, ScriptedPublic

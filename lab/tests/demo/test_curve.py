@@ -1,4 +1,4 @@
-from dptransfer import MeanPrototypes
+from dptransfer.methods import MeanPrototypes
 from dptransfer_lab.demo.curve import accuracy_curve
 from dptransfer_lab.demo.embed import claim_folder, embed
 

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 import matplotlib.pyplot as plt
 import pytest
 
-from dptransfer.document import Document, Section
+from dptransfer.base.document import Document, Section
 from dptransfer_lab.figures.curves import curves
 from dptransfer_lab.figures.style import DARK, styles_of
 from dptransfer_lab.points import brief

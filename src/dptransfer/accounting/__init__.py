@@ -1,7 +1,7 @@
 """From events to numbers: the exact curve, composition, calibration, and the attacker's view."""
 
 from dptransfer.accounting.attack import area_ceiling, membership_advantage, rate_ceilings, true_positive_rate
-from dptransfer.accounting.best_of_many import halting_probability, mean_trials_of
+from dptransfer.accounting.budget_warnings import LARGEST_EPSILON, heed
 from dptransfer.accounting.calibrate import (
     fits,
     largest_times,
@@ -20,11 +20,10 @@ from dptransfer.accounting.compose import (
     quick_delta_of,
     rho_of,
 )
+from dptransfer.accounting.filters import Requests, Rule, gdp_price
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_for, mu_with_slack
-from dptransfer.accounting.gdp_price import gdp_price
 from dptransfer.accounting.pure import selection_delta, selection_rho
-from dptransfer.accounting.requests import Requests, Rule
-from dptransfer.accounting.weak_budget import LARGEST_EPSILON, heed
+from dptransfer.accounting.renyi import halting_probability, mean_trials_of
 
 __all__ = [
     "LARGEST_EPSILON",

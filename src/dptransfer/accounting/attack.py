@@ -19,9 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer import _check
 from dptransfer.accounting.compose import delta_of, epsilon_of, is_gaussian, mu_of, pure_epsilon_of
-from dptransfer.arrays import Floats
+from dptransfer.base import checks
+from dptransfer.base.arrays import Floats
 from dptransfer.privacy import Event
 
 _CURVE_POINTS = 64
@@ -35,7 +35,7 @@ def true_positive_rate(events: Sequence[Event], false_positive_rate: float) -> f
     >>> round(true_positive_rate([GaussianEvent(1.0, Relation.ADD_REMOVE)], 0.01), 3)
     0.092
     """
-    alarm = _check.probability("false_positive_rate", false_positive_rate)
+    alarm = checks.probability("false_positive_rate", false_positive_rate)
     return float(rate_ceilings(events, [alarm], last_delta=max(alarm * 1e-4, 1e-15))[0])
 
 

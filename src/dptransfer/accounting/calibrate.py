@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from dptransfer import _check
 from dptransfer.accounting.compose import (
     NEGLIGIBLE_DELTA,
     NO_PURE_GAUSSIAN,
@@ -21,6 +20,7 @@ from dptransfer.accounting.compose import (
 )
 from dptransfer.accounting.search import largest, largest_whole, smallest, smallest_root
 from dptransfer.accounting.steps import all_steps
+from dptransfer.base import checks
 from dptransfer.errors import BudgetError, RelationMismatch
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Event, same_relation
 
@@ -137,7 +137,7 @@ def largest_times(
     >>> largest_times(Budget(epsilon=1.0, delta=1e-5), steps)
     28
     """
-    at_most = _check.whole("at_most", at_most)
+    at_most = checks.whole("at_most", at_most)
     _refuse_what_never_fits(budget, make_events(1))
     found = largest_whole(lambda times: fits(make_events(times), budget), at_most)
     if found is None:

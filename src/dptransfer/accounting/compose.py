@@ -40,11 +40,11 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from dptransfer import _check
 from dptransfer.accounting.branches import branches, one_by_one, plain_steps
 from dptransfer.accounting.gaussian import mu_with_slack
 from dptransfer.accounting.search import smallest
 from dptransfer.accounting.steps import GaussianPart, RenyiPart, Steps, all_steps, part_of
+from dptransfer.base import checks
 from dptransfer.errors import BudgetError, RelationMismatch
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, same_relation
 
@@ -67,7 +67,7 @@ def delta_of(events: Sequence[Event], epsilon: float) -> float:
     >>> delta_of([noise], 1.0) <= 1e-5 < delta_of([noise, noise], 1.0)
     True
     """
-    _check.non_negative("epsilon", epsilon)
+    checks.non_negative("epsilon", epsilon)
     return max(steps.delta(epsilon) for steps in all_steps(events))
 
 
@@ -81,7 +81,7 @@ def epsilon_of(events: Sequence[Event], delta: float) -> float:
     >>> round(epsilon_of([choice] * 100, 0.0), 9), epsilon_of([choice] * 100, 1e-5) < 2.3
     (10.0, True)
     """
-    _check.probability("delta", delta)
+    checks.probability("delta", delta)
     return max(_epsilon_of(steps, delta) for steps in all_steps(events))
 
 
@@ -177,7 +177,7 @@ def quick_delta_of(events: Sequence[Event], epsilon: float) -> float:
     >>> delta_of([step], 2.0) <= quick_delta_of([step], 2.0) <= 1e-4
     True
     """
-    _check.non_negative("epsilon", epsilon)
+    checks.non_negative("epsilon", epsilon)
     return max(steps.delta(epsilon, quick=True) for steps in all_steps(events))
 
 
@@ -205,7 +205,7 @@ def guarantee_of(
     >>> guarantee_of([], 1e-5, relation=Relation.ADD_REMOVE).epsilon
     0.0
     """
-    budget_delta = _check.probability("delta", budget_delta)
+    budget_delta = checks.probability("delta", budget_delta)
     if relation is None or events:
         found = same_relation(events)
         own = events[0].unit

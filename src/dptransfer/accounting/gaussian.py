@@ -18,9 +18,9 @@ import sys
 
 import numpy as np
 
-from dptransfer import _check
 from dptransfer.accounting.search import largest, smallest
-from dptransfer.arrays import Floats
+from dptransfer.base import checks
+from dptransfer.base.arrays import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy.numbers import number
 
@@ -37,8 +37,8 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
     >>> delta_of_mu(1.0, 1e4) == sys.float_info.min
     True
     """
-    _check.positive("mu", mu)
-    _check.non_negative("epsilon", epsilon)
+    checks.positive("mu", mu)
+    checks.non_negative("epsilon", epsilon)
     return float(deltas_of_mu(mu, np.array([epsilon], dtype=np.float64))[0])
 
 
@@ -85,8 +85,8 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     >>> epsilon_of_mu(1e-6, 1e-5)
     0.0
     """
-    _check.positive("mu", mu)
-    _check.probability("delta", delta)
+    checks.positive("mu", mu)
+    checks.probability("delta", delta)
     if delta == 0:
         return math.inf
     if delta_of_mu(mu, 0.0) <= delta:
@@ -105,8 +105,8 @@ def mu_for(epsilon: float, delta: float) -> float:
     >>> round(1 / mu_for(1.0, 1e-5), 4)
     3.7306
     """
-    _check.non_negative("epsilon", epsilon)
-    _check.probability("delta", delta)
+    checks.non_negative("epsilon", epsilon)
+    checks.probability("delta", delta)
     if delta == 0:
         raise ArgumentError(
             "Gaussian noise needs delta > 0; got 0. Give a small delta, for example 1e-6, or use a selection."
@@ -134,8 +134,8 @@ def mu_with_slack(mu: float, slack: float) -> float:
     >>> 0.25 < mu_with_slack(0.25, 1e-6) < 0.25 + 2e-6
     True
     """
-    _check.positive("mu", mu)
-    _check.non_negative("slack", slack)
+    checks.positive("mu", mu)
+    checks.non_negative("slack", slack)
     if slack == 0:
         return mu
     start = max(mu, slack)

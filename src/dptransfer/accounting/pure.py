@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dptransfer import _check
+from dptransfer.base import checks
 
 
 class SelectionGroup(NamedTuple):
@@ -55,8 +55,8 @@ def selection_delta(step_epsilon: float, bounded_range: bool, epsilon: float) ->
     >>> round(selection_delta(1.0, False, 0.0), 6) == round(math.tanh(1 / 2), 6)
     True
     """
-    _check.positive("step_epsilon", step_epsilon)
-    _check.non_negative("epsilon", epsilon)
+    checks.positive("step_epsilon", step_epsilon)
+    checks.non_negative("epsilon", epsilon)
     if epsilon >= step_epsilon:
         return 0.0
     gap = step_epsilon - epsilon
@@ -76,5 +76,5 @@ def selection_rho(step_epsilon: float, bounded_range: bool) -> float:
     >>> selection_rho(2.0, True), selection_rho(2.0, False)
     (0.5, 2.0)
     """
-    _check.positive("step_epsilon", step_epsilon)
+    checks.positive("step_epsilon", step_epsilon)
     return step_epsilon * step_epsilon / (8 if bounded_range else 2)

@@ -24,12 +24,18 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from dptransfer.accounting.best_of_many import best_of_many_divergences
 from dptransfer.accounting.branches import branches, one_by_one
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
 from dptransfer.accounting.pure import SelectionGroup, selection_delta, total_epsilon
-from dptransfer.accounting.renyi import ORDERS, Divergences, delta_of_renyi, divergences, epsilon_of_renyi
+from dptransfer.accounting.renyi import (
+    ORDERS,
+    Divergences,
+    best_of_many_divergences,
+    delta_of_renyi,
+    divergences,
+    epsilon_of_renyi,
+)
 from dptransfer.accounting.sampled import SampledGroup, whole_mu
 from dptransfer.privacy import (
     BestOfManyEvent,

@@ -42,13 +42,13 @@ from dptransfer.accounting import epsilon_of, is_gaussian, pure_epsilon_of
 from dptransfer.accounting.renyi import ORDERS, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
 from dptransfer.accounting.steps import Steps
-from dptransfer.arrays import Floats
+from dptransfer.base.arrays import Floats
 from dptransfer.data import PrivateData, PublicData
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms.row_shares import RowShares, recording
 from dptransfer.methods import PrivateMethod
-from dptransfer.methods.voting import Voting
+from dptransfer.methods.votes.voting import Voting
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation, SampledGaussianEvent
 

@@ -25,9 +25,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer import _check
 from dptransfer.accounting import epsilon_of_mu, rate_ceilings
-from dptransfer.arrays import Floats
+from dptransfer.base import checks
+from dptransfer.base.arrays import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Event
@@ -70,7 +70,7 @@ def audited_epsilon(
     >>> bool(0.8 * epsilon_of_mu(2.0, 1e-5) < found <= epsilon_of_mu(2.0, 1e-5))
     True
     """
-    _check.whole("trials", trials)
+    checks.whole("trials", trials)
     first, second = samples(run, trials, seed), samples(neighbour, trials, seed + 2**32)
     bound = gaussian_epsilon if gaussian else counted_epsilon
     return bound(first, second, delta, error=error)

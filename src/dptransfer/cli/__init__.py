@@ -30,7 +30,7 @@ if not TYPE_CHECKING:
     __all__ = sorted(_PLACES)
 
     def __getattr__(name: str) -> Any:
-        from dptransfer.plugins import imported
+        from dptransfer.base.plugins import imported
 
         if name not in _PLACES:
             raise AttributeError(f"module 'dptransfer.cli' has no attribute {name!r}")

@@ -10,7 +10,7 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.inputs import labelled_rows, private_rows, require_other_than
 from dptransfer.cli.screen import say, show_json, show_table
-from dptransfer.encoding import encoded_beside, is_table
+from dptransfer.encoders.encoding import encoded_beside, is_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:

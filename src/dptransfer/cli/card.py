@@ -74,7 +74,7 @@ def card(
         if form is CardFormat.TEXT and (charged := entry_of_release(model)) is not None:
             say(charged, err=True)  # beside the card: it is for the owner
     else:
-        from dptransfer.data.on_disk import write_whole
+        from dptransfer.data.atomic_files import write_whole
 
         write_whole(out, text.encode())
         say(f"Written: {out}")

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dptransfer.base.progress import reported_to
 from dptransfer.cli import options
-from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
-from dptransfer.cli.engine import note_if_idle, workers_from
 from dptransfer.cli.inputs import require_new, require_other_than, require_there
+from dptransfer.cli.options import SIZES, class_list, grey_ends, note_if_idle, settings_of, workers_from
 from dptransfer.cli.screen import console, on_terminal, progress_bar, say, show_json
-from dptransfer.encoding import NOBODY
+from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError, DPTransferError
-from dptransfer.progress import reported_to
 
 if TYPE_CHECKING:
-    from dptransfer.data.contents import Contents
     from dptransfer.encoders import Encoder
+    from dptransfer.sources.contents import Contents
 
 _ABOUT = {
     **{name: kind for name, kind in SIZES.items() if name != "class_counts"},
@@ -81,9 +80,9 @@ def check(
     hands = workers_from(engine, workers, address)
     note_if_idle(hands, public_rows=public is not None)
 
-    from dptransfer.checkup import check as checked
-    from dptransfer.data import STORED
-    from dptransfer.data.contents import contents_of
+    from dptransfer.api.check import check as checked
+    from dptransfer.sources import STORED
+    from dptransfer.sources.contents import contents_of
 
     greys = grey_ends(grey_range)
     kinds = {
@@ -135,8 +134,8 @@ def _numbers(text: str) -> list[float]:
 
 def _encoder(name: str | None, kinds: Collection[Contents], **how: Any) -> Encoder | None:
     """What would encode sets that are not rows yet: the one that is named, or the default if it is there."""
+    from dptransfer.api.intake import DEFAULT_ENCODERS
     from dptransfer.encoders import get_encoder
-    from dptransfer.intake import DEFAULT_ENCODERS
 
     default = next((DEFAULT_ENCODERS[kind] for kind in ("images", "texts") if kind in kinds), None)
     if default is None:
@@ -150,7 +149,6 @@ def _encoder(name: str | None, kinds: Collection[Contents], **how: Any) -> Encod
 
 def _write(out: Path, page: str) -> None:
     """A page that nobody else can read, from its first byte on."""
-    from dptransfer.data.on_disk import write_whole
-    from dptransfer.data.owner_only import owner_only
+    from dptransfer.data.atomic_files import owner_only, write_whole
 
     write_whole(out, page.encode(), opener=owner_only)

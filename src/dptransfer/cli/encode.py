@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import class_list, grey_ends
-from dptransfer.cli.engine import workers_from
+from dptransfer.cli.options import class_list, grey_ends, workers_from
 from dptransfer.cli.screen import say, show_facts, show_json
-from dptransfer.encoding import (
+from dptransfer.encoders.encoding import (
     BREAKS_OFF,
     GREYS,
     NOBODY,
@@ -84,11 +83,11 @@ def encode(
         raise ArgumentError(f"--row-type must be float32 or float16; got '{row_type}'. Choose one of them.")
     hands = workers_from(engine, workers, address, device)
 
-    from dptransfer.data import ImageList
-    from dptransfer.data.decode import problem_of
+    from dptransfer.base.workers import Here
     from dptransfer.encoders import get_encoder
     from dptransfer.ledger import Ledger
-    from dptransfer.workers import Here
+    from dptransfer.sources import ImageList
+    from dptransfer.sources.decode import problem_of
 
     greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
     model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)

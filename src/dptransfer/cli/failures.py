@@ -87,7 +87,7 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
         text = re.sub(rf"(?<![\w.]){python}", here, text)
     if command in ("predict", "evaluate", "attack"):  # the release says how pictures are read
         from dptransfer.data.grey_levels import DECLARE
-        from dptransfer.encoding import GREYS
+        from dptransfer.encoders.encoding import GREYS
 
         text = text.replace(DECLARE, _AS_RELEASED).replace(
             GREYS, "save those of more than bytes in eight bits"
@@ -97,7 +97,7 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
 
 def printable(text: object) -> str:
     """One line without control characters, whatever a file or a user put into it."""
-    from dptransfer.document.visible import one_line as cleaned  # not before there is something to say
+    from dptransfer.base.document import one_line as cleaned  # not before there is something to say
 
     return cleaned(text)
 

@@ -10,21 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dptransfer.base.progress import reported_to
 from dptransfer.cli import options
-from dptransfer.cli.declared import ABOUT_DATA, ABOUT_TEST, class_list, grey_ends, settings_of
-from dptransfer.cli.engine import note_if_idle, workers_from
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
 from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
-from dptransfer.cli.method import method_from
+from dptransfer.cli.methods import method_from
+from dptransfer.cli.options import (
+    ABOUT_DATA,
+    ABOUT_TEST,
+    class_list,
+    grey_ends,
+    note_if_idle,
+    settings_of,
+    workers_from,
+)
 from dptransfer.cli.pictures import pixels_where_they_pay
 from dptransfer.cli.privacy_view import privacy_json, show_events
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
 from dptransfer.cli.spending import claimed_release, require_writable, save_or_rescue, told_if_interrupted
 from dptransfer.errors import DPTransferError, UnsafeRelease
 from dptransfer.privacy import Relation
-from dptransfer.progress import reported_to
 
 if TYPE_CHECKING:
     from dptransfer.data import PrivateData

@@ -12,7 +12,7 @@ from dptransfer.cli.inputs import labelled_rows, note_open_folder, require_there
 from dptransfer.cli.model_encoder import labelled_examples
 from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
 from dptransfer.cli.spending import room_for
-from dptransfer.encoding import is_table
+from dptransfer.encoders.encoding import is_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def given_rows(
     with digests of the private files or texts before minutes of encoding, after mistakes in options and data
     have been found.
     """
-    from dptransfer.data.contents import contents_of
-    from dptransfer.intake import Intake
+    from dptransfer.api.intake import Intake
     from dptransfer.release.evaluation import evaluate_apart
+    from dptransfer.sources.contents import contents_of
 
     of_examples: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
     with ExitStack() as kept:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.cli.screen import say
-from dptransfer.encoding import NOBODY, held_in, is_table, same_place
+from dptransfer.encoders.encoding import NOBODY, held_in, is_table, same_place
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ def private_rows(
         of: the facts of a release that the rows are for, which then must fit, and give the list of classes.
         declared: what else `read_private` is told.
     """
-    from dptransfer.data import STORED, read_private, require_same_encoder
+    from dptransfer.data import require_same_encoder
     from dptransfer.data.facts import require_same_columns
+    from dptransfer.sources import STORED, read_private
 
     if of is not None:
         declared["classes"] = of.classes
@@ -59,7 +60,7 @@ def with_shots(
         features: the columns of features in a table.
         label_column: the column of labels in a table.
     """
-    from dptransfer.data import read_public
+    from dptransfer.sources import read_public
 
     if path is None:
         return pool
@@ -102,7 +103,8 @@ def labelled_rows(
     The name is that of the file, for cards: what the ledger calls the rows, which an `.emb` folder keeps, is
     their owner's alone.
     """
-    from dptransfer.data import Labelled, read_public
+    from dptransfer.data import Labelled
+    from dptransfer.sources import read_public
 
     require_rows(path, features=features)
     columns: dict[str, Any] = {"features": features or facts.columns, "label_column": label_column}
@@ -122,7 +124,7 @@ def require_new(out: Path) -> None:
 
 def require_there(path: Path | None) -> None:
     """Raise for a file or folder that does not exist."""
-    from dptransfer.data.table import require
+    from dptransfer.data.tables import require
 
     exists = path is None or held_in(path).exists()
     require(exists, path or Path(), "the file or folder must exist; it does not.", "Check the path.")
@@ -146,7 +148,7 @@ def require_rows(path: Path, *, features: str | None = None) -> None:
 
 def note_open_folder(path: Path) -> None:
     """Say it, once and in fixed words, where other users of the machine may read a private `.emb` folder."""
-    from dptransfer.data.owner_only import others_may_look
+    from dptransfer.data.atomic_files import others_may_look
 
     if path.suffix == ".emb" and path.is_dir() and others_may_look(path):
         say(

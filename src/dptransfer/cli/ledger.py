@@ -189,8 +189,7 @@ def export(
 
     Example: dptransfer ledger export --out record.jsonl
     """
-    from dptransfer.data.on_disk import write_whole
-    from dptransfer.data.owner_only import owner_only
+    from dptransfer.data.atomic_files import owner_only, write_whole
 
     require_new(out)
     book = open_ledger(ledger, must_exist=True)

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.cli.screen import progress_bar
-from dptransfer.encoding import BREAKS_OFF, examples_in, labels_of, refuse_public, unrecognised
+from dptransfer.encoders.encoding import BREAKS_OFF, examples_in, labels_of, refuse_public, unrecognised
 
 if TYPE_CHECKING:
-    from dptransfer.data import ImageList, Labelled, PublicEmbeddings, ShardedRows, TextList
+    from dptransfer.base.workers import Workers
+    from dptransfer.data import Labelled, PublicEmbeddings, ShardedRows
     from dptransfer.encoders import Encoder
-    from dptransfer.workers import Workers
+    from dptransfer.sources import ImageList, TextList
 
 
 def labelled_examples(
@@ -52,10 +53,11 @@ def encoded_in_files(
     They are the owner's alone, in `<out>.rows.partial`. After a kill, or an error in the block, they stay,
     and the same call goes on with them.
     """
-    from dptransfer.data import ImageList, ShardedRows
-    from dptransfer.data.claim import claim
-    from dptransfer.data.drafts import remove_draft
+    from dptransfer.data import ShardedRows
+    from dptransfer.data.atomic_files import claim
+    from dptransfer.data.resumable import remove_draft
     from dptransfer.encoders.shards import encode_in_shards
+    from dptransfer.sources import ImageList
 
     if isinstance(found, ImageList):
         refuse_public(unrecognised(found, encoder.identity.grey_range))

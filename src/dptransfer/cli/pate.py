@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.brought_votes import brought, charge_and_account, inquiry_from, noise_from
 from dptransfer.cli.commands import Group
 from dptransfer.cli.inputs import require_new
-from dptransfer.cli.ledger import open_ledger
+from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
+from dptransfer.cli.options import class_list
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.cli.spending import claimed_release, told_if_interrupted
@@ -24,7 +24,85 @@ from dptransfer.errors import ArgumentError, DataError, ReleaseError
 from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
 
 if TYPE_CHECKING:
-    from dptransfer.methods.vote_aggregation import VoteAnswers
+    from dptransfer.base.arrays import AnyArray
+    from dptransfer.ledger import Ledger
+    from dptransfer.methods.votes.vote_aggregation import Inquiry, VoteAnswers
+    from dptransfer.noise import NoiseSource
+
+
+def noise_from(seed: int | None, *, unsafe: bool) -> NoiseSource:
+    """Secure noise, unless a test asks for a seed and says so twice."""
+    from dptransfer.noise import SecureNoise, SeededNoise
+
+    if seed is None:
+        return SecureNoise()
+    if not unsafe:
+        raise ArgumentError(
+            "Answers must have noise that nobody can repeat; --seed makes it repeatable. "
+            "Leave --seed out, or pass --unsafe-for-publication too, for tests."
+        )
+    return SeededNoise(seed)
+
+
+def inquiry_from(
+    queries: int,
+    noise: float | None,
+    epsilon: float | None,
+    delta: float,
+    relation: Relation,
+    settings: dict[str, Any],
+) -> Inquiry:
+    """What is asked, with the noise that is given, or the least that fits."""
+    from dptransfer.methods.votes.vote_aggregation import Inquiry
+
+    if (noise is None) is (epsilon is None):
+        found = "neither" if noise is None else "both"
+        raise ArgumentError(
+            f"Either --noise says how noisy answers are, or --epsilon what they may cost; got {found}. "
+            "Example: --noise 89"
+        )
+    if noise is not None:
+        return Inquiry(queries, noise, relation=relation, **settings)
+    budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
+    return Inquiry.within(budget, queries, **settings)
+
+
+def brought(
+    path: Path, teachers: int | None, classes: str | None, *, ballots: bool
+) -> tuple[AnyArray, int, tuple[str | int, ...], int]:
+    """The votes, unread, with the number of teachers, the classes and the number of questions."""
+    from dptransfer.data import Facts
+    from dptransfer.data.labels import declared_classes
+    from dptransfer.data.numpy_files import load_array
+
+    votes = load_array(path)
+    if votes.ndim != 2:
+        raise ArgumentError(
+            f"Votes have two dimensions, questions × classes, or with --ballots teachers × questions; "
+            f"'{path}' has {votes.ndim}. Reshape them."
+        )
+    if ballots and classes is None:
+        raise ArgumentError("--ballots name classes by position; none are declared. Give --classes.")
+    if teachers is None:
+        if not ballots:
+            raise ArgumentError("Counts do not tell how many teachers there are. Give --teachers.")
+        teachers = votes.shape[0]
+    # Names are written once the charge is made, so what cannot be a class must show here.
+    names = range(votes.shape[1]) if classes is None else declared_classes(class_list(classes))
+    names = Facts(tuple(names), shape=(1,)).classes
+    return votes, teachers, names, votes.shape[1] if ballots else votes.shape[0]
+
+
+def charge_and_account(book: Ledger, name: str, head: str) -> tuple[dict[str, Any], dict[str, object]]:
+    """The charge and the account, as JSON and in words."""
+    charge = next(entry for entry in book.history(name) if entry.hash == head)
+    account = summary_of(book, charge.dataset)
+    entry = {"path": str(book.path), "entry": charge.number, "head": charge.hash}
+    return {"ledger": entry, "account": summary_json(account)}, {
+        "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
+        "Account": account.sentence,
+    }
+
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
 
@@ -133,7 +211,7 @@ def aggregate(
 
     Example: dptransfer pate aggregate votes.npy --teachers 1000 --noise 89 --name clinic --out answers.csv
     """
-    from dptransfer.methods.vote_aggregation import aggregate_votes, declared
+    from dptransfer.methods.votes.vote_aggregation import aggregate_votes, declared
 
     source = noise_from(seed, unsafe=unsafe)
     record = _new_files(out)
@@ -224,7 +302,7 @@ def report(
 
     Example: dptransfer pate report votes.npy --teachers 1000 --noise 89 --name clinic --epsilon 0.5
     """
-    from dptransfer.methods.vote_report import VoteReport
+    from dptransfer.methods.votes.vote_report import VoteReport
 
     source = noise_from(seed, unsafe=unsafe)
     cast, teachers, names, queries = brought(votes, teachers, classes, ballots=ballots)
@@ -291,7 +369,7 @@ def _csv(found: VoteAnswers, names: tuple[str | int, ...]) -> str:
 
 
 def _write(out: Path, rows: str, record: Path, told: dict[str, Any]) -> None:
-    from dptransfer.data.on_disk import write_whole
+    from dptransfer.data.atomic_files import write_whole
 
     write_whole(record, json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False).encode())
     write_whole(out, rows.encode())

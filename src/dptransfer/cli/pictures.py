@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.cli.screen import progress_bar
-from dptransfer.encoding import NOBODY, is_table, labels_of
+from dptransfer.encoders.encoding import NOBODY, is_table, labels_of
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
-    from dptransfer.arrays import PixelArray
-    from dptransfer.data import Facts, ImageList, Labelled, PrivateImages, PublicImages
+    from dptransfer.base.arrays import PixelArray
+    from dptransfer.data import Facts, Labelled
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import PrivateMethod
     from dptransfer.privacy import Budget
+    from dptransfer.sources import ImageList, PrivateImages, PublicImages
 
 _AT_A_TIME = 256
 _LOOK = (
@@ -31,7 +32,7 @@ _LOOK = (
 
 def sees_pictures(method: PrivateMethod) -> bool:
     """Whether the method takes pictures, rather than rows of numbers."""
-    from dptransfer.data import PrivateImages
+    from dptransfer.sources import PrivateImages
 
     return method.takes is PrivateImages
 
@@ -61,10 +62,11 @@ def pixels_where_they_pay(
 
     Training a network takes hours without a GPU, so it is not begun there unless asked for by name.
     """
-    from dptransfer.data import Facts, find_images
-    from dptransfer.data.contents import contents_of
+    from dptransfer.data import Facts
     from dptransfer.methods import Auto
-    from dptransfer.methods.rows_or_pixels import MEASURED_WITH, AutoOnPictures, pixels_pay
+    from dptransfer.methods.auto import MEASURED_WITH, AutoOnPictures, pixels_pay
+    from dptransfer.sources import find_images
+    from dptransfer.sources.contents import contents_of
 
     if not isinstance(method, Auto) or method.candidates or encoder not in (None, MEASURED_WITH):
         return method
@@ -108,7 +110,7 @@ def private_pictures(
         path_column: what `--path-column` says.
         declared: what else `PrivateImages` is told.
     """
-    from dptransfer.data import PrivateImages, find_images
+    from dptransfer.sources import PrivateImages, find_images
 
     if odd := [name for name in ("split", "labels") if declared.pop(name, None) is not None]:
         raise ArgumentError(
@@ -134,7 +136,7 @@ def public_pictures(
     path: Path, side: int, grey_range: GreyRange | None = None, path_column: str | None = None
 ) -> PublicImages:
     """Public pictures, squeezed to side × side; one that cannot be read is an error that names it."""
-    from dptransfer.data import PublicImages, find_images
+    from dptransfer.sources import PublicImages, find_images
 
     found = find_images(path, labelled=False, path_column=path_column)
     pixels, sources = _read(found, side, grey_range, private=False), found.sources()
@@ -146,7 +148,7 @@ def tested_pictures(
     path: Path, side: int, facts: Facts, grey_range: GreyRange | None, **columns: Any
 ) -> tuple[PublicImages, Labelled, str]:
     """Test pictures, their labels and a name; what can be wrong with them is wrong before a charge."""
-    from dptransfer.data import PublicImages, find_images
+    from dptransfer.sources import PublicImages, find_images
 
     found = find_images(path, classes=facts.classes, **columns)
     labelled = labels_of(found, path, "test pictures")
@@ -162,7 +164,7 @@ def _read(found: ImageList, side: int, grey_range: GreyRange | None, *, private:
     """The pictures as bytes, in a file without a name: it is gone with the process, however that ends."""
     import numpy as np
 
-    from dptransfer.data.pixels import DecodedFiles
+    from dptransfer.sources.pictures import DecodedFiles
 
     files = DecodedFiles(found.paths, (side, side), private=private, grey_range=grey_range)
     if not len(files):

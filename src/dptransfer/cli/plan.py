@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
-from dptransfer.cli.engine import workers_from
 from dptransfer.cli.inputs import with_shots
-from dptransfer.cli.method import method_from
+from dptransfer.cli.methods import method_from
+from dptransfer.cli.options import SIZES, class_list, grey_ends, settings_of, workers_from
 from dptransfer.cli.pictures import public_pictures, require_pictures, sees_pictures
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
-from dptransfer.encoding import NOBODY, examples_at, is_table
+from dptransfer.encoders.encoding import NOBODY, examples_at, is_table
 from dptransfer.errors import ArgumentError, DPTransferError, MissingDependency
 from dptransfer.privacy import Relation, Unit
 
 if TYPE_CHECKING:
-    from dptransfer.data import Facts, PublicEmbeddings, PublicImages
-    from dptransfer.data.pool_outline import PoolOutline
+    from dptransfer.data import Facts, PublicEmbeddings
+    from dptransfer.data.embeddings import PoolOutline
     from dptransfer.methods import Auto, PrivateMethod
-    from dptransfer.methods.pool_sizing import PoolSizing
+    from dptransfer.methods.prototypes.pool_sizing import PoolSizing
     from dptransfer.privacy import Budget
+    from dptransfer.sources import PublicImages
 
 _CLASSES, _WIDTH, _SIDE, _POOL = 10, 1280, 224, 10_000
 
@@ -70,14 +70,15 @@ def plan(
     hands = workers_from(engine, workers, address)
 
     from dptransfer.accounting import heed
-    from dptransfer.data import PublicEmbeddings, read_public
-    from dptransfer.data.pool_outline import RowsNeeded
+    from dptransfer.data import PublicEmbeddings
+    from dptransfer.data.embeddings import RowsNeeded
     from dptransfer.mechanisms import rounds_of
     from dptransfer.methods import Auto, ImageMethod
     from dptransfer.methods.base import configuration_of
     from dptransfer.methods.holdout import HoldOut
-    from dptransfer.methods.pool_sizing import pool_sizing
+    from dptransfer.methods.prototypes.pool_sizing import pool_sizing
     from dptransfer.release.card_privacy import counted_as
+    from dptransfer.sources import read_public
 
     of_method, sizes = settings_of(settings, SIZES)
     greys = grey_ends(grey_range)
@@ -174,7 +175,7 @@ def plan(
 
 def _with_a_pool(chosen: Auto, facts: Facts, budget: Budget) -> list[str]:
     """What a fit with public rows would take in place of this plan's method, if it is another."""
-    from dptransfer.data.pool_outline import PoolOutline, RowsNeeded
+    from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 
     without = chosen.plan(facts, budget).method.name
     try:
@@ -191,7 +192,7 @@ def _with_a_pool(chosen: Auto, facts: Facts, budget: Budget) -> list[str]:
 
 def _pool_facts(sizing: PoolSizing, facts: Facts) -> dict[str, object]:
     """How a pool is gone through, for people."""
-    from dptransfer.progress import duration
+    from dptransfer.base.progress import duration
 
     def amount(count: float) -> str:
         return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
@@ -212,10 +213,10 @@ def _not_encoded(
     public: Path, spec: str | None, classes: tuple[str | int, ...] | None
 ) -> tuple[PoolOutline, int, str]:
     """A stand-in for the rows of images or texts, their width by the note of the encoder, and what to say."""
-    from dptransfer.data.contents import contents_of
-    from dptransfer.data.pool_outline import PoolOutline
+    from dptransfer.api.intake import DEFAULT_ENCODERS
+    from dptransfer.data.embeddings import PoolOutline
     from dptransfer.encoders import ENCODERS
-    from dptransfer.intake import DEFAULT_ENCODERS
+    from dptransfer.sources.contents import contents_of
 
     name = spec or DEFAULT_ENCODERS[contents_of(public)]
     note = ENCODERS.find(name) if name in ENCODERS.names else None
@@ -245,7 +246,7 @@ def _facts(
 ) -> tuple[Facts, dict[str, str]]:
     """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
     from dptransfer.data import Facts, PublicEmbeddings
-    from dptransfer.data.class_names import declared_classes
+    from dptransfer.data.labels import declared_classes
 
     shots = public.shots if isinstance(public, PublicEmbeddings) else None
     if classes is not None:

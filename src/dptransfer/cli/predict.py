@@ -2,27 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptransfer.base.progress import reported_to
 from dptransfer.cli import options
-from dptransfer.cli.engine import workers_from
 from dptransfer.cli.inputs import require_new, require_there
 from dptransfer.cli.model_encoder import encoded_in_files
-from dptransfer.cli.predict_parts import FORMS, Parts, one_pool
-from dptransfer.cli.screen import on_terminal, say, show_json, show_table
-from dptransfer.encoding import examples_in, is_table
+from dptransfer.cli.options import workers_from
+from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
+from dptransfer.encoders.encoding import examples_in, held_in, is_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from dptransfer.arrays import AnyArray
-    from dptransfer.data import ImageList, TextList
+    from dptransfer.base.arrays import AnyArray
+    from dptransfer.base.workers import Workers
+    from dptransfer.data import ShardedRows
+    from dptransfer.release import PrivateClassifier
+    from dptransfer.release.predictions import Question
+
+
+FORMS = (".csv", ".json", ".jsonl", ".ndjson")
+"""Endings of a file of answers."""
+
+
+def one_pool(inputs: Sequence[Path], out: Path | None) -> tuple[Path, Path]:
+    """What is to be predicted in parts, and the folder that they go to."""
+    if len(inputs) > 1:
+        raise ArgumentError(
+            f"--shard-rows and --engine take one pool; got {len(inputs)} inputs. Predict each."
+        )
+    if out is None or out.suffix.lower() in FORMS:
+        raise ArgumentError(
+            "--shard-rows and --engine write a folder of parts; --out names none. Add --out answers/"
+        )
+    held_in(inputs[0]).stat()
+    return inputs[0], out
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A folder of answers that is to be written.
+
+    Attributes:
+        model: where the release is.
+        released: the release.
+        question: what is asked of it.
+        out: the folder.
+        called: what inputs without names are called.
+        form: ending of the parts.
+        shard_rows: inputs of a part; None for the default.
+        workers: who works.
+    """
+
+    model: Path
+    released: PrivateClassifier
+    question: Question
+    out: Path
+    called: str
+    form: str
+    shard_rows: int | None
+    workers: Workers
+
+    def write(self, rows: AnyArray | ShardedRows, names: Sequence[str] | None, files: Iterable[Path]) -> None:
+        """Write it, or go on with what an earlier run has left, if rows in these files are the same."""
+        from dptransfer.release.predictions import predict_in_shards
+
+        states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
+        digest = hashlib.sha256((self.model / "release.json").read_bytes()).hexdigest()
+        with progress_bar("Predicting", count_is_private=True) as step, reported_to(step):
+            parts = predict_in_shards(
+                self.released,
+                rows,
+                self.out,
+                question=self.question,
+                request={"model": digest, "rows": states},
+                called=self.called,
+                names=names,
+                form=self.form,
+                shard_rows=self.shard_rows,
+                workers=self.workers,
+            )
+        say(f"Written: {self.out}, {len(rows)} inputs in {parts} parts", err=True)
+
+
+if TYPE_CHECKING:
+    from dptransfer.base.arrays import AnyArray
     from dptransfer.encoders import Encoder
     from dptransfer.release import PredictionSets, PrivateClassifier
-    from dptransfer.release.answers import Answer
+    from dptransfer.release.predictions import Answer
+    from dptransfer.sources import ImageList, TextList
 
     NamedRows = tuple[list[str], AnyArray]
 
@@ -67,7 +141,7 @@ def predict(
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
-    from dptransfer.data.drafts import finish_placing
+    from dptransfer.data.resumable import finish_placing
 
     columns = {"text_column": text_column, "path_column": path_column}
     in_parts = shard_rows is not None or engine is not None or workers is not None
@@ -85,11 +159,11 @@ def predict(
 
     import numpy as np
 
-    from dptransfer.compute.device import DEVICES
-    from dptransfer.data.on_disk import write_whole
+    from dptransfer.data.atomic_files import write_whole
+    from dptransfer.exact.device import DEVICES
     from dptransfer.release import read_release
-    from dptransfer.release.answers import Question, csv_of, written
     from dptransfer.release.model_inputs import encoder_behind, table_for
+    from dptransfer.release.predictions import Question, csv_of, written
 
     released = read_release(model)
     sets: PredictionSets | None = None
@@ -230,9 +304,9 @@ def _from_table(
 def _from_examples(
     inputs: Sequence[Path], encoder: Encoder, batch: int, columns: dict[str, str | None]
 ) -> list[NamedRows]:
-    from dptransfer.data import find_images
-    from dptransfer.data.file_types import IMAGE_ENDINGS
     from dptransfer.release.model_inputs import encoded_here
+    from dptransfer.sources import find_images
+    from dptransfer.sources.file_types import IMAGE_ENDINGS
 
     found: Sequence[ImageList | TextList]
     if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
@@ -247,7 +321,7 @@ def _from_examples(
 
 def _names(group: ImageList | TextList, path: Path) -> list[str]:
     """What answers call texts and pictures; unpacked ones are called by where they came from."""
-    from dptransfer.data import TextList
+    from dptransfer.sources import TextList
 
     if isinstance(group, TextList):
         return list(group.texts)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from dptransfer.base.progress import progress_bar as progress_bar
 from dptransfer.cli.failures import printable
-from dptransfer.progress import progress_bar as progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,9 +14,9 @@ from dptransfer.errors import DataError, ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
-    from dptransfer.deep.network import Network
     from dptransfer.ledger import Entry, Ledger
     from dptransfer.methods import PrivateMethod
+    from dptransfer.methods.deep.network import Network
     from dptransfer.release import PrivateClassifier
 
 _CHUNK = 2**20
@@ -72,7 +72,7 @@ def claimed_release(
         room: as `require_writable`, which is asked once nobody else can take the name.
         workspace: the folder of the fit, which must not make the name its own.
     """
-    from dptransfer.data.claim import claim
+    from dptransfer.data.atomic_files import claim
 
     if workspace is not None and workspace.resolve().is_relative_to(target.resolve()):
         raise ReleaseError(

@@ -1,4 +1,4 @@
-"""Rows and labels, private or public: two types, so that a mix-up is a type error."""
+"""Stands in for public rows that are not at hand: a plan knows how many there are, and little else."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.arrays import Integers, Labels, Rows, array_or_none
-from dptransfer.data.class_names import Classes, declared_classes
+from dptransfer.base import checks
+from dptransfer.base.arrays import Integers, Labels, Rows, array_or_none
+from dptransfer.base.progress import tell
+from dptransfer.base.workers import Here, Workers
 from dptransfer.data.examples import (
     PrivateData,
     PublicData,
@@ -25,13 +27,11 @@ from dptransfer.data.examples import (
 )
 from dptransfer.data.facts import Facts, named_columns, require_same_columns
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
-from dptransfer.data.labelled import Labelled
+from dptransfer.data.labels import Classes, Labelled, declared_classes
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.privacy.unit import Unit
-from dptransfer.progress import tell
-from dptransfer.workers import Here, Workers
+from dptransfer.errors import ArgumentError, DataError, DPTransferError, Incompatible
+from dptransfer.privacy.relation import Unit
 
 
 class PrivateEmbeddings(PrivateData):
@@ -214,7 +214,7 @@ class PublicEmbeddings(PublicData):
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise ArgumentError(
                 f"vocabulary must be a Vocabulary; got {type(vocabulary).__name__}. "
-                "Example: vocabulary=dptransfer.vocabulary('efficientnet-lite0')."
+                "Example: vocabulary=dptransfer.encoders.vocabulary('efficientnet-lite0')."
             )
         if vocabulary is not None and vocabulary.dimension != self.dimension:
             raise Incompatible(
@@ -321,3 +321,31 @@ def _looked_through(rows: ShardedRows, fingerprint: str | None) -> str | None:
                 hashed = beside.submit(digest.update, np.ascontiguousarray(read).data)
             tell(slab.stop, len(rows), "public row")
     return digest.hexdigest() if fingerprint is None else fingerprint
+
+
+class RowsNeeded(DPTransferError):
+    """A plan asked for more than an outline has; who made the outline says what that means."""
+
+
+class PoolOutline(PublicEmbeddings):
+    """Public rows by number alone: those that a release records, or that nobody has encoded yet.
+
+    Args:
+        count: of the rows.
+        words: of their encoder, where it has some.
+        unlabelled: whether it is known that no label of theirs is of use; otherwise a plan that asks for them
+            has asked for too much.
+    """
+
+    def __init__(self, count: int, words: int | None = None, *, unlabelled: bool = False) -> None:
+        self._count = checks.whole("the number of public rows", count)
+        # A plan asks how many there are, and nothing else.
+        self.vocabulary = None if words is None else cast(Any, range(checks.whole("words", words)))
+        if unlabelled:
+            self.labelled, self._shots = None, None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getattr__(self, name: str) -> Any:
+        raise RowsNeeded(f"The {name} of public rows were asked for, which are not at hand.")

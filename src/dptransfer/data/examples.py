@@ -14,13 +14,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.arrays import AnyArray, Integers
+from dptransfer.base.arrays import AnyArray, Integers
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.labelled import Labelled, LabelledList, class_positions
+from dptransfer.data.labels import Labelled, LabelledList, class_positions
 from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy.relation import Unit
 
 _SLAB_BYTES = 2**24
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dptransfer import _check
+from dptransfer.base import checks
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ArgumentError, Incompatible
-from dptransfer.privacy.unit import Bound, Unit
+from dptransfer.privacy.relation import Bound, Unit
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Facts:
     def __post_init__(self) -> None:
         """Check the declaration."""
         lengths = self.shape if isinstance(self.shape, tuple | list) else (self.shape,)
-        shape = tuple(_check.whole("dimension" if len(lengths) == 1 else "shape", one) for one in lengths)
+        shape = tuple(checks.whole("dimension" if len(lengths) == 1 else "shape", one) for one in lengths)
         if len(shape) != 1 and not (len(shape) == 3 and shape[2] == 3):
             raise ArgumentError(
                 f"shape must be (width,) for rows or (height, width, 3) for pictures; got {shape}."
             )
         object.__setattr__(self, "shape", shape)
         if self.size is not None:
-            object.__setattr__(self, "size", _check.whole("size", self.size))
+            object.__setattr__(self, "size", checks.whole("size", self.size))
         if len(self.classes) < 2:
             raise ArgumentError(
                 f"At least two classes must be declared; got {'one class' if self.classes else 'none'}. "
@@ -72,14 +72,14 @@ class Facts:
                 raise ArgumentError(
                     f"class_counts must give each of the {count} classes a number; got {found}."
                 )
-            counts = tuple(_check.whole("class_counts", count, at_least=0) for count in self.class_counts)
+            counts = tuple(checks.whole("class_counts", count, at_least=0) for count in self.class_counts)
             object.__setattr__(self, "class_counts", counts)
         if self.columns is not None:
             object.__setattr__(self, "columns", named_columns(self.columns, shape))
         object.__setattr__(self, "person_bound", self.bound.examples)
         each = self.rows_per_person
         if each is not None:
-            each = _check.positive("rows_per_person", each)
+            each = checks.positive("rows_per_person", each)
             object.__setattr__(self, "rows_per_person", each)
         if each is not None and each < 1:
             raise ArgumentError(f"rows_per_person must be at least 1; got {each!r}. Leave it out if unsure.")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer import _check
-from dptransfer.arrays import Integers
+from dptransfer.base import checks
+from dptransfer.base.arrays import Integers
 from dptransfer.errors import ArgumentError
 
 
@@ -29,9 +29,9 @@ def long_tail_counts(largest: int, ratio: float, classes: int) -> Integers:
         ratio: imbalance ratio IR, at least 1.
         classes: number of classes, C.
     """
-    _check.whole("largest", largest)
-    _check.whole("classes", classes)
-    if not _check.positive("ratio", ratio) >= 1:
+    checks.whole("largest", largest)
+    checks.whole("classes", classes)
+    if not checks.positive("ratio", ratio) >= 1:
         raise ArgumentError(
             f"ratio must be at least 1, the size of the largest class over the smallest; got {ratio}."
         )

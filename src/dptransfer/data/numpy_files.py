@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from dptransfer.arrays import AnyArray
-from dptransfer.data.parsing import parsing
-from dptransfer.data.table import require, unreadable
+from dptransfer.base.arrays import AnyArray
+from dptransfer.data.tables import parsing, require, unreadable
 
 _MOST_EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}  # deflate cannot do better
 _NOT_AN_ARCHIVE = ("an .npz file must be a complete archive of arrays; this is not.", "Write it again.")

@@ -10,11 +10,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dptransfer import _check
-from dptransfer.arrays import AnyArray, Integers
-from dptransfer.data.npy_shards import NpyShard
-from dptransfer.data.parquet_shards import ParquetShard, RecentGroups
-from dptransfer.data.table import require
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Integers
+from dptransfer.data.shard_files import NpyShard, ParquetShard, RecentGroups
+from dptransfer.data.tables import require
 from dptransfer.errors import ArgumentError, DataError
 
 _IN_SLICES = (
@@ -96,7 +95,7 @@ class ShardedRows:
         whole = self.stored.kind == "i"
         if scale is not None and not whole:
             raise ArgumentError(f"scale is for int8 rows; these are {self.stored}. Leave it out.")
-        self.scale = None if not whole else 1.0 if scale is None else _check.moderate("scale", scale)
+        self.scale = None if not whole else 1.0 if scale is None else checks.moderate("scale", scale)
         self.dtype = np.dtype(np.float32) if whole else self.stored
         self.finite = finite or whole
         self.shape = (int(self._ends[-1]), self.shards[0].width)

@@ -1,4 +1,4 @@
-"""The `.emb` folder: embeddings on disk with their class list, encoder and checksums.
+"""The .emb folder: embeddings on disk with their class list, encoder and checksums.
 
 A folder and not one file, so that rows are memory-mapped and a manifest can be read by people:
 
@@ -19,38 +19,158 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from dptransfer import _check
-from dptransfer.arrays import AnyArray, Integers, People
-from dptransfer.data.class_names import Classes
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Integers, People
+from dptransfer.base.progress import tell
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.labelled import Labelled
+from dptransfer.data.labels import Classes, Labelled
 from dptransfer.data.numpy_files import load_array
-from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.store_beside import DIGESTS, LABELS, MANIFEST, PEOPLE, SOURCES, Beside, filled
 from dptransfer.data.store_rows import (
     AGAIN,
+    DIGESTS,
+    LABELS,
+    MANIFEST,
+    PEOPLE,
+    SOURCES,
+    Beside,
     RowsToWrite,
     digest_shard,
+    filled,
     place_beside,
     remove_drafts,
     require_digests,
     require_drafts,
     write_rows,
 )
-from dptransfer.data.table import RawTable, require
-from dptransfer.progress import tell
+from dptransfer.data.tables import RawTable, parsing, require, unreadable
 
-if TYPE_CHECKING:
-    from dptransfer.data.manifest import Manifest, Shard
+VERSION = 1
+"""The schema of this release."""
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of the files that the rows are in.
+
+    Attributes:
+        file: its name.
+        rows: how many it has.
+        sha256: of the file.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    file: Annotated[str, Field(pattern=r"^rows-[0-9]{5,9}\.npy$")]
+    rows: Annotated[int, Field(ge=1)]
+    sha256: Digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Everything about an `.emb` folder except the numbers.
+
+    Attributes:
+        format: always 'dptransfer-embeddings'.
+        version: schema version.
+        public: whether the rows are nobody's data; others, and copies of them, are never public.
+        name: the data set's name, for the ledger.
+        rows: number of rows.
+        dimension: width of a row.
+        dtype: element type of the rows.
+        classes: the declared class list; labels are positions in it. None: labels are whole numbers as given.
+        encoder: the encoder behind the rows, if on record.
+        files: SHA-256 of each file in the folder.
+        fingerprint: SHA-256 of rows and labels, as `PrivateEmbeddings.fingerprint` computes it.
+        rows_fingerprint: SHA-256 of the rows, as `PublicEmbeddings.fingerprint` computes it.
+        created: time of writing, UTC, ISO 8601.
+        shards: the files that the rows are in, in order; None: they are in rows.npy.
+        scale: what int8 values are multiplied with to be rows; None for floats.
+        finite: whether all rows of a public folder were found to be finite.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    format: Literal["dptransfer-embeddings"] = "dptransfer-embeddings"
+    version: Literal[1] = 1
+    public: bool
+    name: str | None
+    rows: Annotated[int, Field(ge=0)]
+    dimension: Annotated[int, Field(ge=1)]
+    dtype: Literal["float16", "float32", "float64", "int8"]
+    classes: tuple[str, ...] | tuple[int, ...] | None
+    encoder: EncoderIdentity | None
+    files: dict[Literal["rows.npy", "labels.npy", "people.npy", "sources.json", "digests.npy"], str]
+    fingerprint: Digest
+    rows_fingerprint: Digest
+    created: str
+    shards: tuple[Shard, ...] | None = None
+    scale: Annotated[float, Field(ge=1e-12, le=1e12)] | None = None
+    finite: bool | None = None
+
+    def to_json(self) -> str:
+        """What `read_manifest` reads."""
+        fields = asdict(self) | {"encoder": None if self.encoder is None else self.encoder.to_dict()}
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The checked manifest of an `.emb` folder, from its file."""
+    absent = f"an .emb folder must hold {path.name}, and this one does not."
+    again = "Write it again with write_embeddings or 'dptransfer encode'."
+    require(path.exists(), path.parent, absent, again)
+    with parsing(path, "the manifest must be JSON; it is not.", "Restore or rewrite it."):
+        content = path.read_text(encoding="utf-8")
+        fields: Any = json.loads(content)
+    version = fields.get("version") if isinstance(fields, dict) else None
+    newer = isinstance(version, int) and version > VERSION
+    rule = f"the manifest must have schema version {VERSION}; it has {version}."
+    require(not newer, path, rule, "Upgrade dptransfer to read it.")
+    try:
+        found = _schema().validate_json(content)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole file"
+        rule = f"the manifest must follow schema version {VERSION}; the field '{where}' does not."
+        raise unreadable(path, rule, "Restore or rewrite it.") from None
+    odd = next(_odd_fields(found), None)
+    rule = f"the manifest must follow schema version {VERSION}; the field '{odd}' does not."
+    require(odd is None, path, rule, "Restore or rewrite it.")
+    return found
+
+
+@cache
+def _schema() -> TypeAdapter[Manifest]:
+    """Takes longer to make than a manifest does to read."""
+    return TypeAdapter(Manifest)
+
+
+def _odd_fields(manifest: Manifest) -> Iterator[str]:
+    """Fields that contradict another."""
+    shards, small = manifest.shards, manifest.dtype == "int8"
+    if small and shards is None:
+        yield "shards"
+    if small != (manifest.scale is not None):
+        yield "scale"
+    if (shards is None) != ("rows.npy" in manifest.files):
+        yield "files"
+    if shards is not None and len({shard.file for shard in shards}) < len(shards):
+        yield "shards (one file twice)"
+    if shards is not None and sum(shard.rows for shard in shards) != manifest.rows:
+        yield "rows"
+
 
 RowType = Literal["float16", "float32", "float64", "int8"]
 ROWS = "rows.npy"
@@ -108,7 +228,7 @@ def write_embeddings(
     target = require_target(path, overwrite=overwrite)
     array = RowsToWrite(rows, dtype, scale)
     beside = Beside.of(len(array), labels, classes, sources, people, source_digests, encoder, name, public)
-    size = None if shard_rows is None else _check.whole("shard_rows", shard_rows)
+    size = None if shard_rows is None else checks.whole("shard_rows", shard_rows)
     if size is None and array.scale is not None:
         size = max(1, len(array))
     with filled(target, public=public) as folder:
@@ -192,8 +312,6 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
         path: the folder.
         verify: compare every file with its checksum first (one streaming pass over the rows).
     """
-    from dptransfer.data.manifest import read_manifest
-
     folder = Path(path)
     manifest = read_manifest(folder / MANIFEST)
     listed = dict(manifest.files) | {shard.file: shard.sha256 for shard in manifest.shards or ()}

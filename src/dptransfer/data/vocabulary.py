@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats32
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Floats32
+from dptransfer.base.document import one_line
+from dptransfer.data.atomic_files import write_whole
 from dptransfer.data.numpy_files import open_archive
-from dptransfer.data.on_disk import write_whole
-from dptransfer.data.table import require
-from dptransfer.document import one_line
+from dptransfer.data.tables import require
 from dptransfer.errors import DataError
 
 _AGAIN = "Write it again with Vocabulary.save."
@@ -113,7 +113,7 @@ class Vocabulary:
             raise DataError(f"There must be a row for each name; got the shape {texts.shape}. Encode them.")
         lengths = np.linalg.norm(texts, axis=1, keepdims=True)
         unit = texts / np.where(lengths == 0, 1.0, lengths)
-        scaled = _check.moderate("scale", scale) * unit
+        scaled = checks.moderate("scale", scale) * unit
         return cls(tuple(names), scaled.astype(np.float32), np.zeros(len(unit), np.float32), unit_rows=True)
 
     def save(self, path: str | Path) -> Path:

@@ -1,7 +1,6 @@
 """Frozen public encoders, and the way from images or texts to embeddings."""
 
-from dptransfer.encoders.base import Encoder, ImageEncoder
-from dptransfer.encoders.delta import EncoderDelta
+from dptransfer.encoders.base import Encoder, EncoderDelta, ImageEncoder
 from dptransfer.encoders.extract import EncodeReport, encode_images, encode_texts
 from dptransfer.encoders.hub import reachable
 from dptransfer.encoders.in_memory import (
@@ -12,8 +11,7 @@ from dptransfer.encoders.in_memory import (
     encode_texts_in_memory,
     rows_depend_on_neighbours,
 )
-from dptransfer.encoders.onnx import OnnxEncoder
-from dptransfer.encoders.onnx_export import export_encoder
+from dptransfer.encoders.onnx import OnnxEncoder, export_encoder
 from dptransfer.encoders.registry import (
     ENCODERS,
     EncoderNote,
@@ -21,10 +19,12 @@ from dptransfer.encoders.registry import (
     available_encoders,
     encoder_of,
     get_encoder,
+    known_vocabulary,
+    vocabulary,
+    with_known_vocabulary,
 )
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder
-from dptransfer.encoders.vocabularies import known_vocabulary, vocabulary, with_known_vocabulary
 
 __all__ = [
     "ENCODERS",

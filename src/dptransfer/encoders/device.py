@@ -1,21 +1,22 @@
-"""Where a model runs, and how its arithmetic is kept repeatable there."""
+"""Device and runtime of a model, and repeatable arithmetic on it."""
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dptransfer import _check
+from dptransfer.base import checks
 from dptransfer.errors import ArgumentError
 
 
 def torch_device(name: str) -> Any:
     """The torch device of that name; one that is not there is an error, never a silent CPU."""
-    torch = _check.installed("torch", "torch", "Running an encoder")
+    torch = checks.installed("torch", "torch", "Running an encoder")
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -70,3 +71,23 @@ def take_gpu() -> None:
 def gpu_count() -> int:
     """How many NVIDIA GPUs this process may open; asked of the system, as torch takes seconds to load."""
     return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def runtime_for(name: str, *, device: str, asked: str | None, packages: Sequence[str]) -> str:
+    """'onnx' or 'torch': what is asked for, else ONNX Runtime on a CPU, unless only torch is installed.
+
+    Args:
+        name: the encoder's.
+        device: where to run; ONNX Runtime runs it on the cpu alone.
+        asked: what the user says.
+        packages: what ONNX Runtime needs for it, itself included.
+    """
+    if asked is None:
+        can = all(importlib.util.find_spec(package) is not None for package in packages)
+        return "onnx" if device == "cpu" and (can or importlib.util.find_spec("torch") is None) else "torch"
+    if asked == "onnx" and device != "cpu":
+        raise ArgumentError(
+            f"Rows of {name} by ONNX Runtime are made on the cpu; got device={device!r}. Leave device out, "
+            "or make all rows with runtime='torch'."
+        )
+    return asked

@@ -1,4 +1,11 @@
-"""Images and texts to embeddings: batched, resumable, and one example to one row.
+"""Encode images and texts in batches, resumably; each row depends on its own item alone.
+
+<out>.partial/job.json        what is being encoded: a digest of the items, the encoder and the batch size
+    <out>.partial/rows.bin        finished batches, each at its own place
+    <out>.partial/journal.jsonl   one line per finished batch, with a checksum of its rows
+
+A batch's rows reach the disk before its line is written, so a line never promises rows that are not there.
+The folder is the owner's alone, as the rows may be private.
 
 Encoding happens before privacy, and the guarantees assume that adding, removing or replacing one example
 adds, removes or replaces one row. A frozen model in evaluation mode gives that in real arithmetic. In
@@ -19,6 +26,9 @@ is an assumption: that the kernels of the machine and library at hand treat the 
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,24 +41,99 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer import _check
-from dptransfer.data.claim import claim
-from dptransfer.data.decode import without_warnings
-from dptransfer.data.drafts import remove_draft
-from dptransfer.data.images import ImageList
-from dptransfer.data.labelled import Labelled
+from dptransfer.base import checks
+from dptransfer.base.arrays import EncodedRows, Floats32
+from dptransfer.base.progress import tell
+from dptransfer.base.workers import Workers
+from dptransfer.data.atomic_files import claim, owner_only, write_synced
+from dptransfer.data.labels import Labelled
+from dptransfer.data.resumable import draft_folder, kept_on_disk, remove_draft
 from dptransfer.data.store import RowType, finish_shards, require_target, write_embeddings
-from dptransfer.data.store_beside import MANIFEST
-from dptransfer.data.texts import TextList
+from dptransfer.data.store_rows import MANIFEST
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
-from dptransfer.encoders.lookahead import Batch, encoded_batches
-from dptransfer.encoders.partial import PartialRows
-from dptransfer.encoders.request import request_of
-from dptransfer.encoders.shards import Encoded, encode_in_shards, request_of_shards
+from dptransfer.encoders.preprocess import Batch, encoded_batches
+from dptransfer.encoders.shards import Encoded, encode_in_shards, request_of, request_of_shards
 from dptransfer.errors import DataError
-from dptransfer.progress import tell
-from dptransfer.workers import Workers
+from dptransfer.sources.decode import without_warnings
+from dptransfer.sources.images import ImageList
+from dptransfer.sources.texts import TextList
+
+
+class PartialRows:
+    """Rows of a run in progress.
+
+    Args:
+        out: the `.emb` folder the run will write.
+        job: what determines the rows, JSON-ready; a rerun continues only the same job.
+        count: number of rows in all.
+        dimension: width of a row.
+        batch: rows per batch.
+        restart: throw away another job's leftovers instead of refusing.
+    """
+
+    def __init__(
+        self, out: Path, job: dict[str, Any], *, count: int, dimension: int, batch: int, restart: bool
+    ) -> None:
+        self.count, self._dimension, self.batch = count, dimension, batch
+        self.finished: dict[int, tuple[int, ...]] = {}
+        self.folder, _ = draft_folder(out, job, restart=restart)
+        with kept_on_disk(self.folder):
+            (self.folder / "rows.bin").touch(mode=0o600)
+            (self.folder / "journal.jsonl").touch(mode=0o600)
+            self._recover()
+
+    def add(self, index: int, rows: EncodedRows, unreadable: tuple[int, ...]) -> None:
+        """Put a finished batch on the disk; `unreadable` are positions within the whole list."""
+        data = np.ascontiguousarray(rows, dtype="<f4").tobytes()
+        entry = {"batch": index, "rows": hashlib.sha256(data).hexdigest(), "unreadable": list(unreadable)}
+        with kept_on_disk(self.folder):
+            # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills.
+            with (self.folder / "rows.bin").open("r+b") as stream:
+                stream.seek(index * self.batch * self._dimension * 4)
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            line = (json.dumps(entry) + "\n").encode()
+            write_synced(self.folder / "journal.jsonl", line, mode="ab", opener=owner_only)
+        self.finished[index] = unreadable
+
+    @property
+    def todo(self) -> list[int]:
+        """Numbers of the batches that are not finished."""
+        return [index for index in range(-(-self.count // self.batch)) if index not in self.finished]
+
+    @property
+    def done(self) -> int:
+        """How many rows are finished."""
+        return sum(min(self.batch, self.count - index * self.batch) for index in self.finished)
+
+    def rows(self) -> Floats32:
+        """All rows, memory-mapped, once every batch is finished."""
+        shape = (self.count, self._dimension)
+        return np.memmap(self.folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
+
+    def unreadable(self) -> tuple[int, ...]:
+        """Positions of all items that could not be read, in order."""
+        return tuple(sorted(position for found in self.finished.values() for position in found))
+
+    def _recover(self) -> None:
+        """Believe each journal line whose rows are there and match; forget the rest."""
+        kept: list[bytes] = []
+        with (self.folder / "rows.bin").open("rb") as stream:
+            for line in (self.folder / "journal.jsonl").read_bytes().splitlines(keepends=True):
+                try:
+                    entry = json.loads(line)
+                    index, expected, unreadable = entry["batch"], entry["rows"], tuple(entry["unreadable"])
+                except (ValueError, KeyError, TypeError):
+                    continue
+                start = index * self.batch
+                stream.seek(start * self._dimension * 4)
+                data = stream.read(min(self.batch, self.count - start) * self._dimension * 4)
+                if line.endswith(b"\n") and hashlib.sha256(data).hexdigest() == expected:
+                    self.finished[index] = unreadable
+                    kept.append(line)
+        write_synced(self.folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
 
 
 @dataclass(frozen=True)
@@ -98,7 +183,7 @@ def encode_images(
         out: the `.emb` folder to write; unfinished work is kept in `<out>.partial` beside it.
         batch: pictures per call of the model, fixed for the whole run.
         progress: called with (done, total) after each batch; default whoever listens, see
-            `dptransfer.progress.shown`.
+            `dptransfer.base.progress.shown`.
         name: the data set's name, for the ledger.
         overwrite: replace `out` if it exists, and restart if another job's unfinished work is in the way.
         drop_unreadable: leave unreadable files out instead. For public pools only.
@@ -286,8 +371,8 @@ def _place(
 ) -> Iterator[Path]:
     """The target, checked and claimed; once the block has filled it, the draft goes unless it is to stay."""
     require_kind(encoder, kind)
-    _check.whole("batch", batch)
-    _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
+    checks.whole("batch", batch)
+    checks.one_of("dtype", dtype, ("float16", "float32", "float64"))
     target = Path(out)
     with claim(target):
         try:

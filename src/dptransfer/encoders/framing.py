@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dptransfer.arrays import PixelArray
-from dptransfer.data.decode import in_colour
+from dptransfer.base.arrays import PixelArray
 from dptransfer.errors import DataError
+from dptransfer.sources.decode import in_colour
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dptransfer import _check
+from dptransfer.base import checks
 from dptransfer.encoders.torch_module import state_digest
 from dptransfer.errors import DataError, DPTransferError
 
@@ -23,7 +23,7 @@ _PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]
 
 def require_transformers() -> Any:
     """The transformers module, or an error that says how to install it."""
-    return _check.installed("transformers", "transformers", "A transformers encoder")
+    return checks.installed("transformers", "transformers", "A transformers encoder")
 
 
 def model_folder(source: str) -> Path:

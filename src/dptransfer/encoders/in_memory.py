@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dptransfer import _check
-from dptransfer.arrays import EncodedRows
-from dptransfer.data.decode import without_warnings
-from dptransfer.data.images import ImageList
+from dptransfer.base import checks
+from dptransfer.base.arrays import EncodedRows
 from dptransfer.encoders.base import Encoder, Kind, blank_picture, blanks_for
-from dptransfer.encoders.lookahead import encoded_batches
+from dptransfer.encoders.preprocess import encoded_batches
 from dptransfer.errors import ArgumentError
+from dptransfer.sources.decode import without_warnings
+from dptransfer.sources.images import ImageList
 
 Progress = Callable[[int, int], None]
 
@@ -42,7 +42,7 @@ def encode_images_in_memory(
     """
     paths = [Path(path) for path in (images.paths if isinstance(images, ImageList) else images)]
     require_kind(encoder, "image")
-    _check.whole("batch", batch)
+    checks.whole("batch", batch)
     rows = np.zeros((len(paths), encoder.dimension), dtype=np.float32)
     unreadable: list[int] = []
     pending = [(start, paths[start : start + batch]) for start in range(0, len(paths), batch)]
@@ -80,7 +80,7 @@ def encode_pictures(
 ) -> EncodedRows:
     """Rows for `count` pictures that `opened` gives by number, as PIL images; nothing is written."""
     require_kind(encoder, "image")
-    _check.whole("batch", batch)
+    checks.whole("batch", batch)
     rows = np.zeros((count, encoder.dimension), dtype=np.float32)
     for start in range(0, count, batch):
         pictures = [opened(number) for number in range(start, min(start + batch, count))]
@@ -96,7 +96,7 @@ def encode_texts_in_memory(
 ) -> EncodedRows:
     """Rows for a few texts, such as those to predict; nothing is written."""
     require_kind(encoder, "text")
-    _check.whole("batch", batch)
+    checks.whole("batch", batch)
     rows = np.zeros((len(texts), encoder.dimension), dtype=np.float32)
     for start in range(0, len(texts), batch):
         part = encode_filled(texts[start : start + batch], encoder, batch)

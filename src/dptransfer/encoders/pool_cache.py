@@ -13,15 +13,15 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptransfer.compute.cores import usable_cores
-from dptransfer.data.images import ImageList
-from dptransfer.data.readers import read_table
+from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import DataError
-from dptransfer.features.principal_axes import cache_folder
+from dptransfer.exact.principal_axes import cache_folder
+from dptransfer.sources.images import ImageList
+from dptransfer.sources.readers import read_table
 
 if TYPE_CHECKING:
-    from dptransfer.data import TextList
     from dptransfer.encoders.base import Encoder
+    from dptransfer.sources import TextList
 
 _FORMAT = "pool-1"  # part of the folder's name, so that a change of the encoding makes new ones
 _MOST = 4  # pools that stay

@@ -1,4 +1,4 @@
-"""The encoders by name, each with what it notes of itself; and the encoder behind an identity on record."""
+"""Encoders by name, their vocabularies, and the encoder behind a recorded identity."""
 
 from __future__ import annotations
 
@@ -8,16 +8,48 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from dptransfer import _check
+import numpy as np
+
+from dptransfer.base import checks
+from dptransfer.base.arrays import EncodedRows, Floats32
+from dptransfer.base.plugins import Registry, is_place
+from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.base import MADE_BY, Encoder, Kind, reading
-from dptransfer.encoders.delta import BESIDE, EncoderDelta
-from dptransfer.errors import ArgumentError, DataError
-from dptransfer.plugins import Registry, is_place
+from dptransfer.encoders.base import BESIDE, MADE_BY, Encoder, EncoderDelta, ImageEncoder, Kind, reading
+from dptransfer.errors import ArgumentError, DataError, MissingDependency
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+class Beside(ImageEncoder):
+    """Rows of two encoders of the same pictures, each scaled to unit norm, next to each other.
+
+    Args:
+        changed: the first, which prepares pictures for both.
+        plain: the second.
+        identity: of both together.
+    """
+
+    def __init__(self, changed: ImageEncoder, plain: ImageEncoder, identity: EncoderIdentity) -> None:
+        self._both, self.identity = (changed, plain), identity
+        self.dimension = changed.dimension + plain.dimension
+
+    def prepare(self, image: Image.Image) -> Floats32:
+        """As the changed encoder does."""
+        return self._both[0].prepare(image)
+
+    def forward(self, pixels: Floats32) -> EncodedRows:
+        """Rows of both; one that is all zeros stays so."""
+        found = [np.asarray(one.forward(pixels), dtype=np.float64) for one in self._both]
+        with np.errstate(all="ignore"):  # rows that are no numbers stay none
+            norms = [np.linalg.norm(rows, axis=1, keepdims=True) for rows in found]
+            unit = [rows / np.where(norm == 0, 1.0, norm) for rows, norm in zip(found, norms, strict=True)]
+        return np.hstack(unit).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -67,7 +99,7 @@ class EncoderNote:
         """
         given: dict[str, int | str] = {}
         if runtime is not None and self.has_runtimes:
-            given["runtime"] = _check.one_of("runtime", runtime, ("onnx", "torch"))
+            given["runtime"] = checks.one_of("runtime", runtime, ("onnx", "torch"))
         elif runtime not in (None, "torch"):
             raise ArgumentError(f"runtime does not apply to the encoder '{self.name}'. Leave it out.")
         if "device" in inspect.signature(self.load).parameters:
@@ -111,7 +143,7 @@ ENCODERS: Registry[EncoderNote] = Registry(
     {
         "efficientnet-lite0": "dptransfer.encoders.efficientnet:NOTE",
         "minilm": "dptransfer.encoders.sentence:NOTE",
-        "small-cnn": "dptransfer.encoders.small_cnn:NOTE",
+        "small-cnn": "dptransfer.methods.deep.small_teachers:NOTE",
     },
     _accepted,
     besides="hf:ORG/NAME, a local folder with config.json, a path that ends in .onnx, or package.module:Name",
@@ -241,8 +273,6 @@ def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:
     alone = replace(delta, kind=delta.kind.removesuffix(BESIDE))
     made: Encoder = change(alone)
     if alone.kind != delta.kind:
-        from dptransfer.encoders.beside import Beside
-
         made = Beside(cast(Any, made), cast(Any, encoder), delta.identity)
     require_same_encoder(delta.identity, made.identity, names=("The release", "the changed encoder"))
     return made
@@ -251,3 +281,47 @@ def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:
 def _is_model(spec: str) -> bool:
     """Whether a text names a model by its files or on the hub, rather than an encoder by name or place."""
     return spec.lower().endswith(".onnx") or spec.startswith("hf:") or (Path(spec) / "config.json").is_file()
+
+
+def vocabulary(spec: str) -> Vocabulary:
+    """The words of the encoder of that name.
+
+    Args:
+        spec: 'efficientnet-lite0', whose words are ImageNet's 1,000 classes and take 30 ms, without torch; a
+            transformers model, as `get_encoder` takes it, saved with its image classifier; or the `.npz`
+            file of a `Vocabulary.save`.
+    """
+    if spec.lower().endswith(".npz"):
+        return Vocabulary.read(spec)
+    note = ENCODERS.find(spec) if spec in ENCODERS.names else None
+    if note is not None and note.vocabulary is not None:
+        return note.vocabulary()
+    found: Vocabulary | None = None if note is not None else getattr(get_encoder(spec), "vocabulary", None)
+    if found is None:
+        raise ArgumentError(
+            f"A vocabulary is that of an encoder with a public classifier of its rows; '{spec}' has none. "
+            "For a model of pictures and texts, make one of its texts with Vocabulary.from_names."
+        )
+    return found
+
+
+def known_vocabulary(identity: EncoderIdentity | None) -> Vocabulary | None:
+    """The words of an encoder on record, if it is one that has some under its name and is installed.
+
+    It goes by the name alone: an encoder that a release changed bears another. Words of other weights would
+    cost accuracy and no privacy, as they are public either way.
+    """
+    note = ENCODERS.find(identity.name) if identity is not None and identity.name in ENCODERS.names else None
+    if note is None or note.vocabulary is None:
+        return None
+    try:
+        return note.vocabulary()
+    except MissingDependency:
+        return None
+
+
+def with_known_vocabulary(public: PublicEmbeddings) -> PublicEmbeddings:
+    """The pool with the words of its encoder, where it has none itself and they are known."""
+    found = known_vocabulary(public.encoder) if public.vocabulary is None else None
+    fits = found is not None and found.dimension == public.dimension
+    return public.with_vocabulary(found) if fits else public

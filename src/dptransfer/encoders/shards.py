@@ -1,6 +1,6 @@
-"""An encoding in shards: a shard of the items is one task, which any process may do, and gives one file.
+"""Encode in shards: one shard is one task for any process, and the request says which shards belong together.
 
-    <out>.partial/00003-<request>.npy     the rows of shard 3, whole
+<out>.partial/00003-<request>.npy     the rows of shard 3, whole
     <out>.partial/00003-<request>.json    written after them: which of its items could not be read
     <out>.partial/00003-<request>.begun   there while somebody works on it, or if somebody died of it
 
@@ -26,21 +26,46 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from dptransfer import _check
-from dptransfer.arrays import EncodedRows
-from dptransfer.data.drafts import draft_folder, kept_on_disk, require_seen, written_whole
+from dptransfer.base import checks
+from dptransfer.base.arrays import EncodedRows
+from dptransfer.base.progress import reported_to, tell
+from dptransfer.base.workers import Here, Workers
+from dptransfer.data.atomic_files import owner_only
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
-from dptransfer.data.images import ImageList
-from dptransfer.data.opened_apart import OpenedApart
-from dptransfer.data.owner_only import owner_only
-from dptransfer.data.texts import TextList
+from dptransfer.data.resumable import draft_folder, kept_on_disk, require_seen, written_whole
 from dptransfer.encoders.base import MADE_BY, Encoder
 from dptransfer.encoders.device import take_gpu
 from dptransfer.encoders.in_memory import Progress, encode_images_in_memory, encode_texts_in_memory
-from dptransfer.encoders.request import request_of
 from dptransfer.errors import ArgumentError
-from dptransfer.progress import reported_to, tell
-from dptransfer.workers import Here, Workers
+from dptransfer.sources.images import ImageList
+from dptransfer.sources.sandboxed_decode import OpenedApart
+from dptransfer.sources.texts import TextList
+
+
+def request_of(found: ImageList | TextList, encoder: Encoder, batch: int) -> dict[str, Any]:
+    """The items, what encodes them and in which batches, JSON-ready.
+
+    Without the encoder's size, which its transform says too, and old identities lack.
+    """
+    identity = replace(encoder.identity, size=None)
+    return {**_items(found), "encoder": identity.to_dict(), "batch": batch}
+
+
+def _items(found: ImageList | TextList) -> dict[str, Any]:
+    if isinstance(found, TextList):
+        return {"texts": list(found.texts)}
+    known_as = [str(path.absolute()) for path in found.paths] if found.root is None else found.sources()
+    return {"files": [_file_state(*pair) for pair in zip(known_as, found.paths, strict=True)]}
+
+
+def _file_state(source: str, path: Path) -> list[Any]:
+    """A file's name, size and time of change: an edited picture must not be taken from an earlier run."""
+    try:
+        found = path.stat()
+    except OSError:
+        return [source, None, None]
+    return [source, found.st_size, found.st_mtime_ns]
+
 
 SHARD_ROWS = 10_000
 """Items of a shard where workers are named and no number is: 30 MB of 768 columns, minutes of a core."""
@@ -295,7 +320,7 @@ def request_of_shards(
     drop: bool,
 ) -> dict[str, Any]:
     """What determines the files of an encoding in shards, JSON-ready."""
-    size = _check.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
+    size = checks.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
     return {**request_of(found, encoder, batch), "shard_rows": size, "dtype": dtype, "drop": drop}
 
 

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer import _check
-from dptransfer.arrays import EncodedRows, Floats32
+from dptransfer.base import checks
+from dptransfer.base.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.base import ImageEncoder, require_rows
-from dptransfer.encoders.delta import EncoderDelta
+from dptransfer.encoders.base import EncoderDelta, ImageEncoder, require_rows
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.known_networks import keeps_pictures_apart
-from dptransfer.encoders.per_example import PerExample, rows_alone, state_of
-from dptransfer.encoders.probe_pictures import probe_pictures
+from dptransfer.encoders.per_example import (
+    PerExample,
+    keeps_pictures_apart,
+    probe_pictures,
+    rows_alone,
+    state_of,
+)
 from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
@@ -90,7 +93,7 @@ class TorchModuleEncoder(ImageEncoder):
         source_head: torch.nn.Module | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
-        self._torch = _check.installed("torch", "torch", "A torch encoder")
+        self._torch = checks.installed("torch", "torch", "A torch encoder")
         self._device = torch_device(device)
         self._transform = transform
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format

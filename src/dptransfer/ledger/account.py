@@ -1,4 +1,4 @@
-"""One data set's account: what was charged, what is allowed, and whether more fits.
+"""Cost of a charge as it is recorded: by itself, and together with all charges before it.
 
 Each charge is one request, fixed as a whole when it was made; the next may be made after its answer was seen.
 How such requests add up, and why, is in `accounting.requests`.
@@ -6,6 +6,9 @@ How such requests add up, and why, is in `accounting.requests`.
 An account counts for one unit: that of its limit, or without one that of its first charge. Steps that protect
 the other are restated (`privacy.restate`), and what cannot be restated is refused before it is charged. So
 the limit is always a limit for what it names, whatever was charged.
+
+Both are stated when the charge is made, in the terms of the account as it is then: its unit, its budget's
+relation and δ. So a history tells what was promised at the time, without counting every account again.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dptransfer.accounting import Requests, Rule, is_gaussian, pure_epsilon_of
 from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch
-from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry
+from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry, written
 from dptransfer.privacy import (
     Budget,
     Event,
@@ -320,3 +324,44 @@ def _command(account: Account, budget: Budget, currency: str, amount: str, delta
 
 def _address(dataset: DataSet) -> str:
     return dataset.short if dataset.name is None else shlex.quote(dataset.name)
+
+
+def stated_cost(account: Account, events: Sequence[Event]) -> dict[str, Any]:
+    """The fields `cost` and `total` of a charge that is about to be made; without what cannot be stated.
+
+    >>> from dptransfer.ledger.entry import DataSet
+    >>> from dptransfer.privacy import Relation, SelectionEvent
+    >>> step = SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")
+    >>> stated_cost(Account(DataSet("3fa9" * 16)), [step])["cost"]["epsilon"]
+    0.5
+    """
+    charge = Charge(
+        number=0,
+        hash="",
+        time="",
+        version="",
+        process=0,
+        user="",
+        dataset=account.dataset,
+        label="",
+        steps=tuple(written(events)),
+    )
+    found = {
+        "cost": replace(account, charges=(charge,)),
+        "total": replace(account, charges=(*account.charges, charge)),
+    }
+    return {name: stated for name, one in found.items() if (stated := _stated(one)) is not None}
+
+
+def _stated(account: Account) -> dict[str, Any] | None:
+    try:
+        promise = account.spent()
+    except DPTransferError:  # it is granted all the same; what has no statement is not made up
+        return None
+    return None if promise is None else _plain(promise)
+
+
+def _plain(promise: Guarantee) -> dict[str, Any] | None:
+    numbers = {name: getattr(promise, name) for name in ("epsilon", "delta", "rho", "mu")}
+    told = {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
+    return {**told, "relation": promise.relation.value, "unit": promise.unit.value}

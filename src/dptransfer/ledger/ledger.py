@@ -1,4 +1,4 @@
-"""The data owner's record of what was spent on which data set; it refuses before the fact."""
+"""The ledger: records what was spent on which data set, and refuses before the fact."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from dptransfer import _check
 from dptransfer.accounting import Rule, heed
-from dptransfer.accounting.requests import RULES
-from dptransfer.document import escape_html
+from dptransfer.accounting.filters import RULES
+from dptransfer.base import checks
+from dptransfer.base.document import Block, Document, Paragraph, Section, Table
+from dptransfer.base.document_html import escape_html
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered, UnknownCharge
-from dptransfer.ledger.account import Account
-from dptransfer.ledger.chain import Row
+from dptransfer.ledger.account import Account, stated_cost
 from dptransfer.ledger.entry import (
     OUTCOMES,
     Charge,
@@ -28,6 +28,7 @@ from dptransfer.ledger.entry import (
     DatasetSummary,
     Entry,
     Receipt,
+    Row,
     read_entries,
     require_readable,
     stamped,
@@ -36,10 +37,29 @@ from dptransfer.ledger.entry import (
 )
 from dptransfer.ledger.overlap import OpenData, sketches_of, source_sketch
 from dptransfer.ledger.register import AnyDataSet, Register, identity_of, rows_on_record
-from dptransfer.ledger.sealed_sketch import sealed_sketch
-from dptransfer.ledger.statement import stated_cost
+from dptransfer.ledger.sketch import sealed_sketch
 from dptransfer.ledger.store import Chain, Store
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
+
+_MOST = 20  # data sets that are listed before the rest is counted
+
+
+def ledger_summary(where: str, datasets: Sequence[DatasetSummary]) -> Document:
+    """A ledger in a line for each data set.
+
+    Args:
+        where: what the ledger is called.
+        datasets: what is on record.
+    """
+    return Document(f"Ledger {where}", sections=(Section("Data sets", (_accounts(datasets),)),))
+
+
+def _accounts(datasets: Sequence[DatasetSummary]) -> Block:
+    if not datasets:
+        return Paragraph("Nothing is on record yet.")
+    rows = [(one.dataset.name or one.dataset.short, str(one.charges), one.sentence) for one in datasets]
+    more = f"The first {_MOST} of {len(rows)}." if len(rows) > _MOST else ""
+    return Table(("Data set", "Charges", "Account"), tuple(rows[:_MOST]), more, "lr")
 
 
 class Ledger:
@@ -122,7 +142,6 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         return "Ledger.in_memory()" if self.path is None else f"Ledger({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        from dptransfer.ledger.summary import ledger_summary
 
         try:
             return ledger_summary(str(self.path or "in memory"), self.datasets()).fragment()
@@ -277,7 +296,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         self, receipt: Receipt, outcome: Literal["released", "failed"] = "released", detail: str = ""
     ) -> None:
         """Record how a charge ended. A failed run gives nothing back: rows may have been read."""
-        _check.one_of("outcome", outcome, OUTCOMES)
+        checks.one_of("outcome", outcome, OUTCOMES)
         with self._store.transaction(write=True) as chain:
             entries = self._entries(chain)
             charge = entries[receipt.entry - 1] if 0 < receipt.entry <= len(entries) else None
@@ -331,9 +350,9 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             if not isinstance(value, kind):
                 raise ArgumentError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
         if most_rows_per_person is not None:
-            most_rows_per_person = _check.whole("most_rows_per_person", most_rows_per_person)
+            most_rows_per_person = checks.whole("most_rows_per_person", most_rows_per_person)
         heed(budget, stacklevel=2)
-        declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
+        declared = None if rule is None else cast(Rule, checks.one_of("rule", rule, RULES))
         key = self._store.key  # names that are new get an id by it
         limit = {"budget": budget.to_dict(), "note": str(note), "rule": declared}
         identity = identity_of(dataset)

@@ -20,18 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.errors import PrivateOverlap
-from dptransfer.ledger.row_hashes import (
+from dptransfer.ledger.sketch import (
     COARSE,
     FINEST,
     GRIDS,
     KEPT_GRID,
+    SHARE,
     Hashes,
     RowHasher,
+    Sample,
+    Sketch,
     Words,
     distinct,
     siphash,
 )
-from dptransfer.ledger.sketch import SHARE, Sample, Sketch
 
 _FEW, _COARSE_SHARE = 4, 50  # public rows, and one in so many of them, that must be met in coarse cells
 _ALIKE = 1000  # one row in so many may share its cells with another one

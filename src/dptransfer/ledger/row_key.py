@@ -22,7 +22,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from dptransfer.data.on_disk import sync_folder
+from dptransfer.data.atomic_files import sync_folder
 from dptransfer.errors import LedgerError
 
 SIZE = 32

@@ -1,5 +1,11 @@
 """The ledger's file: append-only SQLite, hash-chained, safe across threads and processes.
 
+A ledger is made only where there is no file, complete and in one move, so a file that is there and empty is
+damage. Its secret key is made just before (`row_key`).
+
+`meta` holds the schema number, the chain's key, the commitment to the secret key, and the seal on the last
+entry. The chain is keyed by the former two together, so neither can be exchanged alone.
+
 Every operation is one transaction on a connection of its own, and begins by checking the whole chain: what
 this process has checked before is compared with what it saw then, byte by byte, and the rest is hashed. That
 takes some 2 µs and 4 µs an entry. No checkpoint on disk is trusted instead: it would have to be believed
@@ -9,24 +15,92 @@ detects, and `schema` for how a file comes to be.
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
 import os
 import re
 import secrets
 import sqlite3
+import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dptransfer.errors import LedgerError, LedgerTampered
-from dptransfer.ledger.chain import Row, first_break, head_of, link, sealed
-from dptransfer.ledger.row_key import SIZE, read_key
-from dptransfer.ledger.schema import SCHEMA, SCHEMA_VERSION, chain_key, initialise, make_file
+from dptransfer.ledger.entry import Row, first_break, head_of, link, sealed
+from dptransfer.ledger.row_key import SIZE, commitment, make_key, move_to_free_place, read_key
+
+SCHEMA_VERSION = 1
+
+_FORBIDDEN = {
+    "entries_stay": "DELETE ON entries",
+    "entries_do_not_change": "UPDATE ON entries",
+    "meta_stays": "DELETE ON meta",
+    "meta_does_not_change": "UPDATE ON meta WHEN OLD.name <> 'tail'",
+}
+SCHEMA = {
+    "meta": "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "entries": "CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    **{
+        name: f"CREATE TRIGGER {name} BEFORE {act} BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+        for name, act in _FORBIDDEN.items()
+    },
+}
+"""The statements that make a file, by the name of what they make; they are compared with those in it."""
+
+_LEFT_BY_SQLITE = ("-journal", "-wal")
+
+
+def make_file(path: Path) -> bool:
+    """Move a complete ledger to where there is none; False if another process was faster.
+
+    The place itself is never opened: POSIX drops all of a process's locks on a file when any of its
+    descriptors is closed, so that would disturb a thread that uses the ledger already.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    left = [beside for beside in (Path(f"{path}{end}") for end in _LEFT_BY_SQLITE) if beside.exists()]
+    if left and not path.exists():  # else another process made the ledger and is writing to it
+        raise LedgerTampered(
+            f"A new ledger is made only where none was; {path} is gone, but {left[0]} is there, the rest "
+            "of a charge that was under way. Restore the file from a backup, or move the rest away and "
+            "count what was spent as spent."
+        )
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # for its owner only
+    os.close(handle)
+    try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            initialise(connection, make_key(path))
+        return move_to_free_place(draft, path)
+    finally:
+        Path(draft).unlink(missing_ok=True)
+
+
+def initialise(connection: sqlite3.Connection, row_key: bytes) -> None:
+    """Write tables, triggers and a fresh chain into an empty database; of the secret key, the commitment."""
+    meta = {
+        "schema": str(SCHEMA_VERSION),
+        "key": secrets.token_bytes(SIZE).hex(),
+        "row_key": commitment(row_key),
+    }
+    key = chain_key(meta)
+    meta["tail"] = sealed(key, 0, head_of(key, []))
+    connection.execute("BEGIN")
+    for statement in SCHEMA.values():
+        connection.execute(statement)
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+    connection.execute("COMMIT")
+
+
+def chain_key(meta: Mapping[str, str]) -> bytes:
+    """What links of the chain are keyed with; anybody who has the file can compute it."""
+    return hmac.digest(bytes.fromhex(meta["key"]), bytes.fromhex(meta["row_key"]), "sha256")
+
 
 BUSY_SECONDS = 30.0
 

@@ -1,6 +1,6 @@
 """Choices among the candidates of a pool of any size: counted in pieces, drawn from the counts, looked up.
 
-1. Every piece of the pool is scored by whoever works (`dptransfer.workers`), and comes back as the bins of
+1. Every piece of the pool is scored by whoever works (`dptransfer.base`), and comes back as the bins of
    its scores, some kilobytes for each class. That is a pure function of the piece and the private rows.
 2. Here the counts of all pieces are added up, and choices are drawn from them alone (`noise.race`). Whom a
    choice wants to see is found by counting: the bin's candidates are numbered in order of position, so the
@@ -21,18 +21,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Integers
-from dptransfer.compute.cores import usable_cores
-from dptransfer.compute.device import on_cuda, on_host
-from dptransfer.compute.threads import side_by_side
+from dptransfer.base.arrays import AnyArray, Integers
+from dptransfer.base.progress import reported_to
+from dptransfer.base.worker_env import usable_cores
+from dptransfer.base.workers import Here, Workers, pieces_of
 from dptransfer.errors import DataError
+from dptransfer.exact.chunks import side_by_side
+from dptransfer.exact.device import on_cuda, on_host
 from dptransfer.noise import NoiseSource
-from dptransfer.noise.bins_on_device import bins_on_device
 from dptransfer.noise.race import Choice, Seen, Wanted, looked_up
-from dptransfer.noise.score_bins import ScoreBins, widths_below
-from dptransfer.progress import reported_to
-from dptransfer.workers import Here, Workers
-from dptransfer.workers.pieces import pieces_of
+from dptransfer.noise.score_bins import ScoreBins, bins_on_device, widths_below
 
 _SCORES_AT_ONCE = 2**23
 _SLAB_BYTES = 2**26

@@ -1,32 +1,31 @@
-"""The same noisy question asked many times, of all rows or of Poisson samples of them."""
+"""Repeated noisy queries on all rows or on Poisson samples, alone or several under one price."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute.cores import usable_cores
-from dptransfer.compute.device import there
-from dptransfer.compute.device_sample import DeviceSample, Recordings
-from dptransfer.compute.people import sampled_rows, units_of
-from dptransfer.compute.threads import begun
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.features import OnLattice
-from dptransfer.features.chunks import Chosen
+from dptransfer.exact.chunks import Chosen, begun
+from dptransfer.exact.device import there
+from dptransfer.exact.device_sample import DeviceSample, Recordings
+from dptransfer.exact.feature_map import OnLattice
+from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.base import ROUND_UP, exact_answer, require_noise
+from dptransfer.mechanisms.base import ROUND_UP, Step, exact_answer, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
-from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent
+from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, Unit
 from dptransfer.queries.base import L2Query
-from dptransfer.queries.joint_reach import kind_of, width_of
+from dptransfer.queries.joint_sensitivity import joint_reach, kind_of, width_of
 from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 
 _FEW = 2**14  # draws that are made sooner than another thread has begun with them
@@ -65,8 +64,8 @@ class GaussianRounds:
 
     def __post_init__(self) -> None:
         """Refuse what the bounds do not cover."""
-        _check.whole("times", self.times)
-        _check.rate("sampling_rate", self.sampling_rate)
+        checks.whole("times", self.times)
+        checks.rate("sampling_rate", self.sampling_rate)
         require_noise(self.noise_multiplier)
 
     @property
@@ -211,3 +210,71 @@ def _fits_a_part(query: L2Query, planned: L2Query) -> bool:
     rows = getattr(query, "features", None)
     on_grid = isinstance(rows, OnLattice) and rows.norm == ROW_NORM
     return kind_of(query) == kind_of(planned) and on_grid and width_of(query) <= width_of(planned)
+
+
+@dataclass(frozen=True)
+class JointRounds:
+    """Several `GaussianRounds` about the same rows, which together cost less than the sum of their prices.
+
+    Releases:      the noisy answers of its parts.
+    Guarantee:     GaussianEvent(z) with 1/z² = reach · Σ times/z_i² over the parts: 1/z-GDP. Fix a pair of
+                   neighbours. Every answer is normal, with a mean that moves by at most what the pair can do
+                   to it, and Σ (gap/scale)² ≤ 1/z² on every path the answers can take. Give the attacker one
+                   more answer with the gap that is missing: then the loss is ½Σ(gap/scale)² plus a martingale
+                   with Gaussian steps and quadratic variation 1/z², which is Brownian motion at the time
+                   1/z², so the loss has the law of one release at z. The ε of the lattice of the parts
+                   adds up as ever.
+    Relation:      replace one example; under add/remove one row is the worst for all parts at once. Not
+                   for persons, of whom nothing is proven: their parts are paid for one by one.
+    Sensitivity:   √reach, of the answers each divided by its own sensitivity and weighted so that all have
+                   noise of one scale and the weights' squares add up to 1. `queries.joint_reach` proves it.
+    Assumes:       all parts ask about the same rows, on the grid of `SoftmaxGradient` (checked).
+    Reference:     Smith and Thakurta (2022) for sums of squares bounded path by path.
+
+    Attributes:
+        parts: the rounds; unsampled.
+        label: what is released, in words.
+    """
+
+    parts: tuple[GaussianRounds, ...]
+    label: str
+
+    @property
+    def reach(self) -> float:
+        """Largest share of the sum of the parts' prices, in μ², that one pair of neighbours can cost."""
+        prices = [part.times / part.noise_multiplier**2 for part in self.parts]
+        return joint_reach([part.query for part in self.parts], prices) / math.fsum(prices)
+
+    @property
+    def event(self) -> GaussianEvent:
+        """What all parts cost together."""
+        reach = self.reach
+        price = math.fsum(part.times / part.noise_multiplier**2 for part in self.parts)
+        events = [part.event for part in self.parts]
+        assert all(isinstance(event, GaussianEvent) for event in events)  # sampled rounds have other prices
+        return GaussianEvent(
+            noise_multiplier=1 / math.sqrt(reach * price),
+            relation=Relation.REPLACE_ONE,
+            sensitivity=math.sqrt(reach),
+            label=self.label,
+            numeric_epsilon=math.fsum(event.numeric_epsilon for event in events),
+        )
+
+    def at_noise_of(self, recorded: GaussianEvent) -> JointRounds:
+        """The same with as much noise in all; the shares of the price, and the reach, stay."""
+        factor = recorded.noise_multiplier / self.event.noise_multiplier
+        louder = (replace(one, noise_multiplier=factor * one.noise_multiplier) for one in self.parts)
+        return replace(self, parts=tuple(louder))
+
+
+def jointly(parts: Sequence[GaussianRounds], label: str) -> list[Step]:
+    """The steps of a plan that releases these parts: a joint one if a row is replaced, else one by one."""
+    if any(part.relation is Relation.ADD_REMOVE or part.query.unit is not Unit.ROW for part in parts):
+        return list(parts)
+    return [JointRounds(tuple(replace(part, is_part=True) for part in parts), label)]
+
+
+def rounds_of(steps: Iterable[Step]) -> list[GaussianRounds]:
+    """The rounds in a plan's steps, those of joint ones too, in order."""
+    parts = (part for step in steps for part in (step.parts if isinstance(step, JointRounds) else (step,)))
+    return [part for part in parts if isinstance(part, GaussianRounds)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Labels, People
+from dptransfer.base.arrays import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms.base import Step
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent

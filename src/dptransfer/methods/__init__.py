@@ -8,83 +8,83 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dptransfer.base.plugins import Registry, imported
 from dptransfer.errors import ArgumentError
-from dptransfer.plugins import Registry, imported
 
 if TYPE_CHECKING:
     from dptransfer.methods.about import About as About
-    from dptransfer.methods.adamix import AdaMix as AdaMix
     from dptransfer.methods.auto import Auto as Auto
     from dptransfer.methods.base import EmbeddingMethod as EmbeddingMethod
     from dptransfer.methods.base import Plan as Plan
     from dptransfer.methods.base import PrivateMethod as PrivateMethod
     from dptransfer.methods.base import configuration_of as configuration_of
-    from dptransfer.methods.coinpress import CoinPressPrototypes as CoinPressPrototypes
-    from dptransfer.methods.descent import Pace as Pace
-    from dptransfer.methods.dpsgd import DPSGDProbe as DPSGDProbe
-    from dptransfer.methods.feature_covariance import FeatureCovariance as FeatureCovariance
-    from dptransfer.methods.film import FiLM as FiLM
-    from dptransfer.methods.global_adapt import GlobalAdapt as GlobalAdapt
+    from dptransfer.methods.deep.film import FiLM as FiLM
+    from dptransfer.methods.deep.lora import LoRA as LoRA
+    from dptransfer.methods.deep.warm_start_network import WarmStartNetwork as WarmStartNetwork
+    from dptransfer.methods.heads.dpsgd import DPSGDProbe as DPSGDProbe
+    from dptransfer.methods.heads.feature_covariance import FeatureCovariance as FeatureCovariance
+    from dptransfer.methods.heads.global_adapt import GlobalAdapt as GlobalAdapt
+    from dptransfer.methods.heads.gradient_head import Pace as Pace
+    from dptransfer.methods.heads.least_squares import LeastSquares as LeastSquares
+    from dptransfer.methods.heads.newton import NewtonHead as NewtonHead
+    from dptransfer.methods.heads.noisy_gd import NoisyGD as NoisyGD
+    from dptransfer.methods.heads.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
+    from dptransfer.methods.heads.start import FromNames as FromNames
+    from dptransfer.methods.heads.start import FromShots as FromShots
+    from dptransfer.methods.heads.start import FromZero as FromZero
+    from dptransfer.methods.heads.warm_start import WarmStart as WarmStart
     from dptransfer.methods.image_method import ImageMethod as ImageMethod
-    from dptransfer.methods.language import LanguageInit as LanguageInit
-    from dptransfer.methods.least_squares import LeastSquares as LeastSquares
-    from dptransfer.methods.lora import LoRA as LoRA
-    from dptransfer.methods.mean_estimation import MeanEstimation as MeanEstimation
-    from dptransfer.methods.mean_prototypes import MeanPrototypes as MeanPrototypes
-    from dptransfer.methods.mixed_baselines import NGD as NGD
-    from dptransfer.methods.mixed_baselines import PPGD as PPGD
-    from dptransfer.methods.mixed_baselines import FullyPrivate as FullyPrivate
-    from dptransfer.methods.mixed_baselines import OnlyPublic as OnlyPublic
-    from dptransfer.methods.newton import NewtonHead as NewtonHead
-    from dptransfer.methods.noisy_gd import NoisyGD as NoisyGD
-    from dptransfer.methods.pate import PATE as PATE
-    from dptransfer.methods.picture_tuning import PictureTuning as PictureTuning
-    from dptransfer.methods.pool_selection import PublicPrototypes as PublicPrototypes
-    from dptransfer.methods.pool_selection import TopKPrototypes as TopKPrototypes
+    from dptransfer.methods.mixed.adamix import AdaMix as AdaMix
+    from dptransfer.methods.mixed.baselines import NGD as NGD
+    from dptransfer.methods.mixed.baselines import PPGD as PPGD
+    from dptransfer.methods.mixed.baselines import FullyPrivate as FullyPrivate
+    from dptransfer.methods.mixed.baselines import LanguageInit as LanguageInit
+    from dptransfer.methods.mixed.baselines import OnlyPublic as OnlyPublic
     from dptransfer.methods.private_evaluation import PrivateEvaluation as PrivateEvaluation
-    from dptransfer.methods.private_tuning import PrivateTuning as PrivateTuning
-    from dptransfer.methods.projection import Projection as Projection
-    from dptransfer.methods.prom_pate import PromPATE as PromPATE
-    from dptransfer.methods.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
-    from dptransfer.methods.start import FromNames as FromNames
-    from dptransfer.methods.start import FromShots as FromShots
-    from dptransfer.methods.start import FromZero as FromZero
-    from dptransfer.methods.transfer_pate import TransferPATE as TransferPATE
-    from dptransfer.methods.vote_aggregation import Inquiry as Inquiry
-    from dptransfer.methods.vote_aggregation import aggregate_votes as aggregate_votes
-    from dptransfer.methods.vote_report import VoteReport as VoteReport
-    from dptransfer.methods.warm_start import WarmStart as WarmStart
-    from dptransfer.methods.warm_start_network import WarmStartNetwork as WarmStartNetwork
+    from dptransfer.methods.prototypes.coinpress import CoinPressPrototypes as CoinPressPrototypes
+    from dptransfer.methods.prototypes.mean_estimation import MeanEstimation as MeanEstimation
+    from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes as MeanPrototypes
+    from dptransfer.methods.prototypes.pool_selection import PublicPrototypes as PublicPrototypes
+    from dptransfer.methods.prototypes.pool_selection import TopKPrototypes as TopKPrototypes
+    from dptransfer.methods.prototypes.projection import Projection as Projection
+    from dptransfer.methods.tuning import PictureTuning as PictureTuning
+    from dptransfer.methods.tuning import PrivateTuning as PrivateTuning
+    from dptransfer.methods.votes.pate import PATE as PATE
+    from dptransfer.methods.votes.prom_pate import PromPATE as PromPATE
+    from dptransfer.methods.votes.transfer_pate import TransferPATE as TransferPATE
+    from dptransfer.methods.votes.vote_aggregation import Inquiry as Inquiry
+    from dptransfer.methods.votes.vote_aggregation import aggregate_votes as aggregate_votes
+    from dptransfer.methods.votes.vote_report import VoteReport as VoteReport
 
 # In the order of every list, table and legend.
 _OWN = {
     "auto": "auto:Auto",
-    "public-prior": "public_prior:PublicPriorPrototypes",
-    "mean": "mean_prototypes:MeanPrototypes",
-    "public": "pool_selection:PublicPrototypes",
-    "top-k": "pool_selection:TopKPrototypes",
-    "mean-estimation": "mean_estimation:MeanEstimation",
-    "projection": "projection:Projection",
-    "coinpress": "coinpress:CoinPressPrototypes",
-    "least-squares": "least_squares:LeastSquares",
-    "dpsgd": "dpsgd:DPSGDProbe",
-    "warm-start": "warm_start:WarmStart",
-    "global-adapt": "global_adapt:GlobalAdapt",
-    "noisy-gd": "noisy_gd:NoisyGD",
-    "newton": "newton:NewtonHead",
-    "feature-covariance": "feature_covariance:FeatureCovariance",
-    "adamix": "adamix:AdaMix",
-    "ngd": "mixed_baselines:NGD",
-    "ppgd": "mixed_baselines:PPGD",
-    "fully-private": "mixed_baselines:FullyPrivate",
-    "only-public": "mixed_baselines:OnlyPublic",
-    "language": "language:LanguageInit",
-    "transfer-pate": "transfer_pate:TransferPATE",
-    "prom-pate": "prom_pate:PromPATE",
-    "pate": "pate:PATE",
-    "film": "film:FiLM",
-    "lora": "lora:LoRA",
-    "warm-start-network": "warm_start_network:WarmStartNetwork",
+    "public-prior": "heads.public_prior:PublicPriorPrototypes",
+    "mean": "prototypes.mean_prototypes:MeanPrototypes",
+    "public": "prototypes.pool_selection:PublicPrototypes",
+    "top-k": "prototypes.pool_selection:TopKPrototypes",
+    "mean-estimation": "prototypes.mean_estimation:MeanEstimation",
+    "projection": "prototypes.projection:Projection",
+    "coinpress": "prototypes.coinpress:CoinPressPrototypes",
+    "least-squares": "heads.least_squares:LeastSquares",
+    "dpsgd": "heads.dpsgd:DPSGDProbe",
+    "warm-start": "heads.warm_start:WarmStart",
+    "global-adapt": "heads.global_adapt:GlobalAdapt",
+    "noisy-gd": "heads.noisy_gd:NoisyGD",
+    "newton": "heads.newton:NewtonHead",
+    "feature-covariance": "heads.feature_covariance:FeatureCovariance",
+    "adamix": "mixed.adamix:AdaMix",
+    "ngd": "mixed.baselines:NGD",
+    "ppgd": "mixed.baselines:PPGD",
+    "fully-private": "mixed.baselines:FullyPrivate",
+    "only-public": "mixed.baselines:OnlyPublic",
+    "language": "mixed.baselines:LanguageInit",
+    "transfer-pate": "votes.transfer_pate:TransferPATE",
+    "prom-pate": "votes.prom_pate:PromPATE",
+    "pate": "votes.pate:PATE",
+    "film": "deep.film:FiLM",
+    "lora": "deep.lora:LoRA",
+    "warm-start-network": "deep.warm_start_network:WarmStartNetwork",
 }
 _PARTS = (
     "about:About",
@@ -93,16 +93,16 @@ _PARTS = (
     "base:Plan",
     "base:PrivateMethod",
     "base:configuration_of",
-    "descent:Pace",
-    "picture_tuning:PictureTuning",
+    "heads.gradient_head:Pace",
+    "tuning:PictureTuning",
     "private_evaluation:PrivateEvaluation",
-    "private_tuning:PrivateTuning",
-    "start:FromNames",
-    "start:FromShots",
-    "start:FromZero",
-    "vote_aggregation:Inquiry",
-    "vote_aggregation:aggregate_votes",
-    "vote_report:VoteReport",
+    "tuning:PrivateTuning",
+    "heads.start:FromNames",
+    "heads.start:FromShots",
+    "heads.start:FromZero",
+    "votes.vote_aggregation:Inquiry",
+    "votes.vote_aggregation:aggregate_votes",
+    "votes.vote_report:VoteReport",
 )
 _PLACES = {place.partition(":")[2]: f"{__name__}.{place}" for place in (*_OWN.values(), *_PARTS)}
 
@@ -113,7 +113,7 @@ def _accepted(name: str, found: Any) -> type[PrivateMethod]:
     from inspect import isabstract
 
     from dptransfer.methods.base import PrivateMethod
-    from dptransfer.methods.parts import parts_of
+    from dptransfer.methods.configuration import parts_of
 
     if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""How a method describes itself, once: help, README, card, list of methods and figures read it from here.
+"""How a method describes itself: summary, card words, reference, colour, options.
 
 Colours are those of Okabe and Ito and of Tol, which keep apart for people who see fewer colours; a marker of
 its own says the same again in print without colour.
@@ -9,6 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+PROTOTYPES = (
+    "Wahdany, Jagielski, Dziedzic, Boenisch: Differentially Private Prototypes for Imbalanced "
+    "Transfer Learning (AAAI 2025)"
+)
+FEATURES = (
+    "Mehta, Krichene, Thakurta, Kurakin, Cutkosky: Differentially Private Image Classification from "
+    "Features (TMLR 2023)"
+)
+MIXED = (
+    "Golatkar, Achille, Wang, Roth, Kearns, Soatto: Mixed Differential Privacy in Computer Vision (CVPR 2022)"
+)
+RIGHT_STEPS = "with the accounting corrected: T steps cost T/2σ² in zCDP, where T²/2σ² is printed."
+TEACHERS = (
+    "Li, Tsai, Yu, Chen, Ren: Exploring the Benefits of Visual Prompting in Differential Privacy (ICCV 2023)"
+)
 
 
 class Colour(NamedTuple):

@@ -27,39 +27,39 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from dptransfer import _check
 from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
-from dptransfer.compute.plain_floats import plain_floats
+from dptransfer.base import checks
 from dptransfer.data import (
     Facts,
     PrivateData,
     PrivateEmbeddings,
-    PrivateImages,
     PublicData,
     PublicEmbeddings,
-    PublicImages,
     content_digest,
     public_record,
 )
 from dptransfer.data.sharded_rows import stored_bytes
 from dptransfer.errors import ArgumentError, DPTransferError, WorkspaceError
-from dptransfer.features import Features, FittedFeatures, UnitNorm, VocabularyMap
-from dptransfer.features.lattice import LARGEST_DIMENSION
+from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
+from dptransfer.exact.lattice import LARGEST_DIMENSION
+from dptransfer.exact.plain_floats import plain_floats
+from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
 from dptransfer.methods.charging import charged, opened_workspace
+from dptransfer.methods.checkpoint import RecordedNoise
 from dptransfer.methods.rehearsal import require_rehearsed
-from dptransfer.methods.workspace import RecordedNoise
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, event_to_dict
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import Head
 from dptransfer.release.manifest import current_versions
+from dptransfer.sources import PrivateImages, PublicImages
 
 if TYPE_CHECKING:
     from dptransfer.data.identity import EncoderIdentity
-    from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.encoders.base import EncoderDelta
     from dptransfer.methods.holdout import HoldOut
 
 
@@ -159,15 +159,15 @@ class PrivateMethod(ABC):
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
-    checks: ClassVar[_check.Checks] = {}
-    """The function of `_check` for each setting that has one; a class adds to those of its bases."""
+    field_checks: ClassVar[checks.Checks] = {}
+    """The function of `base.checks` for each setting that has one; a class adds to those of its bases."""
 
     def __post_init__(self) -> None:
         """Refuse bad settings before anything is charged; NumPy's numbers become Python's."""
         for item in fields(self):
             object.__setattr__(self, item.name, _plain(getattr(self, item.name)))
         for kind in reversed(type(self).__mro__):
-            for name, check in vars(kind).get("checks", {}).items():
+            for name, check in vars(kind).get("field_checks", {}).items():
                 object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -378,7 +378,7 @@ class EmbeddingMethod(PrivateMethod):
 
     features: Features = field(default_factory=UnitNorm)
 
-    checks: ClassVar[_check.Checks] = {"features": _feature_map}
+    field_checks: ClassVar[checks.Checks] = {"features": _feature_map}
     takes: ClassVar[type[Any]] = PrivateEmbeddings
     takes_public: ClassVar[type[Any]] = PublicEmbeddings
     reads_words: ClassVar[bool] = False

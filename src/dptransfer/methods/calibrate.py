@@ -15,13 +15,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from dptransfer.base.progress import steps as counted
 from dptransfer.data import PublicData, PublicEmbeddings
 from dptransfer.methods.auto import fitted_on, tasks_like
 from dptransfer.methods.base import EmbeddingMethod
-from dptransfer.methods.recorded import method_from_configuration
+from dptransfer.methods.configuration import method_from_configuration
 from dptransfer.methods.surrogate import Surrogate, has_classes
 from dptransfer.privacy import Budget
-from dptransfer.progress import steps as counted
 from dptransfer.release.calibration import SIMULATED, Calibration
 from dptransfer.release.classifier import PrivateClassifier, probabilities
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.data import Facts, PublicData, PublicEmbeddings
-from dptransfer.data.pool_outline import RowsNeeded
+from dptransfer.data.embeddings import RowsNeeded
 from dptransfer.errors import ArgumentError, LedgerError
 from dptransfer.ledger import AnyDataSet, Ledger, Receipt
-from dptransfer.methods.workspace import Workspace
+from dptransfer.methods.checkpoint import Workspace
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event
 

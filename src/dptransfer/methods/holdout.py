@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dptransfer import _check
 from dptransfer.accounting import guarantee_of
-from dptransfer.compute.people import sampled_rows, units_of
-from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PrivateImages
+from dptransfer.base import checks
+from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings
 from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.ledger import Receipt
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
@@ -25,9 +25,10 @@ from dptransfer.methods.private_evaluation import evaluation_query, measured, me
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Unit
 from dptransfer.release.charged_evaluation import ChargedEvaluation, joined
+from dptransfer.sources import PrivateImages
 
 if TYPE_CHECKING:
-    from dptransfer.features import FittedFeatures
+    from dptransfer.exact.feature_map import FittedFeatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,7 @@ def encoded(pictures: PrivateImages, encoder: Encoder) -> PrivateEmbeddings:
 
 def required_chance(chance: float) -> float:
     """A chance that leaves something on either side."""
-    if not 0 < _check.positive("holdout", chance) < 1:
+    if not 0 < checks.positive("holdout", chance) < 1:
         raise ArgumentError(f"holdout must lie between 0 and 1; got {chance!r}. Usual is 0.2.")
     return float(chance)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dptransfer import _check
-from dptransfer.data import PrivateData, PrivateImages, PublicData, PublicImages
+from dptransfer.base import checks
+from dptransfer.data import PrivateData, PublicData
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.errors import Incompatible
 from dptransfer.methods.base import PrivateMethod
+from dptransfer.sources import PrivateImages, PublicImages
 
 if TYPE_CHECKING:
     from dptransfer.data.identity import EncoderIdentity
-    from dptransfer.deep.network import Network
     from dptransfer.encoders import Encoder
-    from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.encoders.base import EncoderDelta
+    from dptransfer.methods.deep.network import Network
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,13 @@ class ImageMethod(PrivateMethod):
     device: str = "cpu"
     grey_range: GreyRange | None = field(default=None, kw_only=True)
 
-    checks: ClassVar[_check.Checks] = {"grey_range": lambda _, value: declared_range(value)}
+    field_checks: ClassVar[checks.Checks] = {"grey_range": lambda _, value: declared_range(value)}
     takes: ClassVar[type[Any]] = PrivateImages
     takes_public: ClassVar[type[Any]] = PublicImages
 
     def network(self) -> Network:
         """The public network, loaded; its `side` is that of the pictures."""
-        from dptransfer.deep.network import network_of
+        from dptransfer.methods.deep.network import network_of
 
         return network_of(self.encoder, size=self.size, device=self.device, grey_range=self.grey_range)
 

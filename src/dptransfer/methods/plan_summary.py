@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dptransfer.document import Block, Bullets, Document, Paragraph, Section, Table
+from dptransfer.base.document import Block, Bullets, Document, Paragraph, Section, Table
 from dptransfer.privacy import Event
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
-from dptransfer.arrays import Floats
-from dptransfer.compute.plain_floats import plain_floats
+from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.identity import require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible
-from dptransfer.features import FittedFeatures, UnitNorm
+from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
+from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.base import exact_answer

@@ -13,32 +13,27 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dptransfer.data import PrivateEmbeddings, PrivateImages
-from dptransfer.deep.trained_parts import delta_kind
-from dptransfer.encoders.delta import BESIDE
-from dptransfer.features import (
-    FittedFeatures,
-    FittedPublicMap,
-    FittedSideBySide,
-    FittedUnitNorm,
-    FittedVocabularyMap,
-    PublicMap,
-    UnitNorm,
-)
+from dptransfer.data import PrivateEmbeddings
+from dptransfer.encoders.base import BESIDE
+from dptransfer.exact.feature_map import FittedFeatures, FittedSideBySide, FittedUnitNorm, UnitNorm
+from dptransfer.exact.public_map import FittedPublicMap, PublicMap
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods import METHODS
 from dptransfer.methods.base import Plan, PrivateMethod
-from dptransfer.methods.fine_tuning import FineTuning
+from dptransfer.methods.deep.fine_tuning import FineTuning
+from dptransfer.methods.deep.trained_parts import delta_kind
+from dptransfer.methods.deep.warm_start_network import WarmStartNetwork
 from dptransfer.methods.holdout import HoldOut
-from dptransfer.methods.picture_voting import PictureVoting
-from dptransfer.methods.pool_selection import PoolSelection
 from dptransfer.methods.private_evaluation import ASSUMPTIONS, planned_query
-from dptransfer.methods.private_tuning import PrivateTuning, Trials
-from dptransfer.methods.voting import Voting
-from dptransfer.methods.warm_start_network import WarmStartNetwork
+from dptransfer.methods.prototypes.pool_selection import PoolSelection
+from dptransfer.methods.tuning import PrivateTuning, Trials
+from dptransfer.methods.votes.picture_voting import PictureVoting
+from dptransfer.methods.votes.voting import Voting
 from dptransfer.privacy import Budget
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import CosineHead, MeanCosineHead
+from dptransfer.sources import PrivateImages
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _SHOWN = 1e-3  # a note shows four digits of a noise that is calibrated to six

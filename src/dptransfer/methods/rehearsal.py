@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PrivateImages
-from dptransfer.data.labelled import Labelled
+from dptransfer.base.progress import reported_to
+from dptransfer.data import Facts, PrivateData, PrivateEmbeddings
+from dptransfer.data.labels import Labelled
 from dptransfer.errors import DPTransferError
 from dptransfer.mechanisms.row_shares import not_recording
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Unit
-from dptransfer.progress import reported_to
+from dptransfer.sources import PrivateImages
 
 if TYPE_CHECKING:
     from dptransfer.methods.base import Outcome, Plan, PrivateMethod

@@ -22,14 +22,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from dptransfer.data.pool_outline import PoolOutline, RowsNeeded
-from dptransfer.document import one_line
-from dptransfer.features.lattice import require_exact_norms
+from dptransfer.base.document import one_line
+from dptransfer.data.embeddings import PoolOutline, RowsNeeded
+from dptransfer.exact.lattice import require_exact_norms
 from dptransfer.mechanisms.base import at_noise_of
-from dptransfer.methods import METHODS, PrivateTuning
+from dptransfer.methods import METHODS
 from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.configuration import UnknownType, method_from_configuration
 from dptransfer.methods.record import contradiction, notes_of_publisher
-from dptransfer.methods.recorded import UnknownType, method_from_configuration
+from dptransfer.methods.tuning import PrivateTuning
 from dptransfer.privacy import Budget, Event, Unit, event_to_dict
 from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release

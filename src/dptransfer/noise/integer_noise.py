@@ -1,4 +1,18 @@
-"""Exact noise on the integers, millions of draws a second: discrete Gaussian and discrete Laplace.
+"""Exact integer noise: discrete Gaussian and Laplace from a cryptographic stream, and the cost of the grid.
+
+The operating system's generator takes 20 ns for a 64-bit word, AES with a processor's own instructions 1 ns.
+So the system gives 256 bits, the key, and the cipher makes words of them by encrypting 0, 1, 2, … What is
+assumed is what encryption in this mode assumes: without the key, nobody can tell its output from uniform
+words. The best known way to tell is that 128-bit blocks never repeat, which shows with probability below
+q²/2¹²⁹ after q blocks: 2⁻⁶⁹ after 2³¹ words.
+
+A stream lives as long as one call of a sampler. Two calls, two threads or the two sides of a fork therefore
+never share a key, and nothing that is kept between calls could be read to repeat a draw; but for choices in a
+workspace, which must come out the same when a run goes on (`methods.workspace`).
+
+Bits of a uniform number are compared with an interval around the probability, from `decimal`'s correctly
+rounded exponential of quotients rounded down and up; if the interval contains them, more bits are drawn and
+the interval is narrowed. No float takes part, and neither does what the program has set for `decimal`.
 
 Both are P(k) ∝ g(k) = exp(−(|k|/s)^p / p), with p = 2 and p = 1. Floats propose; what decides is exact.
 
@@ -47,17 +61,249 @@ hold would raise OverflowError; for the scales that `noise.source` allows it has
 from __future__ import annotations
 
 import math
+import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import (
+    MAX_EMAX,
+    MIN_EMIN,
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    InvalidOperation,
+)
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.arrays import Floats, Integers, RandomWords
-from dptransfer.noise.coin import below_exponential
-from dptransfer.noise.stream import WordStream
+from dptransfer.base import checks
+from dptransfer.base.arrays import Floats, Integers, RandomWords
+from dptransfer.errors import ArgumentError
+
+KEY_BYTES = 32
+_ZEROS = memoryview(bytes(2**19))  # to encrypt a zero is to see the cipher's own bits
+
+
+class WordStream:
+    """Independent uniform 64-bit words that nobody can repeat who does not have the key.
+
+    >>> WordStream().words(3).shape
+    (3,)
+
+    Args:
+        key: 32 uniform bytes, for one stream that is to be repeated; new ones if not given.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        # Imported here, so that `import dptransfer` does not load a cipher.
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        key, first_counter = key or os.urandom(KEY_BYTES), bytes(16)
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(first_counter)).encryptor()
+
+    def words(self, count: int) -> RandomWords:
+        """The next `count` words of the stream; read-only."""
+        size = 8 * count
+        zeros = _ZEROS[:size] if size <= len(_ZEROS) else bytes(size)
+        return np.frombuffer(self._cipher.update(zeros), dtype=np.uint64)
+
+    def bits(self, count: int) -> int:
+        """An integer of the next `count` bits; what is left of a byte is thrown away.
+
+        >>> 0 <= WordStream().bits(3) < 8
+        True
+        """
+        return int.from_bytes(self._cipher.update(bytes(-(-count // 8)))) >> (-count % 8)
+
+
+def uniform_integers(below: int, count: int) -> Integers:
+    """`count` independent integers in 0..below−1.
+
+    A 64-bit word is kept if it lies under the largest multiple of `below`, and its remainder is then uniform.
+    With `below` at most 2³² a word is thrown away with probability under 2⁻³².
+
+    >>> uniform_integers(1, 3).tolist()
+    [0, 0, 0]
+    """
+    stream, most = WordStream(), 2**64 - 2**64 % below
+    kept = np.empty(0, dtype=np.int64)
+    while len(kept) < count:
+        words = stream.words(count - len(kept))
+        if most < 2**64:
+            words = words[words < np.uint64(most)]
+        kept = np.concatenate([kept, (words % np.uint64(below)).astype(np.int64)])
+    return kept
+
+
+RandomBits: TypeAlias = Callable[[int], int]
+"""Gives an integer of so many uniform bits."""
+
+
+def below_exponential(
+    uniform: int,
+    bits: int,
+    gap: int,
+    scale: float | Fraction,
+    factor: Fraction,
+    randbits: RandomBits | None = None,
+) -> bool:
+    """Whether a uniform number in [0, 1) that begins with `uniform` is below exp(−gap/scale)·factor.
+
+    Args:
+        uniform: The first bits of the number, as an integer.
+        bits: How many they are.
+        gap: Numerator of the exponent.
+        scale: Its denominator, taken exactly.
+        factor: What the exponential is multiplied with; the product must be at most 1.
+        randbits: Where further bits come from; the operating system, if nothing is said.
+
+    >>> below_exponential(0, 16, gap=1, scale=2.0, factor=Fraction(1))  # exp(−1/2) is 0.6065
+    True
+    """
+    while True:
+        low, high = (factor * bound for bound in exponential_interval(gap, scale, digits=10 + bits // 3))
+        if Fraction(uniform + 1, 2**bits) <= low:
+            return True
+        if Fraction(uniform, 2**bits) >= high:
+            return False
+        uniform, bits = uniform << 64 | (randbits or secrets.randbits)(64), bits + 64
+
+
+class ExponentialClock:
+    """A time that has passed in independent exponential steps, known to as many digits as are asked for.
+
+    A step is −ln(U)/rate for a uniform number U, of which only the first bits are drawn before more matter.
+
+    Args:
+        rate: of the steps.
+        randbits: where bits come from.
+    """
+
+    def __init__(self, rate: Fraction, randbits: RandomBits) -> None:
+        self._rate, self._randbits = rate, randbits
+        self._uniforms: list[int] = []
+        self._bits = 64
+
+    def tick(self) -> None:
+        """One step passes."""
+        self._uniforms.append(self._randbits(self._bits))
+
+    def survived(self, gap: int, scale: float) -> bool:
+        """True with probability exp(−(1 − w)·time), where w = exp(−gap/scale)."""
+        if gap == 0:
+            return True
+        coin = self._randbits(self._bits)
+        while True:
+            digits = 10 + self._bits // 3
+            low, high = exponential_interval(gap, scale, digits)
+            shortest, longest = self._time(digits)
+            if longest is not None:
+                least = _exponential((1 - low) * longest, digits)[0]
+                if Fraction(coin + 1, 2**self._bits) <= least:
+                    return True
+            if Fraction(coin, 2**self._bits) >= _exponential((1 - high) * shortest, digits)[1]:
+                return False
+            coin, *self._uniforms = (number << 64 | self._randbits(64) for number in (coin, *self._uniforms))
+            self._bits += 64
+
+    def _time(self, digits: int) -> tuple[Fraction, Fraction | None]:
+        """Bounds on what has passed; none from above where a number may still be 0."""
+        context, unit = decimal_context(digits), Decimal(2**self._bits)
+
+        def minus_log(number: int) -> Decimal:
+            return context.minus(context.ln(context.divide(Decimal(number), unit)))
+
+        # Rounding a quotient moves its logarithm by 0.6·10^(1−digits) at most; rounding that, which is at
+        # most bits·ln 2, by 0.5·bits·ln 2·10^(1−digits). With 64 bits or more, the sum is below this.
+        slack = Fraction(self._bits, 10 ** (digits - 1))
+        shortest = sum((Fraction(minus_log(one + 1)) - slack for one in self._uniforms), Fraction(0))
+        if 0 in self._uniforms:
+            return max(shortest, Fraction(0)) / self._rate, None
+        longest = sum((Fraction(minus_log(one)) + slack for one in self._uniforms), Fraction(0))
+        return max(shortest, Fraction(0)) / self._rate, longest / self._rate
+
+
+def _exponential(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
+    """An interval that contains exp(−exponent)."""
+    return exponential_interval(exponent.numerator, Fraction(exponent.denominator), digits)
+
+
+def exponential_interval(gap: int, scale: float | Fraction, digits: int) -> tuple[Fraction, Fraction]:
+    """An interval that contains exp(−gap/scale), about `digits` decimal digits narrow.
+
+    >>> low, high = exponential_interval(1, 1.0, digits=20)
+    >>> low < Fraction("0.36787944117144232159553") < high, float(high - low) < 1e-19
+    (True, True)
+    """
+    if gap == 0:
+        return Fraction(1), Fraction(1)
+    top, bottom = scale.as_integer_ratio()
+    over, under = gap * bottom, top
+    if over > 4 * digits * under:  # too small to tell from nothing with these digits: below 10^(−1.7·digits)
+        return Fraction(0), Fraction(1, 10**digits)
+    # Numerator and denominator are exact as decimals of any length; only the quotient is rounded.
+    down, up = (
+        decimal_context(digits + 3, rounding).divide(Decimal(over), Decimal(under))
+        for rounding in (ROUND_FLOOR, ROUND_CEILING)
+    )
+    context = decimal_context(digits)
+    low = context.next_minus(context.exp(up.copy_negate()))
+    high = context.next_plus(context.exp(down.copy_negate()))
+    return Fraction(low), min(Fraction(high), Fraction(1))
+
+
+def decimal_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
+    """Decimal arithmetic of so many digits that neither overflows nor underflows.
+
+    What is left out would come from `decimal.DefaultContext`, where a program may ask for an error wherever
+    a result is rounded; whether one is may depend on private scores.
+    """
+    traps = [DivisionByZero, InvalidOperation]  # of which there are none
+    return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=traps)
+
+
+_WIDTH = 85.0
+_SMALLEST_SCALE = 10.0
+
+
+def lattice_epsilon(scale: float, coordinates: int) -> float:
+    """ε to add to the Gaussian curve for `coordinates` discrete draws of width `scale`, in grid steps.
+
+    Let R be the law of a rounded normal draw, round(N(0, s²)), and D the discrete Gaussian that runs.
+    Rounding is post-processing, so on an integer answer R has the exact Gaussian curve. Compare the two at an
+    integer k:
+
+        R(k) / φ(k) = ∫_{−½}^{½} exp(−u²/2s²) cosh(ku/s²) du  ∈  [exp(−1/8s²), exp(k²/8s⁴)],
+        D(k) / φ(k) = 1 / Σ_j φ(j)  ∈  [1 − 3·exp(−2π²s²), 1]        (Poisson summation),
+
+    and the last correction vanishes in float64 once s ≥ 10. For |k| ≤ w·s, log(R/D) lies in [−1/8s², w²/8s²].
+    Outputs within 40 standard deviations of one data set's answer are within w = 80 of its neighbour's, as
+    long as the noise multiplier is at least 1/40; those further out have mass at most 2m·exp(−800), which
+    float64 cannot represent. So m coordinates differ by at most m(1 + 80²)/8s² in log-probability. The bound
+    used is e = m(1 + 85²)/8s²: twice it also covers a neighbour at twice the distance (w = 120, 1 + 120² ≤
+    2(1 + 85²)), which is how a step is restated for replacing one example (`privacy.in_relation`). If the
+    ideal step is (ε, δ)-DP, the one that runs is (ε + e, exp(e)·δ)-DP.
+
+    On a grid of 2⁻³⁰ it is next to nothing:
+
+    >>> lattice_epsilon(scale=2.0**30, coordinates=100_000) < 1e-10
+    True
+    """
+    checks.whole("coordinates", coordinates)
+    if not scale >= _SMALLEST_SCALE:
+        raise ArgumentError(
+            f"Lattice noise must be at least {_SMALLEST_SCALE:g} grid steps wide; got {scale!r}. "
+            "Use a finer grid."
+        )
+    return coordinates * (1 + _WIDTH**2) / (8 * scale**2)
+
 
 GAUSSIAN, LAPLACE = 2, 1
 """The power p that makes the law."""

@@ -43,8 +43,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from dptransfer.arrays import Integers
-from dptransfer.noise.coin import ExponentialClock, RandomBits, below_exponential
+from dptransfer.base.arrays import Integers
+from dptransfer.noise.integer_noise import ExponentialClock, RandomBits, below_exponential
 from dptransfer.noise.score_bins import ScoreBins
 
 _MARGIN = Fraction(2**40 + 1, 2**40)

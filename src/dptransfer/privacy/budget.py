@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dptransfer import _check
+from dptransfer.base import checks
 from dptransfer.errors import BudgetError
 from dptransfer.privacy.numbers import number
 from dptransfer.privacy.relation import Relation
@@ -44,10 +44,10 @@ class Budget:
     def __post_init__(self) -> None:
         """Check the numbers; a bad budget never exists."""
         try:
-            object.__setattr__(self, "delta", _check.probability("delta", self.delta))
+            object.__setattr__(self, "delta", checks.probability("delta", self.delta))
             given = [name for name in _CURRENCIES if getattr(self, name) is not None]
             for name in given:  # NumPy's numbers become Python's
-                object.__setattr__(self, name, _check.positive(name, getattr(self, name)))
+                object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
         except ValueError as problem:
             raise BudgetError(f"{problem} Usual are epsilon = 1 and delta = 1e-5.") from None
         if len(given) != 1:

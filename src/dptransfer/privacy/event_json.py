@@ -10,11 +10,10 @@ from dataclasses import fields as dataclass_fields
 from functools import partial
 from typing import Any, cast
 
+from dptransfer.base.plugins import Registry
 from dptransfer.errors import ArgumentError, UnknownEvent
-from dptransfer.plugins import Registry
 from dptransfer.privacy.event import KINDS, Event
-from dptransfer.privacy.relation import Relation
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy.relation import Relation, Unit
 
 _DEEPEST = 8
 
@@ -33,7 +32,7 @@ EVENTS: Registry[type[Event]] = Registry("event kind", "dptransfer.events", {}, 
 def event_to_dict(event: Event) -> dict[str, Any]:
     """JSON-ready form; `event_from_dict` reads it back.
 
-    >>> from dptransfer.privacy import SelectionEvent
+    >>> from dptransfer.privacy.events import SelectionEvent
     >>> event_to_dict(SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential"))["kind"]
     'selection'
     """

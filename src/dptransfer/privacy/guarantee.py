@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dptransfer.privacy.numbers import rounded_up
-from dptransfer.privacy.relation import Relation
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy.relation import Relation, Unit
 
 LABEL_KEPT = "class sizes are public, so the guarantee is for replacing an example within its class"
 """The assumption of steps that protect what an example is, and not its label."""

@@ -1,10 +1,66 @@
-"""Which two data sets count as neighbours: the first word of every guarantee."""
+"""Neighbouring relation, privacy unit and bound: what two neighbouring data sets differ in."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from dptransfer.privacy.unit import Unit
+from dptransfer.base import checks
+from dptransfer.errors import ArgumentError
+
+
+class Unit(Enum):
+    """What a guarantee protects as a whole; a fact of the data, so no budget names it.
+
+    An example by default. A person where examples come with the person they are from: then two data sets are
+    neighbours if they differ in all examples of one person.
+
+    >>> Unit("person").words
+    'person, with all their examples'
+    """
+
+    ROW = "row"
+    PERSON = "person"
+
+    @property
+    def words(self) -> str:
+        """How one of them is called in a sentence, after 'one'."""
+        return "example" if self is Unit.ROW else "person, with all their examples"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How much one unit counts in any answer: a person, with all their examples, as so many examples at most.
+
+    An example counts as one. With a bound of 1 a person has one voice, however many examples they have;
+    a larger bound lets those with many say more, and noise grows with it.
+
+    Attributes:
+        unit: what one neighbour has more.
+        examples: as how many examples it counts, at most; between 2⁻¹⁰ and 2¹⁰, and 1 where the unit is one.
+    """
+
+    unit: Unit = Unit.ROW
+    examples: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a bound that is none, and one that integer sums have no room for."""
+        # Python's own number: in half precision 2 × 2³⁰ steps are infinite, and nobody would be bounded.
+        object.__setattr__(self, "examples", float(checks.positive("person_bound", self.examples)))
+        if not 2.0**-10 <= self.examples <= 2.0**10:
+            raise ArgumentError(
+                f"person_bound must lie between 2**-10 and 2**10; got {self.examples!r}. "
+                "With 1, the default, each person has one voice."
+            )
+        if self.unit is Unit.ROW and self.examples != 1:
+            raise ArgumentError(
+                f"person_bound says how much a person counts; got {self.examples!r} without people. "
+                "Say whose each example is, or leave it out."
+            )
+
+
+EACH_ROW = Bound()
+"""Every example is a unit of its own."""
 
 
 class Relation(Enum):

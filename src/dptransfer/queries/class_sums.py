@@ -1,17 +1,25 @@
-"""Per-class sums, counts, and both in one answer."""
+"""Per-class sums and counts, weighted totals, and sums around a released centre."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute.device import there, use_cuda
-from dptransfer.compute.people import (
+from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.errors import ArgumentError, RelationMismatch
+from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.device import there, use_cuda
+from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.exact.features_on_device import lattice_on_device
+from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
+from dptransfer.exact.sums import (
     Groups,
+    add_by_class,
+    class_sums,
     group_sums,
     group_sums_there,
     grouped,
@@ -19,12 +27,6 @@ from dptransfer.compute.people import (
     scaled_down,
     whole_people,
 )
-from dptransfer.compute.sums import add_by_class, class_sums
-from dptransfer.errors import ArgumentError
-from dptransfer.features import FittedFeatures
-from dptransfer.features.chunks import over_chunks
-from dptransfer.features.lattice import SUM_BITS
-from dptransfer.features.on_device import lattice_on_device
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.contributions import whole_norms
@@ -284,3 +286,169 @@ def _of_people_there(
             sums = torch.cat([sums, there(groups.counts * weight, answer)[:, None]], dim=1)
         answer.index_add_(0, there(groups.classes, answer), scaled_down(sums, groups, longest, most))
     return answer.cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedTotal(BoundedQuery):
+    """Σ over rows of weight(class of the row) · mapped row, each row of L2 norm at most 1.
+
+    Releases:      a vector as wide as the mapped rows; with a `count_weight` c, one more coordinate behind
+                   them: c times the sum of the weights, as units count in the vector.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
+    Sensitivity:   L2. Add/remove: the sum moves by one weighted row (w·x, c·w), of norm at most √(1 + c²).
+                   Replace: by the difference of two of them, (w·x − w′·x′, c·(w − w′)), whose square is at
+                   most (w + w′)² + c²(w − w′)² ≤ 4 for c ≤ 1. Persons: bound times that, by the argument of
+                   `ClassSumsAndCounts`: no sum is longer than what is counted for it.
+    Assumes:       weights in [0, 1], public or released (checked); labels in 0..classes−1; a feature map that
+                   works row by row. Exact: w·x is rounded toward zero and c·w up, from products that are
+                   exact or no larger than they should be.
+    Reference:     class-balanced means; docs/methods/public-prior.md says what they are used for.
+
+    Attributes:
+        features: map of the rows.
+        weights: (classes,).
+        count_weight: c, a multiple of 2⁻¹⁶ up to 1; 0 for the sum alone.
+    """
+
+    features: FittedFeatures
+    weights: Floats
+    count_weight: float = 0.0
+
+    label = "weighted sum of all rows"
+    grid = 2**SUM_BITS
+
+    def __post_init__(self) -> None:
+        """Refuse weights that the sensitivity does not cover."""
+        if not np.all((self.weights >= 0) & (self.weights <= 1)):
+            raise ArgumentError("Weights must lie in [0, 1]; divide them by the largest.")
+        if not 0 <= self.count_weight <= 1 or self.count_weight * 2**16 % 1:
+            raise ArgumentError(
+                f"count_weight must be a multiple of 2**-16 up to 1; got {self.count_weight!r}."
+            )
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(dimension,), or one more with a count."""
+        return (self.features.dimension + (self.count_weight > 0),)
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """√(1 + c²) under add/remove, 2 under replace-one, for each example that a unit counts as."""
+        one = math.hypot(1.0, self.count_weight)
+        return self.bound.examples * (one if relation is Relation.ADD_REMOVE else 2.0)
+
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
+        """The sum in steps of 2⁻³⁰."""
+        answer = np.zeros(self.shape, dtype=np.int64)
+        for weighted in self._chunks(rows, labels):
+            answer += weighted.sum(axis=0)
+        return answer
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The sum in steps of 2⁻³⁰, that of each person scaled down to the bound."""
+        answer = np.zeros(self.shape, dtype=np.int64)
+        longest = math.hypot(1.0, self.count_weight) * self.grid
+        # Rounding, less than a step in each entry, is taken off beforehand.
+        most = self.bound.examples * longest - 2 * math.sqrt(answer.size)
+
+        def part(groups: Groups) -> Integers:
+            sums = group_sums(lambda own: self._weighted(rows[own], labels[own]), groups, answer.size)
+            bounded: Integers = scaled_down(sums, groups, longest, most).sum(axis=0)
+            return bounded
+
+        for summand in over_people(
+            part, grouped(people, np.zeros_like(people)), self.features.input_dimension
+        ):
+            answer += summand
+        return answer
+
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
+        """The weighted rows' norms."""
+        norms = [whole_norms(weighted) / self.grid for weighted in self._chunks(rows, labels)]
+        return np.concatenate([np.zeros(0), *norms])
+
+    def _chunks(self, rows: AnyArray, labels: Labels) -> Iterator[Integers]:
+        """Each chunk's weighted rows on the lattice."""
+
+        def part(chunk: slice) -> Integers:
+            return self._weighted(rows[chunk], labels[chunk])
+
+        return over_chunks(part, len(rows), self.features.input_dimension)
+
+    def _weighted(self, rows: AnyArray, labels: Labels) -> Integers:
+        """(w·x, c·w) for each row, in grid steps."""
+        weights = self.weights[labels][:, None].astype(np.float64)  # in half precision the grid is infinite
+        on_grid = np.trunc(self.features.lattice(rows, self.grid) * weights).astype(np.int64)
+        if not self.count_weight:
+            return on_grid
+        # An integer of at most 31 bits times one of 17: exact.
+        counted = np.ceil(np.ceil(weights * self.grid) * self.count_weight)
+        return np.column_stack([on_grid, counted.astype(np.int64)])
+
+
+_ROW_NORM = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class RecentredSums:
+    """Per-class sums of (x − centre_c) ÷ radius_c, clipped to norm 1.
+
+    Releases:      a (classes, dimension) matrix, all classes in one answer.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      replace one example by another of the same class: class sizes are public.
+    Sensitivity:   L2. Same class: one row of the matrix moves by the difference of two vectors of norm at
+                   most 1, so 2. Another class: two rows move by one such vector each, √2. So 2.
+    Assumes:       centres and radii public or released; labels in 0..classes−1.
+    Reference:     Biswas et al. (2020), Algorithm 1, as used by Wahdany et al. (2025), Appendix A.4.
+
+    Attributes:
+        features: map to unit-norm rows.
+        centres: (classes, dimension), in units of the mapped rows.
+        radii: (classes,) clipping radii.
+    """
+
+    features: FittedFeatures
+    centres: Floats
+    radii: Floats
+
+    label = "class sums around released centres"
+    unit = Unit.ROW
+    grid = 2**SUM_BITS
+    largest_contribution = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(classes, dimension)."""
+        return len(self.radii), self.features.dimension
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """2, and only under replace-one."""
+        if relation is not Relation.REPLACE_ONE:
+            raise RelationMismatch(
+                "CoinPress needs public class sizes, so its guarantee is for replacing one example; "
+                f"got {relation.value}. Use Budget(..., relation=Relation.REPLACE_ONE), or the method 'mean'."
+            )
+        return 2.0
+
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+        """Sums in steps of 2⁻³⁰; a centre is rounded to the rows' grid, so the difference is exact."""
+        sums = np.zeros(self.shape, dtype=np.int64)
+        for unit, own in self._clipped(rows, labels):
+            add_by_class(sums, unit, own)
+        return sums
+
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
+        """Norms of the clipped differences."""
+        norms = [whole_norms(unit) / self.grid for unit, _ in self._clipped(rows, labels)]
+        return np.concatenate([np.zeros(0), *norms])
+
+    def _clipped(self, rows: AnyArray, labels: Labels) -> Iterator[tuple[Integers, Labels]]:
+        """Each chunk's differences on the lattice, and its labels."""
+        centres = np.rint(np.clip(self.centres, -(2.0**20), 2.0**20) * _ROW_NORM)
+
+        def part(chunk: slice) -> tuple[Integers, Labels]:
+            own = labels[chunk]
+            difference = (self.features.lattice(rows[chunk], _ROW_NORM) - centres[own]) / _ROW_NORM
+            return clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0), own
+
+        return over_chunks(part, len(rows), self.features.input_dimension)

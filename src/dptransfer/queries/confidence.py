@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Integers, Labels, People
-from dptransfer.compute.people import Groups, group_sums, grouped, over_people
-from dptransfer.features import FittedVocabularyMap
-from dptransfer.features.chunks import over_chunks
-from dptransfer.features.lattice import SUM_BITS
+from dptransfer.base.arrays import AnyArray, Integers, Labels, People
+from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.lattice import SUM_BITS
+from dptransfer.exact.sums import Groups, group_sums, grouped, over_people
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import BoundedQuery
 

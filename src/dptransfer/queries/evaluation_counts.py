@@ -1,4 +1,4 @@
-"""How a released classifier does on private rows: several histograms, stacked into one answer.
+"""Counts of how a released classifier does on private rows.
 
 A histogram that is asked for directly has less noise than the sum of the cells of a finer one, so accuracy,
 recall, precision, calibration and prediction sets each have a block of their own, and `EvaluationLayout` says
@@ -8,23 +8,127 @@ which share of the answer's length each block gets.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute.exact_softmax import softmax, softmax_resolution
-from dptransfer.compute.plain_floats import square_root
-from dptransfer.features import FittedFeatures
-from dptransfer.features.chunks import over_chunks
-from dptransfer.features.lattice import SUM_BITS
-from dptransfer.features.on_lattice import lattice_floats
+from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
+from dptransfer.exact.lattice import SUM_BITS
+from dptransfer.exact.plain_floats import square_root
+from dptransfer.exact.softmax import (
+    IntegerLogits,
+    largest_coefficient,
+    log_mean_softmax,
+    logit_steps,
+    softmax,
+    softmax_resolution,
+)
+from dptransfer.exact.sums import grouped
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import BoundedQuery
-from dptransfer.queries.exact_scores import exact_scores
+from dptransfer.queries.softmax_gradient import ROW_NORM
+
+_MOST_STRETCH = 2.0**1013  # below what a float holds, for heads of next to nothing
+
+
+def exact_scores(head: Any, norm: int, spread: float) -> tuple[Callable[[Floats], Floats], float]:
+    """A function from integer rows of at most this norm to (classes, rows) scores, and a score's unit.
+
+    Scores are whole numbers of steps, so fine that coefficients have the size `spread` in them; beside a
+    prior they are the logarithms of the mean of two softmaxes.
+
+    Args:
+        head: whatever has linear, offset, precision and prior.
+        norm: of the rows.
+        spread: what the largest coefficient is stretched to before scores are rounded to 2⁻¹⁰.
+    """
+    own, unit = _stretched(head.linear, head.offset, head.precision, norm, spread)
+    if head.prior is None:
+        return (lambda rows: logit_steps(rows, own)), unit
+    beside, other = _stretched(head.prior, np.zeros(len(head.prior)), None, norm, spread)
+
+    def depths(rows: Floats, logits: IntegerLogits, step: float) -> Floats:
+        steps: Floats = logit_steps(rows, logits)
+        below: Floats = (steps.max(axis=0) - steps) * step
+        return below
+
+    return (lambda rows: log_mean_softmax(depths(rows, own, unit), depths(rows, beside, other))), 1.0
+
+
+def _stretched(
+    linear: Floats, offset: Floats, precision: Floats | None, norm: int, spread: float
+) -> tuple[IntegerLogits, float]:
+    largest = largest_coefficient(linear, offset, precision)
+    stretch = min(spread / max(largest, 1e-307), _MOST_STRETCH)
+    bent = None if precision is None else precision * stretch
+    return IntegerLogits.of(linear * stretch, offset * stretch, bent, norm), 2.0**-10 / stretch
+
+
+_TRIAL_SPREAD = 2.0**16  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectCount(BoundedQuery):
+    """The number of rows whose class has the highest score offset + linear·x − ½ precision·x².
+
+    With a prior, prior·x, the highest mean of the softmax of both.
+
+    Releases:      one number.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
+    Sensitivity:   L2. One example is right or wrong: 1 under either relation. Persons: one with m rows, k of
+                   them right, counts k·min(1, bound/m), so bound under either.
+    Assumes:       a classifier that is public or released; labels in 0..classes−1; a feature map that works
+                   row by row. Scores are exact integers, so that a row's being right depends on that row
+                   alone.
+    Reference:     Papernot and Steinke (2022), Section 2: a trial's score is part of its private output.
+    """
+
+    features: FittedFeatures
+    linear: Floats
+    offset: Floats
+    precision: Floats | None = None
+    prior: Floats | None = None
+
+    label = "number of examples classified correctly"
+    grid = 2**30
+    shape = (1,)
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """1 under either relation, for each example that a unit counts as."""
+        return self.bound.examples
+
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
+        """The count, in steps of 2⁻³⁰."""
+        count = sum(int(right.sum()) for right in self._right(rows, labels))
+        return np.array([count * self.grid], dtype=np.int64)
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The count, in steps of 2⁻³⁰; a person adds the share that is right times as much as they count."""
+        right = np.concatenate([np.zeros(0, dtype=bool), *self._right(rows, labels)])
+        groups = grouped(people, np.zeros_like(people))
+        counts = np.add.reduceat(right[groups.order], groups.starts[:-1], dtype=np.int64)
+        # The quotient is rounded once, and less than half a step up: toward zero it is at most the bound.
+        steps = np.minimum(1.0, self.bound.examples / groups.sizes) * self.grid
+        return np.array([np.trunc(counts * (steps * (1 - 2.0**-40))).astype(np.int64).sum()], dtype=np.int64)
+
+    def _right(self, rows: AnyArray, labels: Labels) -> Iterator[NDArray[np.bool_]]:
+        """For each chunk, which rows are right."""
+        scored, _ = exact_scores(self, ROW_NORM, _TRIAL_SPREAD)
+
+        def right(chunk: slice) -> NDArray[np.bool_]:
+            mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
+            own: NDArray[np.bool_] = scored(mapped).argmax(axis=0) == labels[chunk]
+            return own
+
+        return over_chunks(right, len(rows), self.features.input_dimension)
+
 
 CHANCE_EDGES = (0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Where the true class's probability is cut; finer below, where the quantiles of prediction sets lie. A set

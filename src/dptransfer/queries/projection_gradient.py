@@ -8,16 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute.exact_softmax import IntegerLogits
-from dptransfer.compute.people import Groups, group_sums, grouped, over_people, scaled_down
-from dptransfer.compute.softmax_gradient import residual_lattice, residuals
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
-from dptransfer.features import FittedFeatures
-from dptransfer.features.chunks import over_chunks
-from dptransfer.features.lattice import SUM_BITS, clipped_lattice
-from dptransfer.features.on_lattice import lattice_floats
+from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
+from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
+from dptransfer.exact.softmax import IntegerLogits
+from dptransfer.exact.softmax_gradient import residual_lattice, residuals
+from dptransfer.exact.sums import Groups, group_sums, grouped, over_people, scaled_down
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -69,7 +68,7 @@ class ProjectionGradient(BoundedQuery):
 
     def __post_init__(self) -> None:
         """Refuse a clip that is none, and more classes than the products have bits for."""
-        _check.positive("clip", self.clip)
+        checks.positive("clip", self.clip)
         if self._room < 1:
             raise ArgumentError(
                 f"A projection's gradients are exact for some 60,000 classes; got {len(self.prototypes)}. "

@@ -10,9 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute.exact_softmax import IntegerLogits, probabilities
-from dptransfer.compute.people import (
+from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
+from dptransfer.exact.lattice import clipped_lattice
+from dptransfer.exact.softmax import IntegerLogits, probabilities
+from dptransfer.exact.sums import (
     Groups,
     alike,
     by_size,
@@ -22,10 +25,6 @@ from dptransfer.compute.people import (
     over_people,
     scaled_down,
 )
-from dptransfer.features import FittedFeatures
-from dptransfer.features.chunks import over_chunks
-from dptransfer.features.lattice import clipped_lattice
-from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM

@@ -6,7 +6,7 @@ Only the classifier and its heads are imported here; the rest is imported when i
 
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.plugins import imported
+from dptransfer.base.plugins import imported
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import (
     AverageHead,
@@ -19,16 +19,20 @@ from dptransfer.release.heads import (
 )
 
 if TYPE_CHECKING:
-    from dptransfer.release.amend import amend_release
-    from dptransfer.release.bundle import read_evaluation, read_release, release_digest, write_release
+    from dptransfer.release.bundle import (
+        amend_release,
+        read_evaluation,
+        read_release,
+        release_digest,
+        write_release,
+    )
     from dptransfer.release.calibration import Calibration
     from dptransfer.release.card import Card, card_of
     from dptransfer.release.charged_evaluation import ChargedEvaluation
     from dptransfer.release.evaluation import Evaluation, evaluate, evaluate_scores
     from dptransfer.release.files import require_target
     from dptransfer.release.manifest import Manifest, current_versions
-    from dptransfer.release.noisy_counts import NoisyCounts
-    from dptransfer.release.noisy_shares import Estimate
+    from dptransfer.release.noisy_counts import Estimate, NoisyCounts
     from dptransfer.release.onnx_export import export_onnx
     from dptransfer.release.prediction_sets import PredictionSets
     from dptransfer.release.verify import Check, Verification, verify_files
@@ -69,16 +73,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "amend": ("amend_release",),
-    "bundle": ("read_evaluation", "read_release", "release_digest", "write_release"),
+    "bundle": ("amend_release", "read_evaluation", "read_release", "release_digest", "write_release"),
     "calibration": ("Calibration",),
     "card": ("Card", "card_of"),
     "charged_evaluation": ("ChargedEvaluation",),
     "evaluation": ("Evaluation", "evaluate", "evaluate_scores"),
     "files": ("require_target",),
     "manifest": ("Manifest", "current_versions"),
-    "noisy_counts": ("NoisyCounts",),
-    "noisy_shares": ("Estimate",),
+    "noisy_counts": ("Estimate", "NoisyCounts"),
     "onnx_export": ("export_onnx",),
     "prediction_sets": ("PredictionSets",),
     "verify": ("Check", "Verification", "verify_files"),

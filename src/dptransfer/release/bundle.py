@@ -1,8 +1,11 @@
-"""A release: a directory with the weights, the manifest and the card.
+"""Read, write and amend a release directory: weights, manifest and card.
 
 release.json        everything but the arrays, with checksums of the other files (see `manifest`)
 model.safetensors   the released arrays (see `weights`)
 CARD.md, card.html  the privacy and model card (see `card`)
+
+The arrays, the steps and the guarantee stay as they are. The directory is replaced as a whole, with every
+checksum new, so that a reader sees the release before or after and never a mixture.
 """
 
 from __future__ import annotations
@@ -15,16 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.document import one_line
+from dptransfer.base.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
-from dptransfer.features import describe, read_features
+from dptransfer.exact.feature_map import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.card import card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
-from dptransfer.release.files import read_file, read_recorded, require_directory, write_directory
+from dptransfer.release.files import (
+    describe_arrays,
+    read_file,
+    read_recorded,
+    read_weights,
+    require_directory,
+    weights_bytes,
+    write_directory,
+)
 from dptransfer.release.heads import describe_head, read_head
 from dptransfer.release.manifest import (
     CARD_NAMES,
@@ -40,7 +51,6 @@ from dptransfer.release.manifest import (
     manifest_bytes,
     read_manifest,
 )
-from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
 
 _LARGEST_CONFUSION = 100
 _AS_THEY_ARE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes", "answers")
@@ -185,7 +195,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
     told, calibrated = manifest.charged_evaluation, manifest.simulated_calibration
     try:
         if changed is not None:  # most releases change no encoder, and need no encoder's code
-            from dptransfer.encoders.delta import EncoderDelta
+            from dptransfer.encoders.base import EncoderDelta
 
             delta = EncoderDelta(changed.base, changed.kind, of_encoder)
         model = PrivateClassifier(
@@ -250,4 +260,54 @@ def _require_fit(model: PrivateClassifier) -> None:
         raise ReleaseError(
             f"The head must score {widths[1]} features for {len(model.classes)} classes; its arrays have "
             "other shapes."
+        )
+
+
+def amend_release(
+    path: str | Path,
+    *,
+    evaluation: Evaluation | None = None,
+    charged: ChargedEvaluation | None = None,
+    title: str | None = None,
+    contact: str | None = None,
+) -> Path:
+    """Write the release again with these words on its card; what is not given stays as it was.
+
+    Args:
+        path: the release directory.
+        evaluation: test results of this very model. Test rows are not protected, and the rows that the model
+            was fitted on must never be among them: the card would tell how they were classified.
+        charged: test results of this very model on private rows, paid for, with noise that nobody can
+            repeat unless the model's own came from a seed. A model that was fitted with a hold-out has its
+            own already.
+        title: what the model or its data are called in public.
+        contact: whom to ask.
+    """
+    model = read_release(path)
+    unsafe = model.seeded  # it was written as such before, and stays stamped
+    if charged is not None:
+        require_room_for_results(model)
+        if charged.holdout is not None:
+            raise ReleaseError(
+                "The results of a hold-out belong to the model whose fit held it out; these are of another. "
+                "Evaluate this one: PrivateEvaluation(model).evaluate(...)."
+            )
+        model = replace(model, charged=charged)
+    return write_release(
+        model,
+        path,
+        unsafe_for_publication=unsafe,
+        evaluation=read_evaluation(path) if evaluation is None else evaluation,
+        title=title,
+        contact=contact,
+        overwrite=True,
+    )
+
+
+def require_room_for_results(model: PrivateClassifier) -> None:
+    """Raise for a model whose own charged results must stay: its guarantee covers their rows too."""
+    if model.charged is not None and model.charged.holdout is not None:
+        raise ReleaseError(
+            "A model that was fitted with a hold-out has its charged results already; others were to be put "
+            "in their place. In Python, PrivateEvaluation gives them beside the release."
         )

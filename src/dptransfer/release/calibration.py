@@ -33,11 +33,10 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer import _check
-from dptransfer.arrays import Floats
+from dptransfer.base import checks
+from dptransfer.base.arrays import Floats
 from dptransfer.errors import ArgumentError
-from dptransfer.release.noisy_counts import NoisyCounts
-from dptransfer.release.noisy_shares import Noisy, pooled
+from dptransfer.release.noisy_counts import Noisy, NoisyCounts, pooled
 
 CHARGED = "charged evaluation"
 SIMULATED = "public simulation"
@@ -68,8 +67,8 @@ class Calibration:
 
     def __post_init__(self) -> None:
         """Refuse what no softmax can be taken with."""
-        _check.moderate("temperature", self.temperature)
-        _check.one_of("source", self.source, _WORDS)
+        checks.moderate("temperature", self.temperature)
+        checks.one_of("source", self.source, _WORDS)
         if not all(type(own) is float and abs(own) <= 100 for own in self.offsets):
             raise ArgumentError("offsets must be numbers between -100 and 100; one is not.")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dptransfer.document import Figure, Table, escape_html
+from dptransfer.base.document import Figure, Table
+from dptransfer.base.document_html import escape_html
 from dptransfer.privacy import rounded_up
 
 _SIDE, _LEFT, _TOP = 260.0, 46.0, 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Words
+from dptransfer.base.document import Block, Bullets, Paragraph, Section, Superscript, Table, Words
 from dptransfer.errors import RelationMismatch
 from dptransfer.privacy import (
     LABEL_KEPT,

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Event, Guarantee, Unit, event_from_dict, event_to_dict
-from dptransfer.privacy.disjoint_event import DisjointEvent
-from dptransfer.release.noisy_counts import NoisyCounts, calibration_error
-from dptransfer.release.noisy_shares import Estimate, Noisy, mean_share, share
+from dptransfer.privacy.events import DisjointEvent
+from dptransfer.release.noisy_counts import Estimate, Noisy, NoisyCounts, calibration_error, mean_share, share
 
 if TYPE_CHECKING:
     from dptransfer.release.classifier import PrivateClassifier

@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from dptransfer.arrays import AnyArray, Floats, Integers
-from dptransfer.compute.device import use_cuda
-from dptransfer.compute.stream import gathered
+from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.labelled import Labelled, class_positions
+from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.errors import DataError, ReleaseError
-from dptransfer.features import FittedFeatures, apply
-from dptransfer.features.base import require_width
-from dptransfer.features.on_device import apply_on_device
+from dptransfer.exact.device import gathered, use_cuda
+from dptransfer.exact.feature_map import FittedFeatures, apply, require_width
+from dptransfer.exact.features_on_device import apply_on_device
 from dptransfer.privacy import Event, Guarantee, rounded_up
 from dptransfer.release.heads import Head, head_arrays, scores_on_device
 from dptransfer.release.model_inputs import rows_for
 
 if TYPE_CHECKING:
-    from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.encoders.base import EncoderDelta
     from dptransfer.release.calibration import Calibration
     from dptransfer.release.charged_evaluation import ChargedEvaluation
     from dptransfer.release.prediction_sets import PredictionSets

@@ -23,10 +23,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dptransfer._version import __version__
+from dptransfer.base.plugins import path_now
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ReleaseError
-from dptransfer.plugins import path_now
 from dptransfer.privacy import Guarantee, event_from_dict, event_to_dict
 
 SCHEMA_VERSION = 1

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dptransfer.arrays import EncodedRows
-from dptransfer.compute.device import on_cuda
+from dptransfer.base.arrays import EncodedRows
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.exact.device import on_cuda
 
 if TYPE_CHECKING:
-    from dptransfer.data import ImageList, RawTable, TextList
+    from dptransfer.data import RawTable
     from dptransfer.data.identity import EncoderIdentity
     from dptransfer.encoders import Encoder
-    from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.encoders.base import EncoderDelta
     from dptransfer.release.classifier import PrivateClassifier
+    from dptransfer.sources import ImageList, TextList
 
 _BATCH = 8
 
@@ -70,8 +71,9 @@ def table_for(
         features: the columns of features in a table; by default those that the model was fitted on.
         label_column: a column that is no feature, but labels.
     """
-    from dptransfer.data import read_table, require_same_encoder
+    from dptransfer.data import require_same_encoder
     from dptransfer.data.facts import require_same_columns
+    from dptransfer.sources import read_table
 
     known = model.facts.columns
     table = read_table(path, features=features or known, label_column=label_column)
@@ -107,10 +109,10 @@ def encoder_behind(model: PrivateClassifier, spec: str | None, device: str) -> E
 
 def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> EncodedRows:
     """Rows of images or texts that are nobody's secret; those that cannot be read are named in an error."""
-    from dptransfer.data import TextList
+    from dptransfer.base.progress import progress_bar
     from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
-    from dptransfer.encoding import BREAKS_OFF, refuse_public, unrecognised
-    from dptransfer.progress import progress_bar
+    from dptransfer.encoders.encoding import BREAKS_OFF, refuse_public, unrecognised
+    from dptransfer.sources import TextList
 
     if isinstance(found, TextList):
         return encode_texts_in_memory(found.texts, encoder, batch=batch)
@@ -122,8 +124,8 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
 
 
 def _at_path(model: PrivateClassifier, path: Path, device: str) -> Any:
-    from dptransfer.data.contents import contents_of
-    from dptransfer.encoding import examples_in, held_in
+    from dptransfer.encoders.encoding import examples_in, held_in
+    from dptransfer.sources.contents import contents_of
 
     there = False
     with suppress(OSError):  # a text may be too long for a name
@@ -154,9 +156,9 @@ def _of_texts(model: PrivateClassifier, texts: Sequence[str], device: str) -> En
 
 def _of_pictures(model: PrivateClassifier, pictures: Sequence[Any], device: str) -> EncodedRows:
     """Files as such where all are files, so that those that cannot be read are named; others by number."""
-    from dptransfer.data import find_images
-    from dptransfer.data.decode import open_image, picture_of, without_warnings
     from dptransfer.encoders import encode_pictures
+    from dptransfer.sources import find_images
+    from dptransfer.sources.decode import open_image, picture_of, without_warnings
 
     encoder = _own_encoder(model, device)
     if all(isinstance(one, Path) for one in pictures):

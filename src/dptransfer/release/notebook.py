@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dptransfer.document import Document, Highlight, Section, Table, Text
+from dptransfer.base.document import Document, Highlight, Section, Table, Text
 from dptransfer.release.charged_evaluation import percent
 
 if TYPE_CHECKING:

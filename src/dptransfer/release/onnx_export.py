@@ -1,4 +1,9 @@
-"""The classifier as an ONNX graph: feature map and head, for runtimes without Python.
+"""Export a classifier to ONNX: feature map and head, equal to Python bit for bit in the map.
+
+Each step of `features.lattice` and of the maps is elementwise and correctly rounded, or an exact sum of
+integers, so a runtime that computes in IEEE 754 repeats them. Only powers of two are found otherwise: in
+Python they are read in the bits of a float, here they are looked up in a table. All is float64, save the
+logits of a vocabulary, which are float32 as in Python.
 
 The graph takes `rows` (n, dimension) and gives `scores` and `probabilities` (n, classes), calibrated where
 the model is, and `label_index` (n). The feature map gives the integers that it gives in Python
@@ -14,14 +19,173 @@ from typing import Literal
 
 import numpy as np
 
-from dptransfer.data.on_disk import write_whole
+from dptransfer.data.atomic_files import write_whole
 from dptransfer.encoders.onnx_graph import OnnxGraph
 from dptransfer.errors import DataError, ReleaseError
+from dptransfer.exact.feature_map import (
+    FINE_NORM,
+    FittedFeatures,
+    FittedSideBySide,
+    FittedUnitNorm,
+    norms_of_parts,
+)
+from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, coordinate_bits, grains
+from dptransfer.exact.public_map import ROW_NORM, FittedPublicMap
+from dptransfer.exact.vocabulary_map import (
+    LOGIT_BITS,
+    LONGEST_ROW,
+    WORD_NORM,
+    FittedVocabularyMap,
+    exponentials,
+)
 from dptransfer.release.bundle import require_publishable
 from dptransfer.release.calibration import BELOW
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import AverageHead, CosineHead, Head, MeanCosineHead, quadratic_form
-from dptransfer.release.onnx_maps import mapped_rows, row_sum
+
+_LEAST_POWER, _LARGEST_POWER = -1074, 1024  # the last is infinite
+_LIFT, _SMALL = 600, 2.0**-400  # rows below that are multiplied by 2**600 first
+_LONGEST_POWER = 200.0
+
+
+def mapped_rows(graph: OnnxGraph, features: FittedFeatures, rows: str) -> str:
+    """Nodes for `features.apply`: mapped rows of a float64 input, in the unit ball."""
+    return graph.node("Mul", _lattice(graph, features, rows, 2**SUM_BITS), graph.constant(2.0**-SUM_BITS))
+
+
+def row_sum(graph: OnnxGraph, x: str) -> str:
+    """Sum over the last axis, kept as an axis of one."""
+    return graph.node("ReduceSum", x, graph.constant([-1], dtype=np.int64), keepdims=1)
+
+
+def _lattice(graph: OnnxGraph, features: FittedFeatures, rows: str, norm: int) -> str:
+    """`features.lattice(rows, norm)`, whole numbers of type float64."""
+    if isinstance(features, FittedUnitNorm):
+        return _unit_norm(graph, features, rows, norm)
+    if isinstance(features, FittedPublicMap):
+        units = _unit_lattice(graph, rows, features.input_dimension, ROW_NORM, root=features.root)
+        centred = graph.node("Sub", units, graph.constant(features.mean))
+        mapped = graph.node("MatMul", centred, graph.constant(features.matrix))
+        return _unit_lattice(graph, mapped, features.dimension, norm)
+    if isinstance(features, FittedVocabularyMap):
+        return _vocabulary(graph, features, rows, norm)
+    if isinstance(features, FittedSideBySide):
+        parts = zip((features.first, features.second), norms_of_parts(norm), strict=True)
+        return graph.node("Concat", *(_lattice(graph, part, rows, own) for part, own in parts), axis=1)
+    raise ReleaseError(
+        f"The feature maps of this library can be exported to ONNX; '{features.kind}' is none of them. "
+        "Use the release from Python."
+    )
+
+
+def _unit_norm(graph: OnnxGraph, features: FittedUnitNorm, rows: str, norm: int) -> str:
+    if features.pool > 1:
+        fine = _unit_lattice(graph, rows, features.input_dimension, FINE_NORM)
+        lacking = features.dimension * features.pool - features.input_dimension
+        padded = graph.node("Pad", fine, graph.constant([0, 0, 0, lacking], dtype=np.int64))
+        shape = [0, features.dimension, features.pool]  # 0 keeps the number of rows
+        groups = graph.node("Reshape", padded, graph.constant(shape, dtype=np.int64))
+        rows = graph.node("ReduceSum", groups, graph.constant([2], dtype=np.int64), keepdims=0)
+    return _unit_lattice(graph, rows, features.dimension, norm)
+
+
+def _vocabulary(graph: OnnxGraph, features: FittedVocabularyMap, rows: str, norm: int) -> str:
+    scaled, above, power = _scaled(graph, rows, features.input_dimension, root=False)
+    quotient = graph.node("Div", graph.constant(float(WORD_NORM)), above)
+    integers = graph.node("Round", graph.node("Mul", scaled, quotient))  # half to even, as NumPy does
+    steps = graph.constant(features.scale * 2.0**LOGIT_BITS / WORD_NORM**2)
+    if not features.unit_rows:
+        least, most = graph.constant(-_LONGEST_POWER), graph.constant(_LONGEST_POWER)
+        power = graph.node("Max", graph.node("Min", graph.node("Neg", power), most), least)
+        length = graph.node("Mul", above, _power_of_two(graph, power))
+        steps = graph.node("Mul", graph.node("Min", length, graph.constant(LONGEST_ROW)), steps)
+    logits = graph.node("MatMul", integers, graph.constant(features.matrix))
+    logits = graph.node("Mul", graph.cast(logits, "FLOAT"), graph.cast(steps, "FLOAT"))
+    offset = graph.constant(features.offset, dtype=np.float32)
+    logits = graph.node("Add", graph.node("Round", logits), offset)
+    table = exponentials()
+    depth = graph.node("Sub", graph.node("ReduceMax", logits, axes=[1], keepdims=1), logits)
+    depth = graph.node("Min", depth, graph.constant(float(len(table) - 1), dtype=np.float32))
+    weights = graph.node("Gather", graph.constant(table), graph.cast(depth, "INT64"))
+    some = graph.node("ReduceMax", graph.node("Abs", integers), axes=[1], keepdims=1)
+    zero, one = graph.constant(0.0), graph.constant(1.0)
+    weights = graph.node("Where", graph.node("Greater", some, zero), weights, zero)
+    total = graph.node("Max", row_sum(graph, weights), one)
+    mean = graph.node("Ceil", graph.node("Div", total, graph.constant(float(features.dimension))))
+    more = graph.node("Max", graph.node("Sub", weights, mean), zero)
+    left = graph.node("Sqrt", graph.node("Max", row_sum(graph, more), one))
+    factor = graph.node("Div", graph.constant(float(norm)), _times_hair(graph, left))
+    return graph.node("Floor", graph.node("Mul", graph.node("Sqrt", more), factor))
+
+
+def _unit_lattice(graph: OnnxGraph, rows: str, width: int, norm: int, *, root: bool = False) -> str:
+    """`features.lattice.unit_lattice`."""
+    scaled, above, _ = _scaled(graph, rows, width, root=root)
+    long = graph.node("Mul", scaled, graph.node("Div", graph.constant(float(norm)), above))
+    return graph.node("Mul", graph.node("Sign", long), graph.node("Floor", graph.node("Abs", long)))
+
+
+def _scaled(graph: OnnxGraph, rows: str, width: int, *, root: bool) -> tuple[str, str, str]:
+    """`scaled_rows`, with the upper bound on their norms, and the power of two that they were scaled by."""
+    zero, one = graph.constant(0.0), graph.constant(1.0)
+    odd = graph.node("Or", graph.node("IsNaN", rows), graph.node("IsInf", rows))
+    some = row_sum(graph, graph.cast(odd, "DOUBLE"))
+    rows = graph.node("Where", graph.node("Greater", some, zero), zero, rows)
+    small = graph.node("Less", _peak(graph, rows), graph.constant(_SMALL))
+    rows = graph.node("Where", small, graph.node("Mul", rows, graph.constant(2.0**_LIFT)), rows)
+    peak = _peak(graph, rows)
+    nothing = graph.node("Equal", peak, zero)
+    exponent = _exponent(graph, graph.node("Where", nothing, one, peak))
+    bits = graph.constant(float(coordinate_bits(width)))
+    if root:  # an even power, of which the root is taken
+        half = graph.node("Mul", graph.node("Add", exponent, one), graph.constant(0.5))
+        power = graph.node("Sub", bits, graph.node("Floor", half))
+        power = graph.node("Add", power, power)
+    else:
+        power = graph.node("Sub", bits, exponent)
+    scaled = graph.node("Mul", rows, _power_of_two(graph, power))
+    if root:
+        sizes = graph.node("Sqrt", graph.node("Abs", scaled))
+        scaled = graph.node("Mul", graph.node("Sign", scaled), sizes)
+    units = graph.node("Ceil", graph.node("Sub", graph.node("Abs", scaled), graph.constant(GRAIN)))
+    norm = graph.node("Sqrt", row_sum(graph, graph.node("Mul", units, units)))
+    above = _times_hair(graph, graph.node("Add", norm, graph.constant(grains(width))))
+    lift = graph.node("Where", small, graph.constant(float(_LIFT)), zero)
+    power = graph.node("Where", nothing, zero, graph.node("Add", power, lift))
+    return scaled, above, power
+
+
+def _times_hair(graph: OnnxGraph, x: str) -> str:
+    """Times `HAIR`, by way of its double: ONNX Runtime leaves out a product with what is 1 in float32."""
+    return graph.node("Mul", graph.node("Mul", x, graph.constant(2 * HAIR)), graph.constant(0.5))
+
+
+def _peak(graph: OnnxGraph, rows: str) -> str:
+    """The largest size in each row."""
+    return graph.node("ReduceMax", graph.node("Abs", rows), axes=[1], keepdims=1)
+
+
+def _exponent(graph: OnnxGraph, sizes: str) -> str:
+    """The e with 2**(e − 1) ≤ size < 2**e: by the logarithm, which may be off by one, and then exactly."""
+    one = graph.constant(1.0)
+    about = graph.node(
+        "Floor", graph.node("Div", graph.node("Log", sizes), graph.constant(float(np.log(2.0))))
+    )
+    less = graph.node("Sub", about, one)
+    for _ in range(3):  # the logarithm may be off by one either way
+        reached = graph.node("GreaterOrEqual", sizes, _power_of_two(graph, less))
+        less = graph.node("Add", less, graph.cast(reached, "DOUBLE"))
+    return less
+
+
+def _power_of_two(graph: OnnxGraph, exponents: str) -> str:
+    """2**exponent of whole numbers, from a table."""
+    with np.errstate(over="ignore"):
+        powers = np.ldexp(1.0, np.arange(_LEAST_POWER, _LARGEST_POWER + 1))
+    table = graph.constant(powers, "powers of two")
+    place = graph.node("Sub", exponents, graph.constant(float(_LEAST_POWER)))
+    return graph.node("Gather", table, graph.cast(place, "INT64"))
+
 
 _TINY = float(np.finfo(np.float64).tiny)
 _PRECISIONS = {"float32": "FLOAT", "float64": "DOUBLE"}

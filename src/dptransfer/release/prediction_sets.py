@@ -42,11 +42,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Integers
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.queries.evaluation_counts import chance_slack
-from dptransfer.release.noisy_counts import NoisyCounts
-from dptransfer.release.noisy_shares import pooled
+from dptransfer.release.noisy_counts import NoisyCounts, pooled
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +100,7 @@ class PredictionSets:
 
     def abstains(self, above: int = 1) -> NDArray[np.bool_]:
         """Whether a row's set has more classes than this, so that rather no label should be given."""
-        chosen: NDArray[np.bool_] = self.sizes > _check.whole("above", above, at_least=1)
+        chosen: NDArray[np.bool_] = self.sizes > checks.whole("above", above, at_least=1)
         return chosen
 
 
@@ -122,8 +121,8 @@ def sets_of(chances: Floats, threshold: float) -> NDArray[np.bool_]:
 
 def threshold_for(counts: NoisyCounts, coverage: float, confidence: float) -> float:
     """The largest edge at which the sets cover that much with that confidence; 0 if there is none."""
-    alpha = 1 - _check.fraction("coverage", coverage)
-    z = NormalDist().inv_cdf(_check.fraction("confidence", confidence))
+    alpha = 1 - checks.fraction("coverage", coverage)
+    z = NormalDist().inv_cdf(checks.fraction("confidence", confidence))
     cells: AnyArray = counts.blocks["chances"]
     v = counts.noise["chances"] ** 2
     k = len(cells) - 1

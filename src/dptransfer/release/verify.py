@@ -17,17 +17,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dptransfer.document import escape_html, escape_markdown, one_line
+from dptransfer.base.document import one_line
+from dptransfer.base.document_html import escape_html
+from dptransfer.base.document_text import escape_markdown
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.features import UnitNorm
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.privacy import Budget, GaussianEvent, Guarantee, event_from_dict, number, rounded_up, typeset
 from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.release.bundle import read_evaluation, read_release
 from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
-from dptransfer.release.evaluation import Evaluation
-from dptransfer.release.evaluation_table import wrong_figure
+from dptransfer.release.evaluation import Evaluation, wrong_figure
 from dptransfer.release.files import read_file, read_recorded, require_directory
 from dptransfer.release.manifest import (
     CARD_NAMES,
@@ -265,7 +266,7 @@ def _recomputed(
 
 def _promise(name: str, recorded: Guarantee, units: int | None) -> tuple[Check, ...]:
     """A budget that `fit` would refuse promises nothing, and one that it would warn of little."""
-    from dptransfer.accounting.weak_budget import weaknesses
+    from dptransfer.accounting.budget_warnings import weaknesses
 
     least = max(recorded.epsilon, np.finfo(np.float64).tiny)  # a budget is never 0, and a guarantee may be
     try:

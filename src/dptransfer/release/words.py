@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dptransfer.arrays import Floats
-from dptransfer.document import Block, Paragraph, Table
-from dptransfer.features import FittedSideBySide, FittedVocabularyMap
-from dptransfer.features.side_by_side import STRETCHES
+from dptransfer.base.arrays import Floats
+from dptransfer.base.document import Block, Paragraph, Table
+from dptransfer.exact.feature_map import STRETCHES, FittedSideBySide
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import AverageHead, LinearHead, QuadraticHead, quadratic_form
 

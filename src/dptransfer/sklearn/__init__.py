@@ -8,9 +8,8 @@ fit is not covered by the guarantee: steps in front that learn from rows, and sc
 told in a `PrivacyWarning`.
 """
 
-from dptransfer.sklearn.classifier import PrivateClassifier
+from dptransfer.sklearn.classifier import PrivateClassifier, SearchStopped
 from dptransfer.sklearn.pipeline import PrivatePipeline, make_private_pipeline
-from dptransfer.sklearn.refusal import SearchStopped
 from dptransfer.sklearn.search import PrivateSearch
 
 __all__ = ["PrivateClassifier", "PrivatePipeline", "PrivateSearch", "SearchStopped", "make_private_pipeline"]

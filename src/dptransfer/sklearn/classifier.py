@@ -1,4 +1,11 @@
-"""Any method of this library as a scikit-learn classifier: charged fits, and predictions from a release."""
+"""Any method of this library as a scikit-learn classifier: charged fits, and predictions from a release.
+
+`cross_val_score` and `GridSearchCV` catch every `Exception` of a fit and write `error_score`, NaN by default,
+in its place. For a wrong setting that is a service. For a refusal of the ledger it hides that the
+budget ran out, and that everything fitted until then is spent. They leave a `BaseException` alone, and so do
+joblib's threads and processes; so that is what a refused fit raises there. Where is "there"? Searches fit
+clones of the estimator they are given, and a user fits the estimator itself: a clone knows that it is one.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +19,72 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.labelled import places
-from dptransfer.errors import ArgumentError, DataError
-from dptransfer.ledger import Ledger
+from dptransfer.data.labels import places
+from dptransfer.errors import ArgumentError, DataError, DPTransferError, LedgerError, RelationMismatch
+from dptransfer.ledger import Charge, Ledger
+from dptransfer.ledger.account import accounts
 from dptransfer.methods import PrivateMethod
-from dptransfer.named import as_method
+from dptransfer.methods.configuration import as_method
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Guarantee, Relation
 from dptransfer.release import PrivateClassifier as ReleasedClassifier
-from dptransfer.sklearn.classes import class_words, declared_values, with_class_words
-from dptransfer.sklearn.inputs import labels_of, noted_rows
+from dptransfer.sklearn.inputs import class_words, declared_values, labels_of, noted_rows, with_class_words
 from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_at_call
-from dptransfer.sklearn.refusal import concerns_privacy, search_stopped
+
+
+class SearchStopped(BaseException):
+    """The ledger refused a fit that scikit-learn made on a clone, or such a fit failed after its charge.
+
+    Deliberately no `Exception`, so that no search swallows it: ``except SearchStopped`` catches it. The same
+    refusal of an estimator that you fit yourself is the ordinary one, such as `BudgetExceeded`.
+
+    Attributes:
+        refusal: what happened, as the exception that a fit outside a search raises.
+    """
+
+    def __init__(self, message: str, refusal: Exception) -> None:
+        super().__init__(
+            message, refusal
+        )  # both are arguments, so that it can be pickled for another process
+        self.refusal = refusal
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def concerns_privacy(problem: Exception) -> bool:
+    """Whether it came from the ledger or after the charge; otherwise nothing was read or spent."""
+    return not isinstance(problem, ArgumentError | DataError) or isinstance(problem, RelationMismatch)
+
+
+def search_stopped(problem: Exception, *, name: str, ledger: Ledger | None, since: str) -> SearchStopped:
+    """The refusal with what was charged to the data set since the first clone was made."""
+    told = str(problem) if isinstance(problem, DPTransferError) else f"{type(problem).__name__} in a fit."
+    message = (
+        "A search pays for every fit, and one of these did not get through. What was charged stays charged: "
+        f"{_charged(name, ledger, since)}. Choose with PrivateSearch, whose one charge covers the whole "
+        f"search, or take fewer folds and candidates. The fit said: {told}"
+    )
+    return SearchStopped(message, problem)
+
+
+def _charged(name: str, ledger: Ledger | None, since: str) -> str:
+    try:
+        entries = (ledger or Ledger.default()).history(name)
+        own = [one for one in entries if not isinstance(one, Charge) or one.time >= since]
+        summary, whole = (
+            next((account.summary() for account in accounts(part).values()), None) for part in (own, entries)
+        )
+    except LedgerError:
+        return "how much that is cannot be read from the ledger now"
+    at = f"since the first clone was made, at {since[:19]} UTC"
+    if summary is None or summary.spent is None:
+        return f"nothing {at}" + ("" if whole is None else f"; before that {whole.sentence}")
+    fits = "1 fit" if summary.charges == 1 else f"{summary.charges} fits"
+    return f"{fits} of '{name}' {at}, by which {summary.sentence}"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -35,7 +93,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     >>> import numpy as np
     >>> from dptransfer import Ledger
-    >>> from dptransfer.sklearn import make_private_pipeline
+    >>> from dptransfer.sklearn.pipeline import make_private_pipeline
     >>> x, y = np.eye(4)[[0, 1] * 500], np.array(["cat", "dog"] * 500)
     >>> model = PrivateClassifier("mean", classes=["cat", "dog"], name="pets", ledger=Ledger.in_memory())
     >>> make_private_pipeline(model).fit(x, y).predict(np.eye(4)[:2]).tolist()
@@ -199,7 +257,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         return self.name
 
     def _budget(self) -> Budget:
-        relation = Relation(_check.one_of("relation", self.relation, [one.value for one in Relation]))
+        relation = Relation(checks.one_of("relation", self.relation, [one.value for one in Relation]))
         return Budget(epsilon=self.epsilon, delta=self.delta, relation=relation)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Binarizer, Normalizer
 from sklearn.utils.validation import check_is_fitted
 
-from dptransfer.arrays import AnyArray
+from dptransfer.base.arrays import AnyArray
 from dptransfer.errors import ArgumentError
 from dptransfer.sklearn.classifier import PrivateClassifier
 from dptransfer.sklearn.inputs import noted_rows
@@ -71,7 +71,7 @@ def make_private_pipeline(*steps: Any) -> PrivatePipeline:
     """A pipeline of these steps, refused if one in front of the estimator may learn from rows.
 
     >>> from sklearn.preprocessing import Normalizer, StandardScaler
-    >>> from dptransfer.sklearn import PrivateClassifier
+    >>> from dptransfer.sklearn.classifier import PrivateClassifier
     >>> [name for name, _ in make_private_pipeline(Normalizer(), PrivateClassifier("mean")).steps]
     ['finiterows', 'normalizer', 'privateclassifier']
     >>> make_private_pipeline(StandardScaler(), PrivateClassifier("mean"))

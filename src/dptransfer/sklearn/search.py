@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import PrivateMethod, PrivateTuning
-from dptransfer.methods.grid import every_combination
-from dptransfer.methods.private_tuning import best_trial_note
-from dptransfer.named import as_method, configured
+from dptransfer.methods.configuration import as_method, configured
+from dptransfer.methods.tuning import best_trial_note, every_combination
 from dptransfer.sklearn.classifier import PrivateClassifier
 
 
@@ -27,7 +26,7 @@ class PrivateSearch(PrivateClassifier):
 
     >>> import numpy as np
     >>> from dptransfer import Ledger
-    >>> from dptransfer.sklearn import make_private_pipeline
+    >>> from dptransfer.sklearn.pipeline import make_private_pipeline
     >>> x, y = np.eye(4)[[0, 1] * 500], np.array(["cat", "dog"] * 500)
     >>> search = PrivateSearch("noisy-gd", {"steps": [2, 5]}, epsilon=3.0, classes=["cat", "dog"],
     ...                        mean_trials=2, name="pets", ledger=Ledger.in_memory())

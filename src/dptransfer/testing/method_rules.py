@@ -19,22 +19,21 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import GaussianEvent, SampledGaussianEvent, Unit
 from dptransfer.release import read_release
 from dptransfer.testing.contract import ContractBroken, require, run_checks
-from dptransfer.testing.noise_sources import FailingNoise, RecordedAnswers
 from dptransfer.testing.person_rules import PEOPLE_CHECKS
 from dptransfer.testing.sample_data import (
     CLASSES,
     NAME,
-    fresh_rows,
-    is_same_release,
-    sample_data_for,
-)
-from dptransfer.testing.sample_fits import (
+    FailingNoise,
+    RecordedAnswers,
     budget_for,
     fit_sample,
+    fresh_rows,
     has_steps,
+    is_same_release,
     noting_releases,
     reads_in_order,
     relations_of,
+    sample_data_for,
     without_sampling,
 )
 

@@ -7,16 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import Integers
+from dptransfer.base.arrays import Integers
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms.base import exact_answer
 from dptransfer.privacy import Relation, Unit
 from dptransfer.testing.contract import ContractBroken, require
-from dptransfer.testing.noise_sources import NoNoise
-from dptransfer.testing.sample_data import CLASSES, NAME, SIZE, WIDTH, fresh_rows, sample_data_for
-from dptransfer.testing.sample_fits import fit_sample, noting_releases
+from dptransfer.testing.sample_data import (
+    CLASSES,
+    NAME,
+    SIZE,
+    WIDTH,
+    NoNoise,
+    fit_sample,
+    fresh_rows,
+    noting_releases,
+    sample_data_for,
+)
 
 LOUD = 40
 """Number of examples of the person who tries to count more than once."""

@@ -1,15 +1,29 @@
-"""Small data on which methods are tried; the private ones count how often they are read."""
+"""Small data, noise sources and fits on which plug-ins are tried."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dptransfer.arrays import AnyArray, Floats, Integers
+from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.data import Facts, PrivateEmbeddings, PublicData, PublicEmbeddings
+from dptransfer.encoders import adapted, encode_pixels, encoder_of
+from dptransfer.errors import ArgumentError
+from dptransfer.ledger import Ledger
+from dptransfer.mechanisms import row_shares
+from dptransfer.methods import base
+from dptransfer.noise import SeededNoise
+from dptransfer.noise.race import Choice, Wanted
+from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.privacy import Budget, Relation
+from dptransfer.sources import PrivateImages, PublicImages
+from dptransfer.testing.contract import require
 
 WIDTH = 6
 CLASSES = ("a", "b", "c")
@@ -118,11 +132,65 @@ FACTS = Facts(CLASSES, (WIDTH,), size=SIZE, class_counts=COUNTS)
 ROWS = SampleData(FACTS, POOL, CountedRows, ordinary_rows, odd_rows, lambda method, x, model: [x])
 
 
+SIDE = 8
+
+
+class CountedImages(CountedReads, PrivateImages):
+    """Private images that count how often they are read."""
+
+    def __init__(self, x: Any, y: Any, **declared: Any) -> None:
+        super().__init__(x, y, resolution=SIDE, **declared)
+
+    pixels = property(lambda self: self._read("_pixels"), lambda self, x: self.__dict__.update(_pixels=x))
+
+
+def ordinary_images(seed: int = 7) -> tuple[NDArray[np.uint8], Integers]:
+    """Thirty noisy images whose class is a colour."""
+    rng, y = np.random.default_rng(seed), np.repeat(np.arange(3), COUNTS)
+    pixels = rng.integers(0, 120, (len(y), SIDE, SIDE, 3))
+    pixels[np.arange(len(y)), ..., y] += 100
+    return pixels.astype(np.uint8), y
+
+
+def odd_images() -> dict[str, Examples]:
+    """Data sets that a method must take like any other."""
+    x, y = ordinary_images()
+    return {
+        "an empty class": (x[y != 2], y[y != 2]),
+        "one class only": (x[y == 1], y[y == 1]),
+        "a single image": (x[:1], y[:1]),
+        "no image": (x[:0], y[:0]),
+        "duplicates": (np.repeat(x[:2], 20, axis=0), np.repeat(y[:2], 20)),
+        "black images but one": (x * (np.arange(len(x)) == 3).astype(np.uint8)[:, None, None, None], y),
+        "white images": (np.full_like(x, 255), y),
+    }
+
+
+def encoded_traces(method: Any, x: AnyArray, model: Any) -> list[AnyArray]:
+    """The private images as pixels, as the public network encodes them, and as the released one does."""
+    if not hasattr(method, "network"):
+        return [x.reshape(len(x), -1)]
+    plain, delta = method.network().encoder, model.encoder_delta
+    base = model.facts.encoder if delta is None else delta.base
+    after = plain if base == plain.identity else encoder_of(base)
+    after = after if delta is None else adapted(after, delta)
+    return [x.reshape(len(x), -1), encode_pixels(x, plain), encode_pixels(x, after)]
+
+
+IMAGES = SampleData(
+    Facts(CLASSES, (SIDE, SIDE, 3), size=SIZE, class_counts=COUNTS),
+    PublicImages(np.random.default_rng(100).integers(0, 256, (25, SIDE, SIDE, 3), dtype=np.uint8)),
+    CountedImages,
+    ordinary_images,
+    odd_images,
+    encoded_traces,
+)
+
+
 def sample_data_for(method: Any) -> SampleData:
     """The data that the method takes: rows or images."""
     if issubclass(PrivateEmbeddings, method.takes):
         return ROWS
-    from dptransfer.testing.sample_images import IMAGES
 
     return IMAGES
 
@@ -137,3 +205,172 @@ def is_same_release(first: Any, second: Any) -> bool:
     a, b = first.weights, second.weights
     same = a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
     return bool(same and first.events == second.events)
+
+
+_SAMPLERS = (
+    "discrete_gaussian",
+    "discrete_laplace",
+    "best_set",
+    "permute_and_flip",
+    "subset",
+    "poisson_sample",
+    "integers",
+    "trials",
+)
+
+
+class NoNoise(SeededNoise):
+    """No noise at all: shows the exact answers, for tests alone."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Zeros."""
+        return np.zeros(shape, dtype=np.int64)
+
+    discrete_laplace = discrete_gaussian
+
+    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
+        """The best candidates; ties go to the smaller positions."""
+        found = bins.falling()
+        lots = yield [Wanted(*one[:2], tuple(range(one.held))) for one in found]
+        best = sorted((one for lot in lots for one in lot), key=lambda one: (-one.score, one.position))
+        return tuple(sorted(one.position for one in best[:size]))
+
+    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
+        """The best candidate."""
+        return self.best_set(bins, 1, scale)
+
+
+class FailingNoise(SeededNoise):
+    """A source that fails half-way through a run."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def __getattribute__(self, name: str) -> Any:
+        return _fail if name in _SAMPLERS else super().__getattribute__(name)
+
+
+def _fail(*_: Any) -> Any:
+    raise OSError("no entropy")
+
+
+class RecordedAnswers(SeededNoise):
+    """Answers that are recorded in one run and replayed in another, about other private data.
+
+    Whatever is released must follow from noisy answers, so both runs must release the same.
+
+    Args:
+        seed: of the noise.
+        answers: those of an earlier run, to replay; None to record.
+    """
+
+    def __init__(self, seed: int, answers: Sequence[tuple[str, AnyArray]] | None = None) -> None:
+        super().__init__(seed)
+        self.answers: list[tuple[str, AnyArray]] = [] if answers is None else list(answers)
+        self._replays, self._asked, self._inside = answers is not None, 0, False
+
+    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
+        """The recorded answer, or a fresh one that is recorded."""
+        place, self._asked = self._asked, self._asked + 1
+        if not self._replays:
+            self._inside = True
+            try:
+                answer = np.asarray(draw())
+            finally:
+                self._inside = False
+            self.answers.append((what, answer.copy()))
+            return answer
+        asked = self.answers[place][0] if place < len(self.answers) else "nothing"
+        require(asked == what, f"on other private data it asks for '{what}' where it asked for '{asked}'")
+        return self.answers[place][1].copy()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _SAMPLERS:
+            require(
+                super().__getattribute__("_inside"),
+                f"noise is drawn by '{name}' outside of a mechanism's answer, in no call of `noise.once`",
+            )
+        return super().__getattribute__(name)
+
+
+def relations_of(method: Any) -> tuple[Relation, ...]:
+    """The relations under which the method can be planned for the sample data."""
+    data = sample_data_for(method)
+    found, refused = [], "no relation was tried"
+    for relation in Relation:
+        try:
+            method.plan(data.facts, Budget(epsilon=1.0, delta=1e-5, relation=relation), data.pool)
+        except ArgumentError as refusal:
+            refused = str(refusal)
+        else:
+            found.append(relation)
+    require(found, f"it can be planned under no relation ({refused})")
+    return tuple(found)
+
+
+def budget_for(method: Any, relation: Relation | None = None, **amount: float) -> Budget:
+    """A budget of ε = 1 and δ = 1e-5, or of this amount, under a relation that the method knows."""
+    return Budget(**(amount or {"epsilon": 1.0, "delta": 1e-5}), relation=relation or relations_of(method)[0])
+
+
+def has_steps(method: Any) -> bool:
+    """Whether its plan has a noisy step; without one it may not look at a private example."""
+    data = sample_data_for(method)
+    return bool(method.plan(data.facts, budget_for(method), data.pool).events)
+
+
+def reads_in_order(method: Any) -> bool:
+    """Whether its teachers look at their examples one after the other: it has `epochs`."""
+    return hasattr(method, "epochs")
+
+
+def without_sampling(method: Any) -> Any:
+    """The same method without draws that go by the position of a row or a person."""
+    whole = {"sampling_rate": 1.0, "teachers": 1}
+    return replace(method, **{name: value for name, value in whole.items() if hasattr(method, name)})
+
+
+@contextmanager
+def noting_releases(note: Callable[..., None]) -> Iterator[Ledger]:
+    """Call `note` with what mechanisms release once the ledger, which is given, is charged.
+
+    Before the charge there is nothing private: what runs there runs on made-up data.
+    """
+    ledger = Ledger.in_memory()
+    charge, charged = ledger.charge, []
+
+    def charge_and_begin(*given: Any, **named: Any) -> Any:
+        receipt = charge(*given, **named)
+        charged.append(receipt)
+        return receipt
+
+    def note_if_charged(*given: Any) -> None:
+        if charged:
+            note(*given)
+
+    with (
+        mock.patch.object(ledger, "charge", charge_and_begin),
+        mock.patch.object(row_shares, "note", note_if_charged),
+    ):
+        yield ledger
+
+
+def fit_sample(
+    method: Any, data: Any = None, *, seed: int = 1, ledger: Any = None, noise: Any = None, budget: Any = None
+) -> Any:
+    """The model of a method that was fitted to sample data, or to those given.
+
+    Rules look at this run: the trial on made-up examples before it is left out.
+    """
+    here = sample_data_for(method)
+    with mock.patch.object(base, "require_rehearsed"):
+        return method.fit(
+            here.private() if data is None else data,
+            here.pool,
+            budget=budget_for(method) if budget is None else budget,
+            ledger=Ledger.in_memory() if ledger is None else ledger,
+            noise=SeededNoise(seed) if noise is None else noise,
+        )

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from dptransfer.cli import AsJson, Overwrite, PublicPool, console, say, show_json, show_table
+from dptransfer.cli.options import AsJson, Overwrite, PublicPool
+from dptransfer.cli.screen import console, say, show_json, show_table
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer_lab.cli import report
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptransfer.cli import AsJson, PublicPool, say, show_json, show_table, working
+from dptransfer.cli.options import AsJson, PublicPool
+from dptransfer.cli.screen import say, show_json, show_table, working
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def explore(
 
     Example: dptransfer bench explore --public pool.emb --classes 20 --rows 8000 --imbalance 10
     """
-    from dptransfer.named import named_method
+    from dptransfer.methods.configuration import named_method
     from dptransfer.privacy import Budget
     from dptransfer_lab.explore import Sizes
     from dptransfer_lab.explore import explore as predict

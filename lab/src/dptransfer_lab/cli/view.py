@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli import say, show_facts, show_table
+from dptransfer.cli.screen import say, show_facts, show_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dptransfer.arrays import Labels, PixelArray
+from dptransfer.base.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
 from dptransfer_lab.demo.glyphs import draw_glyphs
 from dptransfer_lab.demo.sets import DemoSets, PictureSet

@@ -16,19 +16,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from dptransfer.arrays import AnyArray, Integers, PixelArray
-from dptransfer.data import (
-    EncoderIdentity,
-    ImageList,
-    Labelled,
-    PrivateEmbeddings,
-    PublicEmbeddings,
-    read_private,
-    read_public,
-    read_store,
-)
+from dptransfer.base.arrays import AnyArray, Integers, PixelArray
+from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, read_store
 from dptransfer.encoders import Encoder, encode_images
 from dptransfer.errors import DataError, DPTransferError
+from dptransfer.sources import ImageList, read_private, read_public
 from dptransfer_lab.demo.sets import DemoSets, PictureSet
 
 RECORD = ".dptransfer-demo.json"

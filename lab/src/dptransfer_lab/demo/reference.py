@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Integers
+from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.data import Labelled
 from dptransfer.release import Evaluation, evaluate_scores
 from dptransfer_lab.demo.sets import DemoSets

@@ -18,7 +18,7 @@ import numpy as np
 from dptransfer import verify
 from dptransfer.encoders import get_encoder
 from dptransfer.errors import ArgumentError, BudgetExceeded, DPTransferError
-from dptransfer.features import PublicMap
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod, PublicPriorPrototypes, PublicPrototypes
 from dptransfer.privacy import Budget, rounded_up

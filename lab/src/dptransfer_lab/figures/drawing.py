@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptransfer.document import Figure as Picture
-from dptransfer.document import Strong, Words
+from dptransfer.base.document import Figure as Picture
+from dptransfer.base.document import Strong, Words
 from dptransfer_lab.figures.style import Style, dark_colours, styled
 
 if TYPE_CHECKING:

@@ -113,7 +113,7 @@ def _rows(source: Any, folders: Sequence[Path]) -> Sequence[Any] | None:
         return list(glyphs)
     if not isinstance(name, str):
         return None
-    from dptransfer.data import read_public
+    from dptransfer.sources import read_public
 
     path = next((folder / name for folder in folders if (folder / name).exists()), None)
     try:

@@ -1,0 +1,331 @@
+"""Examples as their owner has them, read for a check: lenient about what a fit would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptransfer.base.arrays import AnyArray, Labels, People
+from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.arrow import is_columnar, open_columns, read_text_columns, schema_of
+from dptransfer.data.arrow import read_examples as read_column
+from dptransfer.data.labels import Classes, declared_classes, places, whole_word
+from dptransfer.data.numpy_files import open_archive
+from dptransfer.data.people import person_positions
+from dptransfer.data.tables import require
+from dptransfer.errors import ArgumentError
+from dptransfer.sources import STORED, find_images, find_texts, read_table
+from dptransfer.sources.archives import archive_in
+from dptransfer.sources.contents import Contents, contents_of
+from dptransfer.sources.csv_files import label_words, read_csv
+from dptransfer.sources.decode import without_warnings
+from dptransfer.sources.dicom import patient_of
+from dptransfer.sources.images import picture_column
+from dptransfer.sources.person_files import DICOM, FOLDER, is_person_file, people_by_folder, people_in_file
+from dptransfer.sources.readers import read_labels
+
+
+def column_of(people: str | Path | None) -> str | None:
+    """The column that tells people, where they are told by one."""
+    if people is None or people in (STORED, FOLDER, DICOM) or is_person_file(people):
+        return None
+    return str(people)
+
+
+def ids_of(
+    path: Path,
+    people: str | Path,
+    names: Sequence[str] | None,
+    images: Sequence[Path],
+    count: int,
+    split: str | None,
+) -> list[Any] | None:
+    """The id of each example, None for a missing one; None where there are numbers alone, as in a store.
+
+    Args:
+        path: the file or folder.
+        people: what tells them.
+        names: of the examples, for people by folder.
+        images: their files, for people by DICOM.
+        count: how many examples there are.
+        split: which part of a file that has several.
+    """
+    if people == FOLDER:
+        parts = [name.split("/") for name in names or ()]
+        return [own[1] if len(own) > 2 else None for own in parts]
+    if people == DICOM:
+        with without_warnings():
+            return [patient_of(file) for file in images]
+    column, ids = column_of(people), None
+    if column is None:
+        return None
+    if path.suffix.lower() == ".csv":
+        ids = read_csv(path, column).examples
+    elif is_columnar(path):
+        ids = open_columns(path, split)[0].column(column).to_pylist()
+    elif path.suffix.lower() == ".npz":
+        with open_archive(path) as arrays:
+            of_split = f"{column}_{split}"
+            ids = arrays[of_split if of_split in arrays else column].tolist()
+    return ids if ids is not None and len(ids) == count else None
+
+
+def in_both(first: Sequence[Any], second: Sequence[Any]) -> list[int]:
+    """Positions in `first` of examples whose person is in `second` too; a missing id is nobody else's.
+
+    >>> in_both(["ann", "bob", None], [" bob", None])
+    [1]
+    """
+    numbers = person_positions([*first, *second], len(first) + len(second))
+    there = set(numbers[len(first) :].tolist())
+    return [place for place, number in enumerate(numbers[: len(first)].tolist()) if number in there]
+
+
+Role: TypeAlias = Literal["private", "public", "test"]
+Source: TypeAlias = str | Path | PrivateEmbeddings | PublicEmbeddings
+Whose: TypeAlias = str | Path | ArrayLike | None
+_Classes: TypeAlias = tuple[str | int, ...] | None
+
+UNKNOWN = -1
+"""The position of a label that is none of the declared classes."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Examples:
+    """One set: every example by name, with its label and person; printing it shows none of them.
+
+    Attributes:
+        role: private, public or test.
+        source: where it is, as its owner named it.
+        kind: what the examples are; they are in the attribute of that name.
+        count: how many there are.
+        labels: of each, as a class where it is one and as the source has it where it is none; or None.
+        classes: the declared list, or what the source itself declares, or None.
+        people: whose each is, as a number from 0, or None.
+        ids: the same as the source writes it, where it can be compared with another set's.
+        names: what to call each example; without them, they are called by number.
+        encoder: behind the rows, if on record.
+        rows: (examples, width), for rows.
+        images: the files, for images.
+        texts: the texts, for texts.
+        held: what the files go with, such as a temporary folder.
+    """
+
+    role: Role
+    source: str
+    kind: Contents
+    count: int
+    labels: list[Any] | None = None
+    classes: _Classes = None
+    people: People | None = None
+    ids: list[Any] | None = None
+    names: Sequence[str] | None = None
+    encoder: EncoderIdentity | None = None
+    rows: AnyArray | None = None
+    images: tuple[Path, ...] = ()
+    texts: tuple[str, ...] = ()
+    held: object = None
+
+    @cached_property
+    def positions(self) -> Labels | None:
+        """Each label's place among the classes, `UNKNOWN` where it has none; None without labels or list."""
+        return None if self.labels is None or self.classes is None else places(self.labels, self.classes)
+
+    def name(self, position: int) -> str:
+        """What the example is called: its file, or its number from 0."""
+        return f"{self.kind[:-1]} {position}" if self.names is None else self.names[position]
+
+    def __repr__(self) -> str:
+        return f"Examples({self.role} {self.kind})"
+
+
+def read_examples(
+    source: Source,
+    role: Role,
+    *,
+    classes: Classes | None = None,
+    people: Whose = STORED,
+    labels: str | Path | ArrayLike | None = None,
+    split: str | None = None,
+    text_column: str | None = None,
+    path_column: str | None = None,
+    features: str | None = None,
+    label_column: str | None = None,
+) -> Examples:
+    """Read a set, whatever a fit or an encoding takes, and refuse only what cannot be read at all.
+
+    Args:
+        source: a file or folder; or embeddings, as a fit takes them.
+        role: what the set is for.
+        classes: the declared list; without one, what the source declares.
+        people: whose each example is, as `read_private` takes it.
+        labels: of rows that come without, as `read_private` takes them.
+        split: which part of a file that has several.
+        text_column: the column of the texts, if it is not 'text'.
+        path_column: the column of the paths of pictures in a CSV, if it is not 'path'.
+        features: the columns of features in a table, as `read_private` takes them.
+        label_column: the column of labels in a table, likewise.
+    """
+    listed = None if classes is None else declared_classes(classes)
+    if isinstance(source, PrivateEmbeddings | PublicEmbeddings):
+        return _given(source, role, listed)
+    given: Any = source
+    if not isinstance(given, str | Path):
+        made = "PublicEmbeddings(x)" if role == "public" else "PrivateEmbeddings(x, y, classes=['a', 'b'])"
+        raise ArgumentError(
+            f"A checkup takes paths or embeddings; the {role} set is of the type {type(given).__name__}. "
+            f"Pass {made}."
+        )
+    path = Path(source)
+    there = path.exists() or archive_in(path) is not None
+    require(there, path, "the file or folder must exist; it does not.", "Check the path.")
+    kind = contents_of(path, text_column=text_column, path_column=path_column, features=features)
+    if kind == "rows" and text_column is not None and role == "private":
+        raise ArgumentError(
+            f"text_column (--text-column) must name a column of texts; '{path}' holds rows of numbers, "
+            f"without texts in '{text_column}'. Check the name, or leave it out."
+        )
+    by_reader = people if isinstance(people, str | Path) else None
+    if kind == "rows":
+        found = _rows(path, role, listed, by_reader, labels, split, features, label_column)
+    else:
+        person = None if by_reader == STORED else by_reader
+        found = (
+            _images(path, role, listed, person, label_column, path_column)
+            if kind == "images"
+            else _texts(path, role, listed, person, text_column or "text", label_column)
+        )
+    if people is None:
+        return replace(found, people=None)
+    if by_reader is None:
+        return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
+    return replace(found, ids=ids_of(path, by_reader, found.names, found.images, found.count, split))
+
+
+def _given(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _Classes) -> Examples:
+    """Embeddings, whose labels were found among their classes before."""
+    found = Examples(role, "embeddings", "rows", len(source.rows), classes=classes, rows=source.rows)
+    if isinstance(source, PrivateEmbeddings):
+        facts, labels = source.facts, [source.facts.classes[place] for place in source.labels]
+        listed = classes or facts.classes
+        return replace(found, labels=labels, classes=listed, people=source.people, encoder=facts.encoder)
+    found = replace(found, names=source.sources, encoder=source.encoder)
+    if source.labelled is None:
+        return found
+    return replace(found, labels=source.labelled.names.tolist(), classes=classes or source.labelled.classes)
+
+
+def _rows(
+    path: Path,
+    role: Role,
+    classes: _Classes,
+    people: str | Path | None,
+    labels: str | Path | ArrayLike | None,
+    split: str | None,
+    features: str | None,
+    label: str | None,
+) -> Examples:
+    person = column_of(people)
+    table = read_table(path, split=split, person=person, features=features, label_column=label)
+    count, found, whose = len(table.rows), table.labels, table.people
+    if labels is not None:
+        require(found is None, path, "labels were given, and the file has its own.", "Leave labels out.")
+        found = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
+        one_each = "labels must be one for each row; they are not."
+        require(found.shape == (count,), path, one_each, "Check them.")
+    if people is not None and is_person_file(people):
+        whose = people_in_file(Path(people), count, paths=table.sources)
+    elif people == FOLDER:
+        rule = "people by folder need the names of the pictures behind the rows; these are not on record."
+        require(table.sources is not None, path, rule, "Name a column, or a file that tells the people.")
+        whose = people_by_folder(path, table.sources or ())
+    listed = classes or table.classes
+    own = table.classes if table.labels_are_positions else listed
+    return Examples(
+        role,
+        str(path),
+        "rows",
+        count,
+        labels=None if found is None else _named(found, own),
+        classes=listed,
+        people=whose,
+        names=table.sources,
+        encoder=table.encoder,
+        rows=table.rows,
+    )
+
+
+def _named(labels: AnyArray, classes: _Classes) -> list[Any]:
+    """Labels as classes, by the rules of `class_positions`; one that is none stays as it is."""
+    found: list[Any] = labels.tolist()
+    if not classes:
+        return found
+    if isinstance(classes[0], str) and labels.dtype.kind in "iuf":
+        by_place = dict(enumerate(classes))  # where 1.0 is 1
+        return [by_place.get(place, place) for place in found]
+    return _written(found, classes) if labels.dtype.kind == "U" else found
+
+
+def _written(words: Sequence[str], classes: _Classes) -> list[Any]:
+    """Label words as classes, which may be whole numbers; a word that is none stays as it is."""
+    listed = {str(name): name for name in classes or ()}
+    return [listed.get(word.strip(), listed.get(whole_word(word), word)) for word in words]
+
+
+def _images(
+    path: Path,
+    role: Role,
+    classes: _Classes,
+    person: str | Path | None,
+    label: str | None,
+    path_column: str | None,
+) -> Examples:
+    found = find_images(path, labelled=False, person=person, path_column=path_column)
+    words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
+    own = found.classes
+    if is_columnar(path):
+        column = picture_column(schema_of(path))
+        beside = read_column(path, str(column), label=label)[1]
+        words, own = beside.labels, beside.classes
+    elif path.suffix.lower() == ".csv":
+        words = label_words(path, label)
+    return Examples(
+        role,
+        str(path),
+        "images",
+        len(found),
+        labels=None if words is None else _written(words, classes or own),
+        classes=classes or own,
+        people=found.people,
+        names=found.sources(),
+        images=found.paths,
+        held=found.held,
+    )
+
+
+def _texts(
+    path: Path, role: Role, classes: _Classes, person: str | Path | None, column: str, label: str | None
+) -> Examples:
+    found = find_texts(path, labelled=False, column=column, person=person)
+    words, own = None, None
+    if is_columnar(path):
+        beside = read_text_columns(path, column, label=label)
+        words, own = beside.labels, beside.classes
+    elif path.suffix.lower() == ".csv":
+        words = label_words(path, label)
+    return Examples(
+        role,
+        str(path),
+        "texts",
+        len(found),
+        labels=None if words is None else _written(words, classes or own),
+        classes=classes or own,
+        people=found.people,
+        texts=found.texts,
+    )

@@ -1,0 +1,249 @@
+"""Find problems in one data set by looking at each example."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dptransfer.api.advice import DARK, FEW, MANY_TIMES, Finding
+from dptransfer.api.checked_examples import UNKNOWN, Examples
+from dptransfer.base.arrays import AnyArray, Integers
+from dptransfer.base.progress import tell
+from dptransfer.data.grey_levels import GreyRange
+from dptransfer.errors import DataError
+from dptransfer.sources.decode import open_image, without_warnings
+from dptransfer.sources.dicom import is_dicom
+
+SIDE = 16
+"""Of the small copy by which pictures that were saved again are known."""
+
+_AT_A_TIME = 64
+_THREADS = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Look:
+    """What was seen of a picture.
+
+    Attributes:
+        form: how its file has it, such as 'RGB, 8 bits'; empty if it cannot be opened.
+        bits: of a value of that form.
+        digest: of its decoded pixels; empty if there are none.
+        small: SIDE × SIDE × 3 means of its pixels.
+        brightest: its highest value of 255, over all colours.
+        flat: whether every pixel has one colour.
+        refused: why it can be opened and yet not be interpreted, if so.
+    """
+
+    form: str = ""
+    bits: int = 0
+    digest: bytes = b""
+    small: AnyArray | None = None
+    brightest: int = 0
+    flat: bool = False
+    refused: str = ""
+
+
+def looks_of(paths: Sequence[Path], what: str, grey_range: GreyRange | None = None) -> list[Look]:
+    """A look at each, in order; nothing is written or kept.
+
+    Args:
+        paths: the files.
+        what: a picture is called when progress is told.
+        grey_range: black and white, as `open_image` takes it.
+    """
+    found: list[Look] = []
+    with without_warnings(), ThreadPoolExecutor(_THREADS, thread_name_prefix="pictures") as threads:
+        for start in range(0, len(paths), _AT_A_TIME):
+            some = paths[start : start + _AT_A_TIME]
+            found += threads.map(look_at, some, repeat(grey_range))
+            tell(len(found), len(paths), what)
+    return found
+
+
+def look_at(path: Path, grey_range: GreyRange | None = None) -> Look:
+    """Open a picture as an encoding does, and look at it."""
+    from PIL import Image
+
+    try:
+        colours, bits = _form(path)
+    except Exception:  # readers raise many types on damaged files
+        return Look()
+    form = f"{colours}, {bits} bits"
+    try:
+        image = open_image(path, grey_range)
+        small = image.resize((SIDE, SIDE), Image.Resampling.BOX)
+        pixels = np.asarray(image)
+    except DataError as problem:
+        return Look(form, bits, refused=str(problem))
+    except Exception:  # as above
+        return Look()
+    content = hashlib.blake2b(str(pixels.shape).encode(), digest_size=16)
+    content.update(np.ascontiguousarray(pixels).data)
+    low, high = pixels.min(axis=(0, 1)), pixels.max(axis=(0, 1))
+    flat = bool((low == high).all())
+    return Look(form, bits, content.digest(), np.asarray(small), int(high.max()), flat)
+
+
+def _form(path: Path) -> tuple[str, int]:
+    """How the file has its pixels: the colours, and the bits of each value."""
+    from PIL import Image
+
+    if is_dicom(path):
+        from pydicom import dcmread
+
+        header = dcmread(path, specific_tags=["BitsStored", "PhotometricInterpretation"])
+        return f"DICOM {header.PhotometricInterpretation}", int(header.BitsStored)
+    with Image.open(path) as opened:
+        mode, colours = opened.mode, _COLOURS.get(opened.mode.split(";")[0], opened.mode)
+        tagged = getattr(opened, "tag_v2", {}).get(_BITS_PER_SAMPLE)
+        if tagged is not None:
+            return colours, int(tagged[0] if isinstance(tagged, tuple) else tagged)
+        if ";16" in mode or ";16" in str(opened.tile) or (mode == "I" and opened.format == "PNG"):
+            return colours, 16
+    return colours, {"1": 1, "I": 32, "F": 32}.get(mode, 8)
+
+
+_BITS_PER_SAMPLE = 258  # a tag of TIFF
+_COLOURS = {"1": "black and white", "L": "grey", "I": "grey", "F": "grey", "P": "palette"}
+
+
+_NAMED = 5
+_CHUNK = 4096
+
+
+def findings_in(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
+    """All that is found in one set; `looks` are those at its pictures, if it has some."""
+    yield from _pictures(examples, looks)
+    empty = [place for place, text in enumerate(examples.texts) if not text.strip()]
+    yield from found_at("empty-texts", examples, empty)
+    if examples.rows is not None:
+        wild, zeros = _odd_rows(examples.rows)
+        yield from found_at("non-finite", examples, wild)
+        yield from found_at("zeros", examples, zeros)
+    if examples.role != "public":  # a pool may have labels of its own, of other classes
+        yield from _labels(examples)
+    if examples.role == "private":
+        yield from _class_sizes(examples)
+        yield from _people(examples)
+
+
+def found(key: str, examples: Examples, names: Iterable[str]) -> Iterator[Finding]:
+    """A finding with so many names, the first few of them shown; none without names."""
+    listed = list(names)
+    if listed:
+        rest = len(listed) - _NAMED
+        shown = (*listed[:_NAMED], *([f"and {rest:,} more"] if rest > 0 else ()))
+        yield Finding(key, examples.role, len(listed), shown)
+
+
+def found_at(key: str, examples: Examples, places: Iterable[int]) -> Iterator[Finding]:
+    """A finding about the examples at these places; none without places."""
+    return found(key, examples, [examples.name(int(place)) for place in places])
+
+
+def _pictures(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
+    seen = [(place, look) for place, look in enumerate(looks) if look.digest]
+    yield from found_at("unreadable", examples, [p for p, look in enumerate(looks) if not look.form])
+    refused = [f"{examples.name(p)}: {look.refused}" for p, look in enumerate(looks) if look.refused]
+    yield from found("refused", examples, refused)
+    yield from found_at("flat", examples, [p for p, look in seen if look.flat])
+    yield from found_at("dark", examples, [p for p, look in seen if look.brightest < DARK and not look.flat])
+    depths = Counter(look.bits for look in looks if look.form)
+    if len(depths) > 1:
+        yield from found("depths", examples, [f"{bits} bits: {n:,}" for bits, n in depths.most_common()])
+
+
+def _odd_rows(rows: AnyArray) -> tuple[Integers, Integers]:
+    """Where rows are not finite, and where they are all zeros; read in chunks, for they may be on disk."""
+    wild, zeros = np.zeros((2, len(rows)), dtype=bool)
+    for start in range(0, len(rows), _CHUNK):
+        some = np.asarray(rows[start : start + _CHUNK])
+        wild[start : start + _CHUNK] = ~np.isfinite(some).all(axis=1)
+        zeros[start : start + _CHUNK] = ~some.any(axis=1)
+    return np.flatnonzero(wild), np.flatnonzero(zeros)
+
+
+def _labels(examples: Examples) -> Iterator[Finding]:
+    labels = examples.labels
+    if labels is None:
+        yield Finding("no-labels", examples.role, examples.count)
+        return
+    kinds = Counter(map(_kind, labels))
+    if len(kinds) > 1:
+        yield from found("label-types", examples, [f"{kind}: {n:,}" for kind, n in kinds.most_common()])
+    elif "fraction" in kinds:
+        yield from found_at("fractions", examples, range(len(labels)))
+    if examples.positions is None:
+        each = Counter(map(str, labels)).most_common()
+        yield from found("undeclared", examples, [f"{label} ({n:,})" for label, n in each])
+        return
+    unknown = [label for label, place in zip(labels, examples.positions, strict=True) if place == UNKNOWN]
+    told = [
+        _suggested(label, n, examples.classes or ()) for label, n in Counter(map(str, unknown)).most_common()
+    ]
+    for one in found("unknown-labels", examples, told):
+        yield Finding(one.key, one.role, len(unknown), one.examples)
+
+
+def _kind(label: Any) -> str:
+    """What type of label it is, in a word; a whole number is one however it is stored."""
+    if label is None or label != label or (isinstance(label, str) and not label.strip()):
+        return "missing"
+    if isinstance(label, str):
+        return "word"
+    if isinstance(label, float) and not label.is_integer():
+        return "fraction"
+    return "yes or no" if isinstance(label, bool) else "whole number"
+
+
+def _suggested(label: str, count: int, classes: Sequence[str | int]) -> str:
+    """A label, how often it occurs, and the class that may be meant: but for blanks or case it is that."""
+    meant = next((name for name in classes if _plain(name) == _plain(label)), None)
+    return f"'{label}' ({count:,})" + ("" if meant is None else f", perhaps '{meant}'")
+
+
+def _plain(name: str | int) -> str:
+    return str(name).strip().casefold()
+
+
+def class_sizes(examples: Examples) -> dict[str, int]:
+    """How many examples each class has: the declared ones in their order, or those that occur."""
+    if examples.labels is None:
+        return {}
+    if examples.positions is None or examples.classes is None:
+        return dict(Counter(map(str, examples.labels)).most_common())
+    known = examples.positions[examples.positions != UNKNOWN]
+    counts = np.bincount(known, minlength=len(examples.classes)).tolist()
+    return {str(name): count for name, count in zip(examples.classes, counts, strict=True)}
+
+
+def _class_sizes(examples: Examples) -> Iterator[Finding]:
+    sizes = class_sizes(examples).items()
+    yield from found("empty-classes", examples, [name for name, count in sizes if not count])
+    small = [f"{name} ({count})" for name, count in sizes if 0 < count < FEW]
+    yield from found("small-classes", examples, small)
+
+
+def _people(examples: Examples) -> Iterator[Finding]:
+    if examples.people is None:
+        inner = {name.split("/")[1] for name in examples.names or () if name.count("/") > 1}
+        yield from found("folders", examples, sorted(inner) if examples.labels is not None else ())
+        return
+    if not len(examples.people):
+        return
+    _, first, each = np.unique(examples.people, return_index=True, return_counts=True)
+    many = np.flatnonzero(each > MANY_TIMES * np.median(each))
+    many = many[np.argsort(-each[many], kind="stable")]
+    told = [f"who has {examples.name(int(first[one]))}: {each[one]:,} examples" for one in many]
+    yield from found("many-examples", examples, told)
+    ids = examples.ids or ()
+    yield from found_at("no-person", examples, [p for p, one in enumerate(ids) if _kind(one) == "missing"])

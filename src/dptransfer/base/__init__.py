@@ -1,0 +1,1 @@
+"""Foundations: arrays, checks, progress, plug-ins, documents and worker pools."""

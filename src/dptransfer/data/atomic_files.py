@@ -1,0 +1,279 @@
+"""Write files atomically, for their owner alone, under a lock on the output path.
+
+Rows, labels and file names are as private as the pictures they came from. A mode that is set after a file was
+made comes too late for whoever opened it in between, so it is given when the file is made.
+
+.<out>.dptransfer.lock      empty; locked by the process that writes `out`, and removed by it
+    .<out>.dptransfer.writing   a file or folder that is not whole yet, or is being deleted
+    .<out>.dptransfer.old       what `out` replaces, for a moment, where two names cannot be exchanged at once
+
+The operating system drops the lock when its process ends, however it ends. So whoever holds the claim knows
+that no one is at work on the other two: they were left by a process that was killed. A disk that knows no
+locks cannot keep a second process away.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+
+from dptransfer.errors import DataError
+
+_OTHERS = 0o077  # what groups and strangers may do
+
+
+def make_owner_folder(path: Path) -> None:
+    """Make a folder that nobody else can look into; one that is there already raises."""
+    path.mkdir(mode=0o700)
+
+
+def owner_only(path: str | os.PathLike[str], flags: int) -> int:
+    """For `open(..., opener=owner_only)`: a file that is made is the owner's alone."""
+    return os.open(path, flags, 0o600)
+
+
+def others_may_look(path: Path) -> bool:
+    """Whether the folder's mode lets other users of the machine in; a mode is no private value."""
+    return os.name == "posix" and bool(path.stat().st_mode & _OTHERS)
+
+
+_TAKEN = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # where others can write, they may have put one there
+_claims: ContextVar[frozenset[Path]] = ContextVar("_claims", default=frozenset())
+"""What this thread has claimed already, so that writing inside of a claim asks for no second one."""
+
+
+def unfinished_name(out: Path) -> Path:
+    """Where `out` is while it is written, or while it is deleted."""
+    return _beside(out, "writing")
+
+
+def replaced_name(out: Path) -> Path:
+    """Where the former `out` is between two renames."""
+    return _beside(out, "old")
+
+
+@contextmanager
+def claim(out: Path) -> Iterator[None]:
+    """Hold the claim on `out` inside the block; folders above it are made, and removed if they stay empty.
+
+    Args:
+        out: the file or folder to be written.
+
+    Raises:
+        DataError: another process has it, or nothing can be written there.
+    """
+    if out.name in ("", ".."):  # the name of what is above, or of here, is not said
+        raise DataError(f"What is written must be called by its own name; '{out}' has none. Name it.")
+    place = Path(os.path.realpath(out.absolute().parent)) / out.name
+    if place in _claims.get():
+        yield
+        return
+    missing = [parent for parent in place.parents if not parent.exists()]
+    try:
+        handle = _lock_file(place, out)
+    except OSError as problem:
+        _remove_empty(missing)
+        raise DataError(
+            f"'{out}' must be a place that can be written; it is not ({problem.strerror or problem}). "
+            "Free some space, change its permissions, or choose another place."
+        ) from problem
+    _claims.set(_claims.get() | {place})
+    try:
+        _remove_left_behind(place)
+        yield
+    finally:
+        _claims.set(_claims.get() - {place})
+        with suppress(OSError):
+            _beside(place, "lock").unlink()  # while it is locked: nobody else can have come to hold it
+        os.close(handle)
+        _remove_empty(missing)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, as far as that is possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def try_lock(handle: int) -> bool:
+    """Whether the open file could be locked; closing it ends the lock, and so does the end of the process."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        return problem.errno not in _TAKEN  # else the disk knows no locks
+    return True
+
+
+def _lock_file(place: Path, out: Path) -> int:
+    """The lock file, open and locked."""
+    file = _beside(place, "lock")
+    while True:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = owner_only(file, os.O_CREAT | os.O_RDWR | _NO_LINK)
+        except FileNotFoundError:
+            if not file.parent.is_dir():  # it was removed by whoever had made it
+                continue
+            raise  # a folder in which nothing can be made, such as /proc
+        if not try_lock(handle):
+            os.close(handle)
+            raise DataError(
+                f"One process at a time writes to a place; another is writing '{out}'. "
+                "Wait for it, or choose another place."
+            )
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(handle), file.stat()):
+                return handle
+        os.close(handle)  # whoever had it was done, and removed it
+
+
+def _remove_left_behind(place: Path) -> None:
+    former = replaced_name(place)
+    if os.path.lexists(former) and not os.path.lexists(place):
+        former.rename(place)  # killed between two renames
+    for left in (unfinished_name(place), former):
+        remove(left)
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:  # innermost first
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _beside(out: Path, ending: str) -> Path:
+    return out.with_name(f".{out.name}.dptransfer.{ending}")
+
+
+Opener = Callable[[str, int], int]
+
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
+
+
+def write_synced(path: Path, content: bytes, *, mode: str = "xb", opener: Opener | None = None) -> None:
+    """Write, and return when it is on the disk."""
+    with open(path, mode, opener=opener) as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def write_whole(
+    target: Path, content: bytes, *, overwrite: bool = False, opener: Opener | None = None
+) -> None:
+    """Write a file that bears its name once it is on the disk, and not before.
+
+    Args:
+        target: the file; its claim is held meanwhile.
+        content: what goes into it.
+        overwrite: replace a file that is there; otherwise that is a `FileExistsError`.
+        opener: how it is opened, such as `owner_only`.
+    """
+    with claim(target):
+        if not overwrite and os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        fresh = unfinished_name(target)
+        try:
+            write_synced(fresh, content, opener=opener)
+            put_in_place(fresh, target)
+        finally:
+            remove(fresh)
+
+
+def write_if_possible(target: Path, content: bytes) -> None:
+    """Write a file of a cache, which others may read and not write; where that fails, it costs time alone."""
+    with suppress(OSError, DataError):  # a full disk, say, or another process that writes it just now
+        write_whole(target, content, overwrite=True, opener=lambda path, how: os.open(path, how, 0o644))
+
+
+@contextmanager
+def replaced_whole(target: Path, make_folder: Callable[[Path], None] = Path.mkdir) -> Iterator[Path]:
+    """A new folder to fill, which takes the place of `target` when the block has ended well.
+
+    It is flushed to the disk, and put in place in one step. If anything fails, what stands there stays, and
+    nothing is left behind, nor any folder above; what a kill leaves is removed by the next claim.
+    """
+    with claim(target):
+        fresh = unfinished_name(target)
+        try:
+            make_folder(fresh)
+            yield fresh
+            sync_folder(fresh)
+            put_in_place(fresh, target)
+        finally:
+            remove(fresh)
+
+
+def put_in_place(fresh: Path, target: Path) -> None:
+    """Give a finished file or folder its name, in one step; what had it before is removed.
+
+    Where two names cannot be exchanged at once, a folder that stands there is moved aside first; who claims
+    the name after a kill in between moves it back.
+    """
+    former = replaced_name(target)
+    if not (fresh.is_dir() and target.exists()):
+        fresh.replace(target)
+    elif not _exchanged(fresh, target):
+        target.rename(former)
+        try:
+            fresh.rename(target)
+        except BaseException:
+            former.rename(target)
+            raise
+    with suppress(OSError):  # it is in place; only a power cut right now could still undo the rename
+        sync_folder(target.absolute().parent)
+    for left in (fresh, former):
+        remove(left)
+
+
+def discard(folder: Path, out: Path) -> None:
+    """Remove a folder that belongs to the claimed `out`; if killed in between, the next claim goes on."""
+    remove(unfinished_name(out))
+    with suppress(OSError):
+        folder.rename(unfinished_name(out))
+    remove(unfinished_name(out))
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush what a folder lists to the disk."""
+    if os.name == "posix":  # Windows cannot open a folder, and needs no such call
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Whether two names could be exchanged at once, which Linux can on most disks."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if exchange is None:
+        return False
+    if exchange(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNKNOWN:
+        return False
+    raise OSError(code, os.strerror(code), str(other))

@@ -1,0 +1,324 @@
+"""Find and encode the images and texts at a path.
+
+Names of private images that cannot be read go to a file for the owner's eyes, never into a message: it may
+end up in a log, a ticket or a chat, and the name of a private file is as private as the file; so is how many
+there are. That there are any is told, since a fit must not silently learn from rows of zeros; it is told
+before anything is charged, to whoever runs the command on the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.base.progress import progress_bar
+from dptransfer.errors import ArgumentError, DataError, LedgerError
+
+if TYPE_CHECKING:
+    from dptransfer.data import Labelled
+    from dptransfer.data.grey_levels import GreyRange
+    from dptransfer.data.labels import Classes
+    from dptransfer.encoders import Encoder, EncodeReport
+    from dptransfer.encoders.base import Kind
+    from dptransfer.sources import ImageList, TextList
+
+BREAKS_OFF = "It breaks off in the middle."
+GREYS = "declare --grey-range LOW,HIGH where that is the reason"
+_ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
+_REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
+_NAMED = 5  # of public pictures that cannot be read
+
+NOBODY = "none"
+"""What `--person` says where single examples are to be protected, whoever has several."""
+
+
+def is_table(
+    path: Path,
+    *,
+    features: str | None = None,
+    text_column: str | None = None,
+    path_column: str | None = None,
+) -> bool:
+    """Whether the path holds rows of numbers, rather than images or texts."""
+    from dptransfer.sources.contents import contents_of
+
+    named = {"text_column": text_column, "path_column": path_column}
+    return contents_of(path, features=features, **named) == "rows"
+
+
+def examples_in(
+    path: Path,
+    encoder: Encoder,
+    classes: Classes | None,
+    *,
+    labelled: bool = True,
+    text_column: str | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
+    person: str | None = None,
+) -> ImageList | TextList:
+    """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at.
+
+    Args:
+        path: where they are.
+        encoder: what will encode them.
+        classes: the declared list.
+        labelled: whether they come with labels.
+        text_column: the column of the texts.
+        path_column: the column of the paths of images in a CSV.
+        label_column: the column of the labels.
+        person: what `--person` says.
+    """
+    if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
+        what = "Texts need" if text_column is None else "--text-column needs"
+        raise ArgumentError(
+            f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
+        )
+    columns = {"text_column": text_column, "path_column": path_column}
+    columns |= {"label_column": label_column, "person": person}
+    return examples_at(path, encoder.kind, classes, labelled=labelled, **columns)
+
+
+def examples_at(
+    path: Path,
+    kind: Kind,
+    classes: Classes | None,
+    *,
+    labelled: bool = True,
+    text_column: str | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
+    person: str | None = None,
+) -> ImageList | TextList:
+    """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
+    from dptransfer.sources import find_images, find_texts
+
+    how: dict[str, Any] = {"classes": classes, "labelled": labelled, "label_column": label_column}
+    how["person"] = None if person == NOBODY else person
+    if kind == "text":
+        return find_texts(path, column=text_column or "text", **how)
+    return find_images(path, path_column=path_column, **how)
+
+
+def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:
+    """The labels of what was found; an error where there are none."""
+    if found.labelled is None:
+        remedy = "Use a folder per class, or a CSV with a column 'label' (another name: --label-column NAME)."
+        raise DataError(f"'{path}': {what} must have labels; these have none. {remedy}")
+    return found.labelled
+
+
+def encode_to(
+    out: Path,
+    found: ImageList | TextList,
+    encoder: Encoder,
+    *,
+    refuse: Callable[[Collection[str]], None] | None = None,
+    public: bool = False,
+    **how: Any,
+) -> EncodeReport:
+    """Encode into an `.emb` folder; after a kill the same call goes on where it stopped.
+
+    Args:
+        out: the folder.
+        found: the images or texts.
+        encoder: what encodes them.
+        refuse: raises if it is given names of images; asked about those that cannot even be recognised,
+            before the work. Those that break off in the middle are in the report.
+        public: nobody's data: unreadable images are left out.
+        how: batch, name, overwrite, shard_rows, workers and the like, as `encode_images` takes them.
+    """
+    from dptransfer.encoders import encode_images, encode_texts
+    from dptransfer.sources import ImageList
+
+    with progress_bar("Encoding", count_is_private=not public) as step:
+        if not isinstance(found, ImageList):
+            return encode_texts(found, encoder, out, progress=step, public=public, **how)
+        if refuse is not None:
+            refuse(unrecognised(found, encoder.identity.grey_range))
+        return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
+
+
+@contextmanager
+def encoded_beside(
+    path: Path,
+    encoder: Encoder,
+    classes: Classes | None,
+    out: Path,
+    person: str | None = None,
+    *,
+    text_column: str | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
+) -> Iterator[Path]:
+    """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
+
+    The arguments are those of `examples_in` and `kept_rows`.
+    """
+    found = examples_in(
+        path,
+        encoder,
+        classes,
+        text_column=text_column,
+        path_column=path_column,
+        label_column=label_column,
+        person=person,
+    )
+    labels_of(found, path, "private examples")
+    with kept_rows(found, encoder, path, out) as rows:
+        yield rows
+
+
+@contextmanager
+def kept_rows(
+    found: ImageList | TextList,
+    encoder: Encoder,
+    path: Path,
+    out: Path,
+    *,
+    public: bool = False,
+) -> Iterator[Path]:
+    """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
+
+    Where nothing can be written there, the folder is beside `out`, or in the user's cache folder. One process
+    at a time works with it.
+
+    It is gone afterwards. What a killed or interrupted run had encoded stays, or one that the ledger refused,
+    all of it until the run is done, and the same call goes on from there.
+
+    Args:
+        found: the images or texts.
+        encoder: what encodes them.
+        path: where they are.
+        out: what the rows are for; its name makes that of the folder.
+        public: nobody's data; otherwise the folder is the owner's alone.
+    """
+    home = _home(held_in(path), out)
+    refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
+    # A name that is nobody else's: of private rows or public ones, for this `out` and none of the same name.
+    rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}-{_digest(out)[:8]}.emb")
+    from dptransfer.data.atomic_files import claim, discard
+    from dptransfer.data.resumable import remove_draft
+
+    done = False
+    with claim(rows):
+        try:
+            report = encode_to(
+                rows, found, encoder, refuse=refuse, overwrite=True, public=public, keep_partial=True
+            )
+            done = True
+            refuse(report.unreadable)
+            yield rows
+        except (KeyboardInterrupt, LedgerError) as stopped:
+            done = False
+            if isinstance(stopped, LedgerError) and not public:  # another name or budget is soon tried
+                where = f"The rows stay in '{_beside(rows, '.partial')}' for the next try"
+                stopped.add_note(f"{where}; delete them if there is none.")
+            raise
+        finally:
+            discard(rows, rows)
+            if done:
+                remove_draft(rows)
+
+
+def _home(data: Path, out: Path) -> Path:
+    """Where rows are kept: beside the data, else beside `out`, else in the user's cache folder."""
+    from dptransfer.exact.principal_axes import cache_folder
+
+    for place in (data, out):
+        above = next(folder for folder in place.absolute().parents if folder.exists())
+        if os.access(above, os.W_OK):
+            return place
+    return cache_folder() / f"{data.name}-{_digest(data)[:16]}"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path.absolute())).hexdigest()
+
+
+def held_in(path: Path) -> Path:
+    """The file or folder that is on the disk: for 'photos.zip/train', the archive."""
+    from dptransfer.sources.archives import archive_in
+
+    archive = archive_in(path)
+    return path if archive is None else archive[0]
+
+
+def same_place(path: Path, other: Path) -> bool:
+    """Whether both are one file or folder, or one holds the other, on the disk or in one archive."""
+    from dptransfer.sources.archives import archive_in
+
+    one, two = archive_in(path) or (path, None), archive_in(other) or (other, None)
+    if not (one[0].exists() and two[0].exists()):
+        return False
+    if not one[0].samefile(two[0]):
+        first, second = one[0].resolve(), two[0].resolve()
+        return first.is_relative_to(second) or second.is_relative_to(first)
+    if one[1] is None or two[1] is None:
+        return True
+    return one[1].is_relative_to(two[1]) or two[1].is_relative_to(one[1])
+
+
+def unrecognised(images: ImageList, grey_range: GreyRange | None) -> dict[str, str]:
+    """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
+    from dptransfer.base.worker_env import usable_cores
+    from dptransfer.sources.decode import problem_of, without_warnings
+
+    with without_warnings(), ThreadPoolExecutor(usable_cores()) as threads:
+        problems = threads.map(lambda path: problem_of(path, grey_range), images.paths)
+        found = zip(images.names(), problems, strict=True)
+        return {name: problem for name, problem in found if problem is not None}
+
+
+def note_problems(names: Collection[str], beside: Path) -> Path | None:
+    """Write the names, one a line, where their owner alone can read them; without names, forget old ones.
+
+    Where they come with reasons, each has its own behind a tab.
+    """
+    from dptransfer.data.atomic_files import owner_only
+
+    file = _beside(beside, ".problems.txt")
+    if not names and not os.path.lexists(file):  # on a disk that cannot be written even that is an error
+        return None
+    try:
+        file.unlink(missing_ok=True)  # so that the mode is ours, whoever made the old one
+        if not names:
+            return None
+        with open(file, "x", encoding="utf-8", errors="surrogateescape", opener=owner_only) as stream:
+            for name in names:
+                why = f"\t{names[name]}" if isinstance(names, Mapping) else ""
+                stream.write((repr(name) if "\n" in name else name) + why + "\n")
+    except OSError as problem:
+        why = f"({problem.strerror or problem}). Make that place writable, and run again."
+        raise DataError(f"Names of unreadable images go to '{file}', which failed {why}") from None
+    return file
+
+
+def refuse_public(names: Collection[str]) -> None:
+    """Raise if there are any, and name them, for they are nobody's secret; the first one's reason is told."""
+    if names:
+        ordered = list(names)
+        rest = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+        listed = ", ".join(f"'{name}'" for name in ordered[:_NAMED])
+        why = f" {names[ordered[0]]}" if isinstance(names, Mapping) else ""
+        some = f"{len(ordered)} cannot be read: {listed}{rest}.{why}"
+        raise DataError(f"Images must be readable; {some} Repair them, or leave them out.")
+
+
+def refuse_problems(names: Collection[str], beside: Path, *, remedy: str) -> None:
+    """Raise if there are any; the message says where their names are."""
+    file = note_problems(names, beside)
+    if file is not None:
+        where = f"Their names are in '{file}', for the owner's eyes."
+        raise DataError(f"Images must be readable; some are not. {where} {remedy}")
+
+
+def _beside(path: Path, ending: str) -> Path:
+    whole = path.absolute()
+    return whole.with_name(whole.name + ending) if whole.name else whole / ending.lstrip(".")

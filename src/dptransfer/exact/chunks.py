@@ -1,0 +1,243 @@
+"""Work through rows in chunks on all cores.
+
+Nothing here may decide a result: what is handed out must give the same on one thread and on many.
+
+Everything done to a chunk here is exact, so neither the size of the chunks nor the number of threads changes
+a result; they only decide how much memory is in use and how long it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dptransfer.base.arrays import AnyArray, Integers
+from dptransfer.base.progress import tell
+from dptransfer.base.worker_env import usable_cores
+from dptransfer.exact.plain_floats import plain_floats
+
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
+_own = threading.local()
+
+_LARGEST_SIDE = 4096
+
+
+def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threads: int) -> Iterator[_Result]:
+    """What `work` gives for each part, in order, on this many threads, all with the default float settings.
+
+    Work that is shared out by work that was itself shared out stays on its thread: all cores are busy then,
+    and threads that wait for a place among themselves would wait forever.
+
+    >>> list(side_by_side(abs, [-1, 2, -3], threads=2))
+    [1, 2, 3]
+    """
+
+    def plain(part: _Part) -> _Result:
+        with plain_floats():
+            return work(part)
+
+    if min(threads, len(parts)) < 2 or getattr(_own, "is_kept", False):
+        yield from map(plain, parts)
+        return
+    with one_blas_thread():  # each: its own threads would only wait for one another
+        pool = _kept(threads)
+        # With a part for each, one is done here: this thread would only sleep, and waking one takes time.
+        handed = parts if len(parts) > threads else parts[:-1]
+        pending: list[Future[_Result]] = [pool.submit(plain, part) for part in handed]
+        pending.reverse()
+        try:
+            own = [plain(part) for part in parts[len(handed) :]]
+            while pending:
+                yield pending.pop().result()  # popped, so that what was fetched is not kept
+            yield from own
+        finally:  # an error, or nobody wants the rest: nothing runs on after this
+            for future in pending:
+                future.cancel()
+            wait(pending)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Workers in this process: so many pieces at a time, each on a thread of its own from beginning to end.
+
+    >>> list(Threads(2).each(len, ["one", "three"], "word"))
+    [(0, 3), (1, 5)]
+    """
+
+    count: int
+
+    def ready(self) -> None:
+        """They always are."""
+
+    def each(
+        self, work: Callable[[_Part], _Result], pieces: Sequence[_Part], what: str
+    ) -> Iterator[tuple[int, _Result]]:
+        """In order."""
+        for number, result in enumerate(side_by_side(work, pieces, self.count)):
+            yield number, result
+            tell(number + 1, len(pieces), what)
+
+
+def begun(work: Callable[[], _Result]) -> Future[_Result]:
+    """What `work` gives, done on another thread; whoever asks for the result waits for it.
+
+    >>> other = begun(lambda: 2 + 3)
+    >>> other.result()
+    5
+    """
+
+    def plain() -> _Result:
+        with plain_floats():
+            return work()
+
+    return _kept(1).submit(plain)
+
+
+@cache
+def _kept(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, "dptransfer", initializer=lambda: setattr(_own, "is_kept", True))
+
+
+# A forked child has the executor and none of its threads; it makes its own.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_kept.cache_clear)
+
+
+@contextmanager
+def one_blas_thread(side: int = 0) -> Iterator[None]:
+    """Use a single BLAS thread in the block, in this whole process; for matrices of at most 4,096 a side.
+
+    The threads of BLAS wait for each other in a loop. Where another process has their cores, a singular value
+    decomposition that takes 1.5 seconds on one thread takes ten times as long on all. On idle cores one
+    thread takes 1.5 times as long as two, and rounds alike on every machine. Larger matrices (the shorter
+    side is `side`) keep all threads, for they take minutes. Blocks may overlap, in one thread or in several.
+    """
+    if side > _LARGEST_SIDE:
+        yield
+        return
+    _single.enter()
+    try:
+        yield
+    finally:
+        _single.leave()
+
+
+class _Single:
+    """Counts who wants a single thread: the first one's limit is lifted by the last, in whatever order."""
+
+    def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._limit = _linear_algebra().limit(limits=1, user_api="blas")
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._limit.restore_original_limits()
+
+
+_single = _Single()
+if hasattr(os, "register_at_fork"):  # a lock that another thread held would never be given back
+    os.register_at_fork(after_in_child=_single.start_anew)
+
+
+@cache
+def _linear_algebra() -> Any:
+    """Who can be told how many threads to use; to look for them takes milliseconds, so it is done once."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+_CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes over one chunk stay in the cache
+_ChunkResult = TypeVar("_ChunkResult")
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Some rows of an array, taken out of it where they are worked on, a chunk at a time.
+
+    To take them all out first would be the work of one thread, into memory that is new to all.
+
+    >>> Chosen(np.array([[1], [2], [3]]), np.array([0, 2]))[:1]
+    array([[1]])
+
+    Attributes:
+        rows: all of them.
+        positions: which are chosen, in order.
+    """
+
+    rows: AnyArray
+    positions: Integers
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, chunk: slice) -> AnyArray:
+        return self.rows[self.positions[chunk]]
+
+
+def over_chunks(work: Callable[[slice], _ChunkResult], count: int, dimension: int) -> Iterator[_ChunkResult]:
+    """What `work` gives for each chunk, in order; chunks are worked on side by side.
+
+    >>> sum(over_chunks(lambda chunk: chunk.stop - chunk.start, count=10**6, dimension=100))
+    1000000
+    """
+    # Less than an eighth of a chunk is done sooner than another thread has begun with it.
+    worthwhile = count * dimension // max(1, _CHUNK_ELEMENTS // 8)
+    workers = max(1, min(usable_cores(), worthwhile))
+    needed = -(-count // _rows_of_a_chunk(dimension))
+    # As many for each worker, of one size: none waits for another's last.
+    chunks = -(-needed // workers) * workers
+    return side_by_side(work, _cut(slice(0, count), chunks), workers)
+
+
+def in_cache(chunk: slice, dimension: int) -> list[slice]:
+    """The chunk in equal pieces, over each of which passes stay in the cache; as it is, if it is one.
+
+    For work that is shared out in larger chunks and makes several passes over the rows.
+
+    >>> in_cache(slice(100, 1100), dimension=768)
+    [slice(100, 434, None), slice(434, 768, None), slice(768, 1100, None)]
+    """
+    return _cut(chunk, -(-(chunk.stop - chunk.start) // _rows_of_a_chunk(dimension)))
+
+
+def _rows_of_a_chunk(dimension: int) -> int:
+    return max(1, _CHUNK_ELEMENTS // max(1, dimension))
+
+
+def _cut(rows: slice, pieces: int) -> list[slice]:
+    """Pieces of one size; the last may be smaller, and there may be fewer."""
+    step = max(1, -(-(rows.stop - rows.start) // max(1, pieces)))
+    return [slice(start, min(rows.stop, start + step)) for start in range(rows.start, rows.stop, step)]
+
+
+def mapped_rows(work: Callable[[AnyArray], AnyArray], rows: AnyArray, width: int) -> Integers:
+    """The integer rows of this width that `work` makes of the rows, a chunk at a time."""
+    result = np.empty((len(rows), width), dtype=np.int64)
+
+    def fill(chunk: slice) -> None:
+        result[chunk] = work(rows[chunk])
+
+    for _ in over_chunks(fill, *rows.shape):
+        pass
+    return result

@@ -1,0 +1,445 @@
+"""Checkpoint a fit so that it can resume under the same charge.
+
+Answers are drawn once, so one that vanishes from its file must be missed. The record has two places that are
+written in turn: one that is torn by a power cut leaves the other, which is one answer older. Writing in place
+costs one flush and changes no folder.
+
+Every noisy answer is written to the folder, durably, before anything is computed from it; a run that is
+started again reads the answers that are there and draws the others. So the whole is one run of the mechanisms
+that were charged: each answer that anything was ever computed from was drawn once, in the same order, and the
+charge covers it. An answer that was drawn but not yet written when the power failed was seen by nobody. Only
+a choice among public rows is looked up before it is written, and that one was may show, by an error or by the
+files that were read: its random bits have a key, which is on disk before, so that the same choice comes out.
+
+What binds folder and charge: the folder holds a random number, written before the charge, and the ledger's
+entry carries it. Charging again with the same number finds that entry instead of adding one, so a run may be
+killed at any moment. The folder also holds what was asked for (method, settings, steps, facts, public rows,
+version) and a digest of the private rows: with anything else it is refused, and nothing is charged.
+
+The folder is private: its owner's alone, like the rows. Once the run is over, answers are read but no more
+are drawn. It belongs to its place: a copy could draw the same answers a second time, and is refused, as is a
+folder restored from a backup. Number and digest of the last answer stand in a second file (`last_answer`),
+and the digest covers all answers and their order. So answers that are deleted, exchanged or restored from an
+older copy of `run.sqlite` are missed, and never drawn again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dptransfer.base.arrays import AnyArray
+from dptransfer.data.atomic_files import (
+    make_owner_folder,
+    others_may_look,
+    owner_only,
+    sync_folder,
+    write_synced,
+)
+from dptransfer.errors import DPTransferError, WorkspaceError
+from dptransfer.noise import NoiseSource, race
+from dptransfer.noise.integer_noise import KEY_BYTES, WordStream
+from dptransfer.noise.race import Choice
+from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.source import required_scale
+
+_PLACE = 512  # bytes that a disk writes whole
+
+
+class LastAnswer:
+    """The record of a run's last answer.
+
+    Args:
+        file: where it is.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def begin(self, chain: str) -> None:
+        """Record that there is no answer yet; a file that is there is begun anew."""
+        write_synced(self._file, _packed(0, chain) * 2, mode="wb", opener=owner_only)
+
+    def write(self, number: int, chain: str) -> None:
+        """Record an answer, and return when that is on the disk.
+
+        Args:
+            number: of the answer, one more than that of the record before.
+            chain: digest of this answer and of all before it.
+        """
+        with open(self._file, "r+b", buffering=0) as stream:
+            stream.seek(number % 2 * _PLACE)
+            stream.write(_packed(number, chain))
+            getattr(os, "fdatasync", os.fsync)(stream.fileno())
+
+    def read(self, there: int) -> tuple[int, str]:
+        """Number and digest of the last answer on record.
+
+        Args:
+            there: how many answers the run has: the one after the last on record may be there, if the process
+                ended in between.
+
+        Raises:
+            ValueError: the record is damaged, or answers are missing or too many.
+        """
+        content = self._file.read_bytes()
+        places = [_unpacked(content[start : start + _PLACE]) for start in (0, _PLACE)]
+        whole = sorted(place for place in places if place is not None)
+        if len(content) != 2 * _PLACE or not whole:
+            raise ValueError("the record is damaged")
+        number, chain = whole[-1]
+        torn = len(whole) == 1  # only while the next answer was recorded, which is there before its record
+        if there not in ((number + 1,) if torn else (number, number + 1)) or number - whole[0][0] > 1:
+            raise ValueError("the record is of other answers")
+        return number, chain
+
+
+def _packed(number: int, chain: str) -> bytes:
+    text = f"{number} {chain}"
+    return f"{text} {_digest(text)}".encode().ljust(_PLACE)
+
+
+def _unpacked(place: bytes) -> tuple[int, str] | None:
+    try:
+        number, chain, digest = place.decode("ascii").split()
+        return (int(number), chain) if digest == _digest(f"{number} {chain}") else None
+    except ValueError:
+        return None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_FILE = "run.sqlite"
+_LAST = "last-answer"
+_PLACE_FILE = "place"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS request (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, what TEXT NOT NULL, sha256 TEXT NOT NULL,
+                                    array BLOB NOT NULL);
+"""
+
+
+class Workspace:
+    """The folder of one fit, held by one process at a time.
+
+    Args:
+        path: the folder; made, for its owner only, where there is none.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._charge, self._process = "", os.getpid()
+        self._answers, self._chain = 0, ""
+        self._last = LastAnswer(self.path / _LAST)
+        file = self.path / _FILE
+        with self._in_words():
+            if not self.path.exists():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_owner_folder(self.path)
+            if self.path.is_dir() and others_may_look(self.path):
+                raise WorkspaceError(
+                    f"A workspace holds private intermediates, for its owner only; others may look into "
+                    f"'{self.path}'. Take their rights away with: chmod 700 {self.path}"
+                )
+            if not file.exists() and any(self.path.iterdir()):
+                raise WorkspaceError(
+                    f"A workspace must be a folder of its own; '{self.path}' holds other files. "
+                    "Name one that does not exist yet."
+                )
+            _make(file)
+            self._file = sqlite3.connect(file, isolation_level=None, timeout=0)
+            self._file.execute("PRAGMA synchronous = EXTRA")
+            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")  # ends with the process, however it ends
+            self._file.execute("BEGIN EXCLUSIVE")
+            self._file.executescript(_SCHEMA)
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def bind(self, request: Mapping[str, Any]) -> str:
+        """The random number of this fit's charge; another fit's workspace is refused.
+
+        Args:
+            request: what determines the fit, JSON-ready, under names for a message.
+        """
+        asked = {name: json.dumps(value, sort_keys=True) for name, value in request.items()}
+        with self._in_words():
+            _make(self.path / _PLACE_FILE)
+            place = (self.path / _PLACE_FILE).stat()
+            # A copy has another time of making, which nobody can set; a deleted file's number is used again.
+            # What restores changed files alone leaves this one, and gives that of answers another number.
+            numbers = place.st_ino, place.st_ctime_ns, (self.path / _FILE).stat().st_ino
+            asked["place: it was copied or restored"] = " ".join(map(str, numbers))
+            known: dict[str, str] = dict(self._file.execute("SELECT name, value FROM request"))
+            if not known:
+                known = {**asked, "charge": secrets.token_hex(16)}
+                self._last.begin(_linked(known["charge"]))
+                with self._file:
+                    self._file.execute("BEGIN")
+                    self._file.executemany("INSERT INTO request VALUES (?, ?)", known.items())
+        other = [name for name in asked if known.get(name) != asked[name]]
+        if other or "charge" not in known:
+            raise WorkspaceError(
+                f"A workspace continues the fit that it was made for; that of '{self.path}' has another "
+                f"{other[0] if other else 'form'}. Nothing was charged. Fit with what it was made for, or "
+                "name another folder, which is charged for anew."
+            )
+        self._charge = known["charge"]
+        self._require_answers()
+        return self._charge
+
+    def _require_answers(self) -> None:
+        """Raise unless the answers are those that were drawn, all of them and in their order."""
+        with self._in_words():
+            rows = self._file.execute("SELECT number, what, sha256 FROM answers ORDER BY number").fetchall()
+            chains = [_linked(self._charge)]
+            for expected, row in enumerate(rows, 1):
+                if row[0] != expected:
+                    raise self._damaged(f"answer {expected}")
+                chains.append(_linked(chains[-1], *row))
+            try:
+                number, chain = self._last.read(len(rows))
+            except (ValueError, FileNotFoundError):
+                raise self._damaged("the record of its answers") from None
+            if chains[number] != chain:
+                raise self._damaged("the record of its answers")
+            if number < len(rows):  # the process ended before it was recorded, and nobody has used it
+                self._last.write(len(rows), chains[-1])
+        self._answers, self._chain = len(rows), chains[-1]
+
+    def once(self, number: int, what: str, draw: Callable[[], AnyArray] | None) -> AnyArray:
+        """The answer with this number: as it is on disk, else as drawn, and then on disk before it returns.
+
+        Args:
+            number: from 1, in the order in which the run asks.
+            what: what is asked, in words; an answer on disk must be to the same question.
+            draw: gives the answer; None where nothing more may be drawn.
+        """
+        if os.getpid() != self._process:  # a fork, which inherits the file and not the lock
+            raise self._taken()
+        with self._in_words():
+            asked = "SELECT what, sha256, CAST(array AS BLOB) FROM answers WHERE number = ?"
+            stored = self._file.execute(asked, (number,))
+            found = stored.fetchone()
+        if found is not None:
+            if found[0] != what or hashlib.sha256(found[2]).hexdigest() != found[1]:
+                raise self._damaged(f"answer {number}")
+            return _array(found[2])
+        if draw is None:
+            raise WorkspaceError(
+                f"The run of '{self.path}' is over, and nothing more is drawn for its charge; its answer "
+                f"{number} is gone. Name another folder, which is charged for anew."
+            )
+        if number != self._answers + 1:
+            raise self._damaged(f"answer {number}")
+        content = _bytes(draw())
+        row = (number, what, hashlib.sha256(content).hexdigest())
+        chain = _linked(self._chain, *row)
+        with self._in_words():
+            with self._file:
+                self._file.execute("BEGIN")
+                self._file.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", (*row, content))
+            self._last.write(number, chain)
+        self._answers, self._chain = number, chain
+        return _array(content)
+
+    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+        """A private intermediate: from its file if it is there and whole, else computed and written."""
+        file = self._file_of(what)
+        found = _loaded(file)
+        return self._written(file, compute()) if found is None else found
+
+    def kept_pieces(
+        self,
+        answer: int,
+        what: str,
+        count: int,
+        compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]],
+    ) -> list[AnyArray]:
+        """Likewise many, for an answer: those whose files are not there, or not whole, are asked for."""
+        files = [self._file_of(f"{what}|{number}", self._pieces_of(answer)) for number in range(count)]
+        found = {number: _loaded(file) for number, file in enumerate(files)}
+        missing = [number for number in found if found[number] is None]
+        for number, array in compute(missing) if missing else ():
+            found[number] = self._written(files[number], array)
+        return [array for array in found.values() if array is not None]
+
+    def forget_pieces(self, answer: int) -> None:
+        """Delete what `kept_pieces` wrote for an answer, which is drawn, perhaps by a run killed then."""
+        with self._in_words():
+            for file in self.path.glob(f"{self._pieces_of(answer)}*"):
+                file.unlink(missing_ok=True)
+
+    def _pieces_of(self, answer: int) -> str:
+        return f"{self._hashed(f'pieces of answer {answer}')}-"
+
+    def _file_of(self, what: str, begins: str = "") -> Path:
+        return self.path / f"{begins}{self._hashed(what)}.npy"
+
+    def _hashed(self, what: str) -> str:
+        return hashlib.sha256(f"{self._charge}|{what}".encode()).hexdigest()[:16]
+
+    def _written(self, file: Path, array: AnyArray) -> AnyArray:
+        draft = file.with_suffix(".draft")
+        with self._in_words():
+            with open(draft, "wb", opener=owner_only) as stream:
+                np.save(stream, array, allow_pickle=False)
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.replace(file)
+            sync_folder(self.path)
+        return array
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """What the disk and SQLite refuse, as errors of this library; no draw and no row is inside."""
+        try:
+            yield
+        except OSError as problem:
+            raise self._not_written(problem.strerror or problem) from None
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # of which there are kinds
+                raise self._not_written(problem) from None
+            raise self._taken() from None
+        except sqlite3.ProgrammingError:  # of a method that asks from several threads
+            raise
+        except sqlite3.DatabaseError:
+            raise self._damaged(_FILE) from None
+
+    def _not_written(self, why: object) -> WorkspaceError:
+        return WorkspaceError(
+            f"A workspace must be a folder that can be written; '{self.path}': {why}. "
+            "Make it so and fit again, which goes on if it was charged; or name another."
+        )
+
+    def _taken(self) -> WorkspaceError:
+        return WorkspaceError(
+            f"One process at a time works in a workspace; another has '{self.path}'. "
+            "Wait for it, or name another folder, which is charged for anew."
+        )
+
+    def _damaged(self, what: str) -> WorkspaceError:
+        return WorkspaceError(
+            f"What a workspace holds must be whole; {what} of '{self.path}' is not. An answer is never drawn "
+            "twice, so its run cannot go on. Name another folder, which is charged for anew."
+        )
+
+
+class RecordedNoise:
+    """A noise source whose answers are drawn once and kept in a workspace.
+
+    Noise is drawn inside of `once` only: what is drawn elsewhere would be drawn again by a run that goes on.
+
+    Args:
+        noise: where it comes from.
+        workspace: where answers are kept.
+        finished: whether the run is over, so that nothing more is drawn.
+    """
+
+    def __init__(self, noise: NoiseSource, workspace: Workspace, *, finished: bool) -> None:
+        self._noise, self._workspace, self._finished = noise, workspace, finished
+        self._asked, self._drawing = 0, False
+        self._stream: WordStream | None = None
+
+    @property
+    def seeded(self) -> bool:
+        """As the source's."""
+        return self._noise.seeded
+
+    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
+        """The run's next answer."""
+        self._asked += 1
+        drawn = None if self._finished else lambda: self._draw(draw)
+        answer = self._workspace.once(self._asked, what, drawn)
+        self._workspace.forget_pieces(self._asked)
+        return answer
+
+    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+        """A private intermediate, computed once for this point of the run: trials may use the same words."""
+        return self._workspace.kept(f"{self._asked}|{what}", compute)
+
+    def kept_pieces(
+        self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
+    ) -> list[AnyArray]:
+        """Likewise many, which an answer is drawn from; they are deleted once it is on disk."""
+        return self._workspace.kept_pieces(self._asked, what, count, compute)
+
+    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
+        """As the source, with bits that a run which goes on draws again."""
+        return race.best_set(bins, size, required_scale(scale), self._bits)
+
+    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
+        """As the source, with bits that a run which goes on draws again."""
+        return race.permute_and_flip(bins, required_scale(scale), self._bits)
+
+    def _bits(self, count: int) -> int:
+        """The next bits of an answer's choices; their key is the source's, and deleted with the pieces."""
+        if self._stream is None:
+            (key,) = self.kept_pieces("key", 1, lambda _: [(0, self.integers(2**32, KEY_BYTES // 4))])
+            self._stream = WordStream(key.astype(np.uint32).tobytes())
+        return self._stream.bits(count)
+
+    def _draw(self, draw: Callable[[], AnyArray]) -> AnyArray:
+        self._drawing, self._stream = True, None
+        try:
+            return draw()
+        finally:
+            self._drawing, self._stream = False, None
+
+    def __getattr__(self, name: str) -> Any:
+        """The source's samplers."""
+        if not self._drawing:
+            raise DPTransferError(
+                f"In a workspace noise is drawn inside of answers, so that none is drawn twice; '{name}' was "
+                "asked for outside. The charge stands; please report this to the method's authors."
+            )
+        return getattr(self._noise, name)
+
+
+def _linked(before: str, *row: object) -> str:
+    """Digest of an answer and of all before it; of the charge alone while there is none."""
+    return hashlib.sha256(json.dumps([before, *row], default=repr).encode()).hexdigest()
+
+
+def _loaded(file: Path) -> AnyArray | None:
+    """What the file holds; None if it is not there, or the machine failed while it was written."""
+    try:
+        return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def _make(file: Path) -> None:
+    """An empty file where there is none.
+
+    One that is there is never opened: closing it would drop every lock that this process has on it, such as
+    another thread's, and let other processes in.
+    """
+    with suppress(FileExistsError):
+        os.close(owner_only(file, os.O_CREAT | os.O_EXCL | os.O_RDWR))
+
+
+def _bytes(array: AnyArray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.asarray(array), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _array(content: bytes) -> AnyArray:
+    array: AnyArray = np.load(io.BytesIO(content), allow_pickle=False)
+    return array

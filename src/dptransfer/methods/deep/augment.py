@@ -1,0 +1,256 @@
+"""Augment public images: weakly, strongly, and in a fixed list of views.
+
+Views that are the same for everyone keep a picture's gradient a function of the picture: an average over
+views inside one clip costs no privacy (De et al. 2022), and what frozen stages make of each is computed once.
+
+What FixMatch and its kin train a student with, in torch alone: a whole batch at once, each picture with its
+own draws. Draws come from a generator of the CPU, so that they are the same on every device; and pictures are
+(pictures, side, side, 3) bytes before and after, as everywhere. Public pictures only: nothing here is paid
+for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+_MOVED = 16
+"""A picture is moved by a sixteenth of its side: half of what crops of padded pictures move it at most."""
+
+# Mirrored or not, and how far down and to the right.
+_VIEWS = [(mirrored, 0, 0) for mirrored in (False, True)]
+_VIEWS += [(m, down, right) for down, right in ((1, 1), (-1, -1), (1, -1), (-1, 1)) for m in (False, True)]
+
+MOST_VIEWS = len(_VIEWS)
+
+
+def views_of(pictures: Any, count: int) -> Any:
+    """The first `count` views of each, (pictures · count, height, width, 3), those of one next to each other.
+
+    What a moved picture uncovers shows its border again.
+
+    Args:
+        pictures: a tensor (pictures, height, width, 3), of bytes or floats.
+        count: from 1 to `MOST_VIEWS`.
+    """
+    import torch
+
+    found = []
+    for mirrored, down, right in _VIEWS[:count]:
+        view = pictures.flip(2) if mirrored else pictures
+        for axis, steps in ((1, down), (2, right)):
+            if steps:
+                side = view.shape[axis]
+                come_from = torch.arange(side, device=view.device) - steps * max(1, side // _MOVED)
+                view = view.index_select(axis, come_from.clamp(0, side - 1))
+        found.append(view)
+    return torch.stack(found, dim=1).flatten(0, 1)
+
+
+_SHIFT = 0.125
+"""A weak view is shifted by at most this share of the side, as in FixMatch."""
+
+_OPERATIONS = 2
+"""So many changes, drawn for each picture, make a strong view of a weak one (RandAugment's N)."""
+
+_HOLE = 0.5
+"""A square of this share of the side is cut out of a strong view."""
+
+_GREY = 127.0
+"""What is behind a picture: holes, and what was turned or moved in from outside."""
+
+_LUMA = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue in a grey picture (ITU-R BT.601)."""
+
+# Changes go no farther than RandAugment's: degrees as they are, lengths as shares of the side.
+_TURN, _SHEAR, _MOVE = 30.0, 0.3, 0.3
+_FACTOR = 0.95  # brightness and its like are multiplied by 1 plus or minus so much
+_FEWEST_BITS = 4
+
+
+def weak(pictures: Any, draws: Any) -> Any:
+    """Mirrored or not, and shifted; what comes in from outside is the picture's own mirror image.
+
+    Args:
+        pictures: (pictures, height, width, 3) bytes.
+        draws: a `torch.Generator` of the CPU.
+    """
+    import torch
+
+    count, height, width, _ = pictures.shape
+    mirrored = torch.rand(count, generator=draws) < 0.5
+    rows, columns = (_shifted(side, count, draws) for side in (height, width))
+    columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    rows, columns = rows.to(pictures.device), columns.to(pictures.device)
+    every = torch.arange(count, device=pictures.device)[:, None, None]
+    return pictures[every, rows[:, :, None], columns[:, None, :]]
+
+
+def strong(pictures: Any, draws: Any) -> Any:
+    """A weak view, changed twice in ways that are drawn for each picture, with a square cut out.
+
+    Args:
+        pictures: (pictures, height, width, 3) bytes.
+        draws: a `torch.Generator` of the CPU.
+    """
+    import torch
+
+    seen = weak(pictures, draws).permute(0, 3, 1, 2).float()
+    for _ in range(_OPERATIONS):
+        chosen = torch.randint(len(CHANGES), (len(seen),), generator=draws)
+        strengths = torch.rand(len(seen), generator=draws) * 2 - 1
+        for number, change in enumerate(CHANGES.values()):
+            mine = torch.nonzero(chosen == number)[:, 0]
+            if len(mine):
+                place = mine.to(seen.device)
+                seen[place] = change(seen[place], strengths[mine].to(seen.device)).clamp(0, 255).round()
+    return _with_hole(seen, draws).permute(0, 2, 3, 1).to(torch.uint8)
+
+
+def _shifted(side: int, count: int, draws: Any) -> Any:
+    """(count, side) positions along an axis, moved by up to a share of it and reflected at both ends."""
+    import torch
+
+    most = int(_SHIFT * side)
+    moved = torch.arange(side) + torch.randint(-most, most + 1, (count, 1), generator=draws)
+    return (side - 1) - ((side - 1) - moved.abs()).abs()
+
+
+def _with_hole(pictures: Any, draws: Any) -> Any:
+    """A grey square, which may reach over the edge, as large as `_HOLE` says at most."""
+    import torch
+
+    count, _, height, width = pictures.shape
+    middles = torch.rand(count, 2, generator=draws).to(pictures.device)
+    halves = (torch.rand(count, generator=draws) * _HOLE / 2).to(pictures.device)
+    inside = [
+        ((torch.arange(side, device=pictures.device) + 0.5) / side - middle[:, None]).abs() < halves[:, None]
+        for side, middle in zip((height, width), middles.unbind(1), strict=True)
+    ]
+    hole = (inside[0][:, :, None] & inside[1][:, None, :])[:, None]
+    return torch.where(hole, torch.full_like(pictures, _GREY), pictures)
+
+
+# Every change takes (pictures, 3, height, width) floats from 0 to 255 and a strength in [−1, 1] for each.
+
+
+def _same(pictures: Any, strengths: Any) -> Any:
+    return pictures
+
+
+def _factor(strengths: Any) -> Any:
+    """Above 0 and below 2, with 1 for no change."""
+    return (1 + _FACTOR * strengths)[:, None, None, None]
+
+
+def _grey(pictures: Any) -> Any:
+    import torch
+
+    weights = torch.tensor(_LUMA, device=pictures.device)[None, :, None, None]
+    return (pictures * weights).sum(1, keepdim=True)
+
+
+def _brightness(pictures: Any, strengths: Any) -> Any:
+    return pictures * _factor(strengths)
+
+
+def _contrast(pictures: Any, strengths: Any) -> Any:
+    mean = _grey(pictures).mean((2, 3), keepdim=True)
+    return mean + (pictures - mean) * _factor(strengths)
+
+
+def _saturation(pictures: Any, strengths: Any) -> Any:
+    grey = _grey(pictures)
+    return grey + (pictures - grey) * _factor(strengths)
+
+
+def _sharpness(pictures: Any, strengths: Any) -> Any:
+    """Toward a blurred picture, or away from it; the blur is PIL's: weights 1, and 5 in the middle."""
+    import torch
+
+    blur = torch.ones(3, 1, 3, 3, device=pictures.device)
+    blur[:, :, 1, 1] = 5
+    padded = torch.nn.functional.pad(pictures, (1, 1, 1, 1), mode="replicate")
+    smooth = torch.nn.functional.conv2d(padded, blur / 13, groups=3)
+    return smooth + (pictures - smooth) * _factor(strengths)
+
+
+def _posterise(pictures: Any, strengths: Any) -> Any:
+    """The lowest bits, up to half of the eight, become zeros."""
+    dropped = (strengths.abs() * (8 - _FEWEST_BITS)).ceil()
+    step = (2.0**dropped)[:, None, None, None]
+    return (pictures / step).floor() * step
+
+
+def _solarise(pictures: Any, strengths: Any) -> Any:
+    """What is brighter than a threshold is inverted."""
+    import torch
+
+    threshold = (255 * (1 - strengths.abs()))[:, None, None, None]
+    return torch.where(pictures > threshold, 255 - pictures, pictures)
+
+
+def _equalise(pictures: Any, strengths: Any) -> Any:
+    """Each channel's bytes spread evenly: a byte becomes the share of pixels up to it, less the darkest."""
+    import torch
+
+    count, channels, height, width = pictures.shape
+    values = pictures.reshape(count * channels, height * width).long()
+    tally = torch.zeros(count * channels, 256, dtype=torch.long, device=pictures.device)
+    tally.scatter_add_(1, values, torch.ones_like(values))
+    upto = tally.cumsum(1)
+    darkest = tally.gather(1, values.min(1, keepdim=True).values)
+    others = height * width - darkest
+    spread = (upto - darkest).clamp(min=0) * 255.0 / others.clamp(min=1)
+    even = torch.where(others > 0, spread.gather(1, values), values.float())
+    return even.reshape(pictures.shape)
+
+
+def _rotate(pictures: Any, strengths: Any) -> Any:
+    angle = strengths * math.radians(_TURN)
+    return _mapped(pictures, [[angle.cos(), -angle.sin(), 0], [angle.sin(), angle.cos(), 0]])
+
+
+def _shear_x(pictures: Any, strengths: Any) -> Any:
+    return _mapped(pictures, [[1, _SHEAR * strengths, 0], [0, 1, 0]])
+
+
+def _shear_y(pictures: Any, strengths: Any) -> Any:
+    return _mapped(pictures, [[1, 0, 0], [_SHEAR * strengths, 1, 0]])
+
+
+def _translate_x(pictures: Any, strengths: Any) -> Any:
+    return _mapped(pictures, [[1, 0, 2 * _MOVE * strengths], [0, 1, 0]])  # the side is 2 long in a grid
+
+
+def _translate_y(pictures: Any, strengths: Any) -> Any:
+    return _mapped(pictures, [[1, 0, 0], [0, 1, 2 * _MOVE * strengths]])
+
+
+def _mapped(pictures: Any, entries: list[list[Any]]) -> Any:
+    """Pictures seen through an affine map each, with grey around them."""
+    import torch
+
+    one = torch.ones(len(pictures), device=pictures.device)
+    matrix = torch.stack([torch.stack([entry * one for entry in row], 1) for row in entries], 1)
+    grid = torch.nn.functional.affine_grid(matrix, list(pictures.shape), align_corners=False)
+    return torch.nn.functional.grid_sample(pictures - _GREY, grid, align_corners=False) + _GREY
+
+
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "same": _same,
+    "brightness": _brightness,
+    "contrast": _contrast,
+    "saturation": _saturation,
+    "sharpness": _sharpness,
+    "posterise": _posterise,
+    "solarise": _solarise,
+    "equalise": _equalise,
+    "rotate": _rotate,
+    "shear x": _shear_x,
+    "shear y": _shear_y,
+    "translate x": _translate_x,
+    "translate y": _translate_y,
+}
+"""What a strong view may do to a picture; each is as likely."""

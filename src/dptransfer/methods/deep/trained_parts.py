@@ -1,0 +1,327 @@
+"""Trainable parts of a public network with a head, as one parameter vector per example.
+
+The released classifier maps rows by the exact integers of `features`; these floats are the same numbers, but
+for rounding.
+
+What is trained starts at the public network and is counted from there, in units of what the network has: so
+the vector θ starts at zero. For gradients by example every example gets a copy of θ of its own
+(`deep.carried_layers`). What one example's loss says about another's copy is zero, so that one ordinary
+backward pass of the summed loss gives every example's gradient, without hooks and without a pass for each.
+That holds for networks that are known to keep pictures apart (`encoders.known_networks`), whatever their
+values are; all others run on each picture by itself (`encoders.per_example`), so that it holds for them, too.
+
+Stages in front of the first trained layer never change, so `front` is computed once for each picture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import copy, deepcopy
+from typing import Any
+
+import numpy as np
+
+from dptransfer.base import checks
+from dptransfer.base.arrays import Floats
+from dptransfer.encoders.base import EncoderDelta
+from dptransfer.encoders.per_example import PerExample, keeps_pictures_apart, plain_kernels
+from dptransfer.errors import ArgumentError
+from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm, UnitNorm
+from dptransfer.exact.public_map import FittedPublicMap
+from dptransfer.methods.deep.network import Network
+from dptransfer.methods.deep.network_gradient import MOST_PARAMETERS
+from dptransfer.methods.deep.per_example_layers import Bias, Carried, Film, LowRank, Shift
+
+_FLAT = 0.01
+"""Below this share of a row's mean entry the slope of a square root counts as there: at 0 it has none."""
+
+
+def row_map(features: FittedFeatures, device: Any) -> Callable[[Any], Any]:
+    """From rows of an encoder, a tensor (pictures, dimension) there, to rows as the map gives them."""
+    import torch
+
+    normalised: Callable[[Any], Any] = torch.nn.functional.normalize
+    if isinstance(features, FittedUnitNorm) and features.pool == 1:
+        return normalised
+    if not isinstance(features, FittedPublicMap):
+        raise ArgumentError(
+            f"A head that is trained with its network takes rows of unit norm or a PublicMap; got "
+            f"{features.kind}. Set another feature map."
+        )
+    centre, axes = (
+        torch.from_numpy(part).float().to(device) for part in (features.centre(), features.axis_vectors())
+    )
+
+    def mapped(rows: Any) -> Any:
+        centred = normalised(_signed_root(rows) if features.root else rows) - centre
+        # A product for each row: threads that share one product of all round some rows otherwise than others.
+        return normalised(torch.bmm(centred[:, None], axes.expand(len(rows), -1, -1))[:, 0])
+
+    return mapped
+
+
+def _signed_root(rows: Any) -> Any:
+    """Signed square roots, whose slope stays finite: the value is exact, the slope that of a shifted root."""
+    sizes = rows.abs()
+    shift = (_FLAT * sizes.mean(dim=1, keepdim=True)).detach() + 1e-30
+    sloped = (sizes + shift).sqrt()
+    return rows.sign() * (sloped + (sizes.sqrt() - sloped).detach())
+
+
+TRAINED = {
+    "film": "scales and shifts of normalisation layers",
+    "bias": "shifts of normalisation layers, and biases",
+    "low-rank": "low-rank changes of linear and convolutional layers",
+    "last": "the head alone",
+    "all": "every parameter",
+}
+"""What can be trained; the head always is."""
+
+Loss = Callable[[Any], Any]
+"""From logits (pictures, classes) to a loss for each."""
+
+
+def delta_kind(train: str) -> str | None:
+    """The kind of `EncoderDelta` that such training leaves; None where the encoder stays as it is.
+
+    >>> [delta_kind(train) for train in ("film", "low-rank", "last")]
+    ['state', 'low-rank', None]
+    """
+    return {"last": None, "low-rank": "low-rank"}.get(train, "state")
+
+
+class TrainedParts:
+    """What is trained of a network, with a head on its rows behind a public map.
+
+    Args:
+        network: the public network; it stays as it is.
+        train: one of `TRAINED`.
+        classes: how many the head tells apart.
+        blocks: how many of the last stages are trained; None for all.
+        rank: of low-rank changes.
+        pace: what one unit of θ changes in the network, in units of what is there; the head moves by one.
+        features: the public map of the network's rows in front of the head; None for rows of unit norm.
+
+    Attributes:
+        features: the map.
+        size: length of θ: first what is trained of the network, then the head.
+        trunk: how many of these belong to the network.
+        first: the first stage with a trained layer; those in front are frozen.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        train: str,
+        classes: int,
+        *,
+        blocks: int | None = None,
+        rank: int = 8,
+        pace: float = 1.0,
+        features: FittedFeatures | None = None,
+    ) -> None:
+        import torch
+
+        self.network, self.train, self.classes = network, checks.one_of("train", train, TRAINED), classes
+        own = copy(network)
+        own.module = deepcopy(network.module)
+        self._is_known, name = keeps_pictures_apart(network.module), network.identity.name
+        self._front_alone, self._rows_alone = PerExample(self._front, name), PerExample(self._rows, name)
+        stages = own.stages
+        kept = 0 if blocks is None else max(0, len(stages) - blocks)
+        self._module, self._parts = own.module, dict[str, Carried]()
+        units: list[Any] = []
+        self.first = 0 if train == "all" else len(stages)
+        for which, layer, stage in _layers(own) if train not in ("last", "all") else ():
+            part = _part(train, layer, rank) if stage >= kept else None
+            if part is not None:
+                self._parts[which] = part
+                self.first = min(self.first, stage)
+                units += part.units
+                layer.forward = part
+        if train == "all":
+            units = [_sizes(own.module, which) for which, _ in own.module.named_parameters()]
+        if train != "last" and not units:
+            raise ArgumentError(
+                f"A network must have what is to be trained, {TRAINED[train]}; '{name}' has none in the "
+                "chosen blocks. Choose another encoder, more blocks, or another part."
+            )
+        self.features = UnitNorm().fit(network.dimension, None) if features is None else features
+        self._mapped = row_map(self.features, network.device)
+        self._stages, head = stages, (classes, self.features.dimension)
+        self._shapes = [tuple(unit.shape) for unit in units] + [head]
+        self._lengths = [math.prod(shape) for shape in self._shapes]
+        self.size, self.trunk = sum(self._lengths), sum(self._lengths[:-1])
+        if self.size > MOST_PARAMETERS:
+            raise ArgumentError(
+                f"At most {MOST_PARAMETERS} parameters can be trained; {TRAINED[train]} and the head have "
+                f"{self.size}. Choose fewer blocks, a lower rank, or another part."
+            )
+        flat = [pace * unit.reshape(-1).float() for unit in units]
+        self._units = torch.cat([*flat, torch.ones(math.prod(head), device=network.device)])
+
+    def front(self, inputs: Any) -> Any:
+        """What comes out of the frozen stages for the network's inputs: maps, or rows if all are frozen."""
+        import torch
+
+        with torch.no_grad(), plain_kernels():
+            return self._front(inputs) if self._is_known or not self.first else self._front_alone(inputs)
+
+    def logits(self, theta: Any, maps: Any) -> Any:
+        """(pictures, classes) at θ, a tensor (size,), for what `front` gives."""
+        import torch
+
+        with torch.no_grad(), plain_kernels():
+            return self._logits((theta * self._units).expand(len(maps), -1), maps, views=1)
+
+    def gradients(self, theta: Any, maps: Any, loss: Loss, *, views: int = 1) -> Any:
+        """(examples, size) gradients of each example's own loss, averaged over its views.
+
+        Args:
+            theta: where, a tensor (size,).
+            maps: what `front` gives for examples × views pictures, the views of one next to each other.
+            loss: gives the loss of each picture from the logits of all; it must not mix pictures.
+            views: how many of them an example has.
+        """
+        import torch
+
+        copies = (theta * self._units).expand(len(maps) // views, -1).detach().requires_grad_()
+        with torch.enable_grad(), plain_kernels():
+            losses = loss(self._logits(copies, maps, views))
+            (found,) = torch.autograd.grad(losses.sum() / views, copies)
+        return found * self._units
+
+    def head(self, theta: Floats) -> Floats:
+        """(classes, dimension) weights of the head."""
+        return np.asarray(theta[self.trunk :], dtype=np.float64).reshape(self.classes, -1)
+
+    def delta(self, theta: Floats) -> EncoderDelta | None:
+        """What is changed in the encoder; None where the head alone is trained."""
+        import torch
+
+        if self.train == "last":
+            return None
+        here: Any = torch.from_numpy(np.asarray(theta, dtype=np.float32)).to(self._units.device)
+        values = here * self._units
+        own = [
+            part.reshape(shape) for part, shape in zip(values.split(self._lengths), self._shapes, strict=True)
+        ]
+        if self.train == "all":
+            named = zip(self._module.named_parameters(), own[:-1], strict=True)
+            changed = {name: value + part for (name, value), part in named}
+        else:
+            changed, left = {}, iter(own)
+            for name, part in self._parts.items():
+                arrays = part.released(*(next(left) for _ in part.shapes))
+                changed |= {f"{name}.{which}": array for which, array in arrays.items()}
+        kind = delta_kind(self.train)
+        assert kind is not None
+        arrays = {name: value.detach().float().cpu().numpy() for name, value in changed.items()}
+        return EncoderDelta(self.network.identity, kind, arrays)
+
+    def _logits(self, copies: Any, maps: Any, views: int) -> Any:
+        """Logits with a copy of all parameters for each example, (examples, size)."""
+        values = [
+            part.reshape(len(copies), 1, *shape).expand(-1, views, *shape).reshape(-1, *shape)
+            for part, shape in zip(copies.split(self._lengths, dim=1), self._shapes, strict=True)
+        ]
+        *changes, head = values
+        plain = self._is_known or self.first == len(self._stages)
+        rows = self._mapped(self._rows(maps, *changes) if plain else self._rows_alone(maps, *changes))
+        return (head @ rows[:, :, None])[:, :, 0]
+
+    def _front(self, inputs: Any) -> Any:
+        """What `front` gives, by a plain pass."""
+        for stage in self._stages[: self.first]:
+            inputs = stage(inputs)
+        return inputs if self.first < len(self._stages) else _pooled(inputs)
+
+    def _rows(self, maps: Any, *changes: Any) -> Any:
+        """Rows of the network by a plain pass, with what is changed of it for each picture."""
+        import torch
+
+        if self.train == "all":
+            return _pooled(torch.func.vmap(self._output)(changes, maps))
+        left = iter(changes)
+        for part in self._parts.values():
+            part.copies = tuple(next(left) for _ in part.shapes)
+        for stage in self._stages[self.first :]:
+            maps = stage(maps)
+        return _pooled(maps)
+
+    def _output(self, changes: tuple[Any, ...], inputs: Any) -> Any:
+        """The network's output for one picture, with every parameter changed."""
+        import torch
+
+        named = zip(self._module.named_parameters(), changes, strict=True)
+        state = {name: value + change for (name, value), change in named}
+        return torch.func.functional_call(self._module, state, inputs[None])[0]
+
+
+def _pooled(maps: Any) -> Any:
+    return maps.mean((2, 3)) if maps.ndim == 4 else maps
+
+
+def _part(train: str, layer: Any, rank: int) -> Carried | None:
+    """How this layer is trained, if it is."""
+    from torch import nn
+
+    if isinstance(layer, nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
+        kind = {"film": Film, "bias": Shift}.get(train)
+        one_axis = layer.weight is not None and layer.weight.ndim == 1 and layer.bias is not None
+        return kind(layer) if kind and one_axis else None
+    if train == "bias" and layer.bias is not None:
+        return Bias(layer)
+    # A class that derives from Conv2d may pad in its own way, which a single pixel needs none of.
+    known = type(layer) in (nn.Linear, nn.Conv2d) or getattr(layer, "kernel_size", 0) == (1, 1)
+    whole = known and getattr(layer, "groups", 1) == 1 and getattr(layer, "padding_mode", "zeros") == "zeros"
+    return LowRank(layer, rank) if train == "low-rank" and whole else None
+
+
+def _layers(network: Network) -> list[tuple[str, Any, int]]:
+    """Layers that can be trained, in the order of use, each with the stage that uses it.
+
+    Found by a blank picture that goes through all stages. A layer that is used twice is where it is first.
+    """
+    import torch
+    from torch import nn
+
+    kinds = nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm | nn.Linear | nn.Conv2d
+    used: dict[str, tuple[str, Any, int]] = {}
+    stage_now = [0]
+
+    def note(name: str, layer: Any) -> None:
+        used.setdefault(name, (name, layer, stage_now[0]))
+
+    hooks = [
+        layer.register_forward_pre_hook(lambda layer, _, name=name: note(name, layer))
+        for name, layer in network.module.named_modules()
+        if isinstance(layer, kinds)
+    ]
+    blank = network.inputs(np.zeros((1, network.side, network.side, 3), dtype=np.uint8))
+    with torch.no_grad():
+        for stage_now[0], stage in enumerate(network.stages):
+            blank = stage(blank)
+    for hook in hooks:
+        hook.remove()
+    return list(used.values())
+
+
+def _sizes(module: Any, name: str) -> Any:
+    """What one unit of a parameter stands for, if all are trained: its size in the public network.
+
+    Of weights, the root mean square of an output's own; of a bias, what the output's weights add up to.
+    """
+    owner = module.get_submodule(name.rpartition(".")[0])
+    value, weight = module.get_parameter(name), getattr(owner, "weight", None)
+    if value.ndim > 1:
+        rows = value.flatten(1)
+        return (
+            (rows.norm(dim=1) / math.sqrt(rows.shape[1]))
+            .reshape(-1, *(1,) * (value.ndim - 1))
+            .expand_as(value)
+        )
+    if weight is None or len(weight) != len(value):
+        return value.square().mean().sqrt().expand_as(value)
+    return weight.abs() if weight.ndim == 1 else weight.flatten(1).norm(dim=1)

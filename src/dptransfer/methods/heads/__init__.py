@@ -1,0 +1,1 @@
+"""Methods that release a linear head on public features."""

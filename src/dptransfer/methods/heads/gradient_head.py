@@ -1,0 +1,306 @@
+"""Softmax heads trained by noisy gradients: the plan, the descent and the loop that they share.
+
+A step has a planned length along the noisy gradient rather than a learning rate times it. So it needs no
+scale of the gradient, which would be the number of private rows: a private number that a rate would have to
+be tuned to. The planned lengths fall linearly and add up to `reach`·√classes.
+
+A gradient of pure noise should move nothing, least of all a good start. The norm of the noise is known, and
+in thousands of coordinates it hardly varies: with g = signal + noise, ‖g‖² ≈ ‖signal‖² + noise². So a step
+from a start that knows something is shortened by the estimated share √(1 − noise²/‖g‖²) of the signal in what
+was seen. A start of zeros has nothing to lose, and its steps keep their length.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dptransfer.accounting import fits, largest_times, noise_multiplier_for
+from dptransfer.base import checks
+from dptransfer.base.arrays import Floats, People
+from dptransfer.base.progress import steps as counted
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.errors import BudgetError
+from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.device import DEVICES, to_device, use_cuda
+from dptransfer.exact.feature_map import FittedFeatures, OnLattice
+from dptransfer.exact.features_on_device import mapped_on_cuda
+from dptransfer.exact.sums import by_size
+from dptransfer.mechanisms import GaussianRounds, rounds_of
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Bound, Budget, Event, Unit
+from dptransfer.queries import L2Query, SoftmaxGradient
+from dptransfer.queries.softmax_gradient import ROW_NORM
+from dptransfer.release.heads import Head, LinearHead
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far descent goes.
+
+    Attributes:
+        reach: length of the whole path, per √class; for rows of unit norm, a bound on how far a class's logit
+            can move.
+        weight_decay: share of the distance to the start that each step takes back, times its share of the
+            path; 0 for none.
+        radius: most that the weights may be away from the start, per √class.
+    """
+
+    reach: float = 50.0
+    weight_decay: float = 0.0
+    radius: float = 50.0
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        checks.moderate("reach", self.reach)
+        checks.moderate("weight_decay", self.weight_decay, or_zero=True)
+        checks.moderate("radius", self.radius)
+
+
+class Descent:
+    """The state of one descent: weights, and their average so far.
+
+    Args:
+        start: (classes, dimension), or any matrix.
+        steps: how many there will be.
+        pace: how far they go.
+        knows: whether the start has something to lose; by default, if it is not zero.
+    """
+
+    def __init__(self, start: Floats, steps: int, pace: Pace, *, knows: bool | None = None) -> None:
+        self.weights = start
+        self._start, self._steps, self._pace = start, steps, pace
+        self._away = np.zeros_like(start)
+        self._knows = bool(start.any()) if knows is None else knows
+        self._taken = 0
+        self._average = np.zeros_like(start)
+
+    def step(self, gradient: Floats, noise: float) -> None:
+        """One step against a gradient that holds noise of this norm."""
+        self._taken += 1
+        unit = math.sqrt(len(self._start))
+        share = 2 * (self._steps + 1 - self._taken) / (self._steps * (self._steps + 1))
+        seen = max(_length(gradient), 1e-300)
+        signal = math.sqrt(1 - min(1.0, noise / seen) ** 2) if self._knows else 1.0
+        length = self._pace.reach * unit * share * signal / seen
+        away = self._away  # changed in place: with many classes these passes are a good part of a step
+        if self._pace.weight_decay:
+            away *= max(0.0, 1 - self._pace.weight_decay * share)
+        away -= length * gradient
+        # Projection to the ball, line 5 of Algorithm 1 of Golatkar et al. (2022).
+        if (inside := self._pace.radius * unit / max(_length(away), 1e-300)) < 1:
+            away *= inside
+        self.weights = self._start + away
+        # Weights 2t/(T(T+1)): later iterates count for more, as in their Theorem 3.
+        self._average += (2 * self._taken / (self._steps * (self._steps + 1))) * away
+
+    @property
+    def average(self) -> Floats:
+        """The weighted average of the iterates, once all steps are taken."""
+        return self._start + self._average
+
+
+def _length(matrix: Floats) -> float:
+    """Frobenius norm, without linear algebra: its threads would go on waiting, on the next step's time."""
+    return math.sqrt(float(np.einsum("ij,ij->", matrix, matrix)))
+
+
+@dataclass(frozen=True, eq=False)
+class HeadRows:
+    """Rows on the grid of `SoftmaxGradient`, with their labels, and whose they are.
+
+    Where persons are protected, theirs are put next to each other, once, so that no step has to. So labels
+    and people must be taken from here too, and not from where the rows come from.
+
+    Attributes:
+        rows: int32 on the CPU; a float64 tensor of the same integers on a GPU.
+        labels: class of each row, where the rows are.
+        features: the identity map that checks rows on the CPU again.
+        private: where they come from.
+        people: whose each row is, where persons are protected.
+    """
+
+    rows: Any
+    labels: Any
+    features: OnLattice
+    private: PrivateEmbeddings
+    people: People | None = None
+
+
+def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str = "cpu") -> HeadRows:
+    """Map the rows once, where they will be visited; on the CPU at most half of float64's memory is kept."""
+    rows, labels, people = private.rows, private.labels, private.people
+    order = None if people is None else by_size(people).order
+    if people is not None:
+        labels, people = labels[order], people[order]
+    identity = OnLattice(features.dimension, ROW_NORM)
+    if device == "cuda":
+        there = mapped_on_cuda(features, rows, ROW_NORM)
+        there = there if order is None else there[to_device(order)]
+        return HeadRows(there, to_device(labels), identity, private, people)
+    mapped = np.empty((len(rows), features.dimension), dtype=np.int32)
+
+    def fill(chunk: slice) -> None:
+        mapped[chunk] = features.lattice(rows[chunk if order is None else order[chunk]], ROW_NORM)
+
+    for _ in over_chunks(fill, len(rows), features.input_dimension):
+        pass
+    return HeadRows(mapped, labels, identity, private, people)
+
+
+STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
+STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
+
+
+@dataclass(eq=False)
+class Guide:
+    """Says where descent starts, what it asks of the private rows, what it makes of answers, and of the end.
+
+    It sees public and released values only. This one takes the private gradient as it is.
+
+    Attributes:
+        start: (classes, dimension) weights.
+        clip: norm that each example's gradient is clipped to.
+        bound: as how many such examples a unit counts.
+    """
+
+    start: Floats
+    clip: float
+    bound: Bound
+
+    @property
+    def knows(self) -> bool:
+        """Whether there is something to lose by steps along pure noise: a start of zeros has nothing."""
+        return bool(self.start.any())
+
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+        """What to ask at these weights, of the planned shape and sensitivity: the clipped gradient."""
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip, bound=self.bound)
+
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
+        """The (classes, dimension) direction to step against: the noisy answer, whatever its length."""
+        return answer
+
+    def noise_norm(self, answer: Floats, scale: float) -> float:
+        """About the norm of the noise in that gradient, if the answer has noise of this scale."""
+        return scale * math.sqrt(answer.size)
+
+    def head(self, weights: Floats) -> Head:
+        """The last layer, from the averaged weights."""
+        return LinearHead(weights, np.zeros(len(weights)))
+
+
+@dataclass(frozen=True)
+class GradientHead(EmbeddingMethod):
+    """Base of the methods that step along noisy softmax gradients.
+
+    Attributes:
+        features: the public feature map.
+        steps: how many; by default what the method says, or as many as the budget allows at the given noise.
+        noise_multiplier: noise of one step ÷ clip; by default as small as the budget allows.
+        pace: how far the steps go, weight decay toward the start, and the ball they stay in.
+        device: where gradients are computed, 'cpu' or 'cuda'; the integers are the same.
+    """
+
+    steps: int | None = None
+    noise_multiplier: float | None = None
+    pace: Pace = field(default_factory=Pace)
+    device: str = "cpu"
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    field_checks: ClassVar[checks.Checks] = {
+        "steps": checks.or_none(checks.whole),
+        "noise_multiplier": checks.or_none(checks.positive),
+    }
+    default_steps: ClassVar[int] = 30
+    """Rounds when neither their number nor their noise is given: more buy little and take longer."""
+
+    def __post_init__(self) -> None:
+        """Refuse a device that its steps cannot be computed on."""
+        super().__post_init__()
+        checks.one_of("device", self.device, self.devices)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where its steps can be computed, as it is set."""
+        return DEVICES
+
+    @property
+    def rate(self) -> float:
+        """Probability with which a step looks at an example, or at a person."""
+        return 1.0
+
+    @abstractmethod
+    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+        """What leads the descent, from public knowledge alone."""
+
+    def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
+        """A question of the shape that will be asked."""
+        zero = np.zeros((len(facts.classes), outline.dimension))
+        return SoftmaxGradient(outline, zero, zero[:, 0], bound=facts.bound)
+
+    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+        """What is released before these rounds, for a share of what they cost; nothing, mostly."""
+        return []
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """Rounds of noisy gradients; what is not given of their number and noise is made to fit."""
+        query = self.planned_question(self.outline(facts, public), facts)
+
+        def releases(z: float, times: int) -> list[GaussianRounds]:
+            rounds = GaussianRounds(query, z, budget.relation, times, sampling_rate=self.rate)
+            return [*self.beforehand(facts, rounds), rounds]
+
+        def events(z: float, times: int) -> list[Event]:
+            return [release.event for release in releases(z, times)]
+
+        steps, z = self.steps, self.noise_multiplier
+        if z is not None and steps is None:
+            given = z
+            steps = largest_times(budget, lambda times: events(given, times))
+        taken = steps or self.default_steps
+        if z is None:
+            z = noise_multiplier_for(budget, lambda z: events(z, taken))
+        elif not fits(events(z, taken), budget):
+            raise BudgetError(
+                f"Steps and noise that are both given must fit the budget; {taken} steps at noise multiplier "
+                f"{z:g} do not. Leave one of them out, or raise epsilon."
+            )
+        return self.make_plan(releases(z, taken), budget)
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """A GPU that is asked for must be there too."""
+        super().require_public(facts, public)
+        use_cuda(self.device)
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """Ask, make a gradient of the answer, step; everything but the noisy answers is post-processing."""
+        *before, paid = rounds_of(plan.mechanisms)
+        seen = head_rows(features, private, self.device)
+        guide = self.informed(self.guide(features, private.facts, public), before, seen, noise)
+        rounds = paid.open(noise=noise)
+        descent = Descent(guide.start, paid.times, self.pace, knows=guide.knows)
+        for _ in counted(paid.times, "noisy gradient step"):
+            question = guide.question(descent.weights, seen.features)
+            answer = rounds.release(question, seen.rows, seen.labels, seen.people)
+            gradient = guide.gradient(descent.weights, answer)
+            descent.step(gradient, guide.noise_norm(answer, paid.scale))
+        return Outcome(guide.head(descent.average), plan.events)
+
+    def informed(
+        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
+    ) -> Guide:
+        """The guide, with what is released before the gradients; as it is, mostly."""
+        return guide

@@ -1,0 +1,1 @@
+"""Methods that mix public and private labelled data, and their baselines."""

@@ -1,0 +1,1 @@
+"""Methods that release one or more prototypes for each class."""

@@ -1,0 +1,68 @@
+"""Noisy class sums, classified by direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from dptransfer.base import checks
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.exact.device import DEVICES, use_cuda
+from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.methods.about import BLUE, PROTOTYPES, About
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget, Unit
+from dptransfer.queries import ClassSums
+from dptransfer.release.heads import CosineHead
+
+
+@dataclass(frozen=True)
+class MeanPrototypes(EmbeddingMethod):
+    """One prototype per class: the noisy sum of its unit-norm rows.
+
+    Releases:      the (classes, dimension) matrix of class sums, all classes at once.
+    Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `ClassSums`: 1 under add/remove, 2 under replace-one.
+    Assumes:       declared classes; a public feature map.
+    Reference:     Wahdany et al. (2025), Section 4.1. Printed there: class means with noise 2r/(n_c·√(2ρ)).
+                   That noise tells n_c, which is private under add/remove (claimed ε = 1.99, true ε = 97.6
+                   for a class of 5). Sums need no n_c, half the noise, and cosine needs no count; an empty
+                   class is a prototype of pure noise, not an error.
+
+    Attributes:
+        features: `UnitNorm()`, `UnitNorm(pool=4)` to average neighbouring features first, or a `PublicMap`.
+        device: where rows are mapped and summed, 'cpu' or 'cuda'; a setting of speed, which changes no sum.
+    """
+
+    device: str = "cpu"
+    name: ClassVar[str] = "mean"
+    about: ClassVar[About] = About(
+        summary="Noisy class sums: needs no public pool, and is the simplest to explain.",
+        card="The sum of the private rows of each class was released with Gaussian noise, all classes in one "
+        "release; a row is given the class whose sum it points along.",
+        reference=f"{PROTOTYPES}, DPPL-Mean, with sums in place of means: the printed noise reveals class "
+        "sizes.",
+        family="From sums",
+        colour=BLUE,
+        marker="o",
+    )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    field_checks: ClassVar[checks.Checks] = {"device": partial(checks.one_of, allowed=DEVICES)}
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """One Gaussian release of all class sums."""
+        use_cuda(self.device)  # refused, where there is none, before anything is charged
+        query = ClassSums(self.outline(facts, public), len(facts.classes), bound=facts.bound)
+        return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
+
+    def run(
+        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
+    ) -> Outcome:
+        """Release the sums; their directions are the prototypes."""
+        (sums,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)
+        released = sums.release(private.rows, private.labels, private.people, noise=noise)
+        return Outcome(CosineHead(released), (sums.event,))

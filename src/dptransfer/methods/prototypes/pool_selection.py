@@ -1,0 +1,203 @@
+"""Prototypes chosen privately from the public pool: one public row for each class, or K of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dptransfer.accounting import selection_epsilon_for
+from dptransfer.base import checks
+from dptransfer.base.arrays import Floats
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.exact.device import DEVICES, use_cuda
+from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.exact.similarity import GRID_NORM
+from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
+from dptransfer.methods.about import GOLD, PROTOTYPES, VERMILION, About
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget, Unit
+from dptransfer.queries import SimilarityScores
+from dptransfer.queries.similarity import GridPool
+from dptransfer.release.heads import CosineHead, Head, MeanCosineHead
+
+_CAPS = {"lowest": "Smallest similarity counted.", "highest": "Largest similarity counted."}
+
+
+@dataclass(frozen=True)
+class PoolSelection(EmbeddingMethod):
+    """Base of the methods whose prototypes are public rows; a subclass says how they are chosen and used.
+
+    Releases:      positions in the public pool for each class.
+    Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `SimilarityScores` and the subclass's mechanism.
+    Assumes:       declared classes; a public pool and a public feature map.
+    Reference:     see the subclasses.
+
+    Attributes:
+        features: the public feature map, applied to private and public rows alike.
+        lowest: d_min, the smallest 1 + cosine that counts.
+        highest: d_max, the largest that counts.
+        precision: integer grid of the scores, 'float16' or 'int8'.
+        device: where scores are computed, 'cpu' or 'cuda'; a setting of speed, which changes no score.
+    """
+
+    lowest: float = 0.0
+    highest: float = 2.0
+    precision: str = "float16"
+    device: str = "cpu"
+    needs_public: ClassVar[bool] = True
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    field_checks: ClassVar[checks.Checks] = {  # and the query checks the caps
+        "precision": partial(checks.one_of, allowed=GRID_NORM),
+        "device": partial(checks.one_of, allowed=DEVICES),
+    }
+
+    @abstractmethod
+    def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection:
+        """The mechanism that chooses, at this ε."""
+
+    @abstractmethod
+    def head(self, prototypes: Floats) -> Head:
+        """The head on (classes, chosen, dimension) prototypes."""
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """All classes together, at the largest ε that fits."""
+        use_cuda(self.device)  # refused, where there is none, before anything is charged
+        outline = self.outline(facts, public)
+        query = SimilarityScores(
+            features=outline,
+            candidates=np.zeros((0, outline.dimension), dtype=np.int64),  # `run` puts the mapped pool here
+            classes=len(facts.classes),
+            lowest=self.lowest,
+            highest=self.highest,
+            precision=self.precision,
+            bound=facts.bound,
+        )
+        epsilon = selection_epsilon_for(budget, lambda e: [self.selection(query, e, budget).event])
+        selection = self.selection(query, epsilon, budget)
+        if selection.scale > selection.widest:
+            raise BudgetError(
+                f"The noise of '{selection.name}' must be at most {selection.widest:g} grid steps wide; this "
+                f"budget asks for {selection.scale:g}. Raise epsilon: it allows no useful release."
+            )
+        return self.make_plan([selection], budget)
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """Score the pool, choose, and take the chosen public rows as prototypes."""
+        assert public is not None
+        step: Any = plan.mechanisms[0]
+        candidates = GridPool(features, public.rows, self.precision)
+        how = {"device": self.device, "workers": public.workers}
+        selection = with_query(step, features=features, candidates=candidates, **how)
+        chosen = selection.release(private.rows, private.labels, private.people, noise=noise)
+        chosen = chosen.reshape(len(private.facts.classes), -1)  # one or several for each class
+        prototypes = candidates[chosen.ravel()].reshape(*chosen.shape, -1) / float(GRID_NORM[self.precision])
+        return Outcome(self.head(prototypes), (selection.event,), prototypes=chosen.tolist())
+
+
+@dataclass(frozen=True)
+class PublicPrototypes(PoolSelection):
+    """One prototype per class: the public row most similar to the class's private rows, chosen with noise.
+
+    Releases:      one position in the public pool per class.
+    Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `SimilarityScores`: each score moves by at most `highest` − `lowest`, monotone.
+    Assumes:       declared classes; a public pool and a public feature map.
+    Reference:     Wahdany et al. (2025), Section 4.2 and Appendix D.1. All classes together cost one ε,
+                   because an example has one label, and a person's rows share one range.
+
+    Attributes:
+        mechanism: 'exponential', 'permute-and-flip', 'laplace', or 'best': permute-and-flip on a pure budget,
+            where it is never worse, and exponential otherwise, since its bounded range composes better.
+    """
+
+    mechanism: str = "best"
+    name: ClassVar[str] = "public"
+    about: ClassVar[About] = About(
+        summary="One public row per class: pure ε, and prototypes that can be shown as pictures.",
+        card="For each class one public example was chosen as its prototype, with a probability that grows "
+        "with its likeness to the private rows of that class; a row is given the class of the nearest "
+        "prototype.",
+        reference=f"{PROTOTYPES}, DPPL-Public.",
+        family="From public rows",
+        colour=VERMILION,
+        marker="s",
+        options={"mechanism": "How public rows are chosen.", **_CAPS},
+    )
+    field_checks: ClassVar[checks.Checks] = {
+        "mechanism": partial(checks.one_of, allowed=[*SELECTIONS, "best"])
+    }
+
+    def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection:
+        """The named mechanism, or the one that suits the budget."""
+        best = "permute-and-flip" if budget.flavour == "pure" else "exponential"
+        mechanism = SELECTIONS[best if self.mechanism == "best" else self.mechanism]
+        return mechanism(query, epsilon, budget.relation)
+
+    def head(self, prototypes: Floats) -> CosineHead:
+        """Cosine to the one prototype of each class."""
+        return CosineHead(prototypes[:, 0])
+
+
+@dataclass(frozen=True)
+class TopKPrototypes(PoolSelection):
+    """K prototypes per class: public rows similar to the class's private rows, chosen as an unordered set.
+
+    Releases:      K positions in the public pool per class.
+    Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `SimilarityScores` and `TopKMechanism`.
+    Assumes:       declared classes; a public pool of at least K rows and a public feature map.
+    Reference:     Wahdany et al. (2025), Appendices C.3 and C.4, with the corrections derived in
+                   `TopKMechanism`.
+
+    Attributes:
+        k: prototypes per class.
+    """
+
+    k: int = 5
+    name: ClassVar[str] = "top-k"
+    about: ClassVar[About] = About(
+        summary="K public rows per class: like public, for more private rows.",
+        card="For each class a set of public examples was chosen as prototypes, with a probability that "
+        "grows with their likeness to the private rows of that class; a row is given the class whose "
+        "prototypes are nearest on average.",
+        reference=f"{PROTOTYPES}, DPPL-PublicK, with the set weights corrected to C(y−1, K−1).",
+        family="From public rows",
+        colour=GOLD,
+        marker="^",
+        options={"k": "Prototypes per class.", **_CAPS},
+    )
+    field_checks: ClassVar[checks.Checks] = {"k": checks.whole}
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """One set per class, all classes together at the largest ε that fits."""
+        if public is not None and len(public) < self.k:
+            raise ArgumentError(
+                f"Choosing {self.k} prototypes needs at least that many public rows; got {len(public)}. "
+                "Lower k or use a larger pool."
+            )
+        return super().plan(facts, budget, public)
+
+    def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> TopKMechanism:
+        """The exponential mechanism over sets of k."""
+        return TopKMechanism(query, epsilon, budget.relation, self.k)
+
+    def head(self, prototypes: Floats) -> MeanCosineHead:
+        """Mean cosine to the k prototypes of each class (equation 10)."""
+        return MeanCosineHead(prototypes)

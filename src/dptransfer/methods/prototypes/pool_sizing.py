@@ -1,0 +1,234 @@
+"""What going through a public pool will take: pieces, bytes, time and memory, from a trial on a part of it.
+
+Nothing private is read: private rows are made up, as many as are declared. Time is measured on slices from
+the middle of the pool, for a second or two, and taken in proportion; from the disk or from its cache, as they
+happen to be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dptransfer.base.worker_env import usable_cores
+from dptransfer.base.workers import Here, pieces_of
+from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.store_rows import READERS
+from dptransfer.exact.chunks import side_by_side
+from dptransfer.exact.lattice import unit_lattice
+from dptransfer.exact.principal_axes import Moments
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
+from dptransfer.mechanisms import LaplaceNoisyMax
+from dptransfer.mechanisms.pool_choice import Counting, choice_pieces
+from dptransfer.methods.base import EmbeddingMethod, PrivateMethod
+from dptransfer.methods.prototypes.pool_selection import PoolSelection
+from dptransfer.noise import SecureNoise
+from dptransfer.queries.similarity import GridPool, PoolScores
+
+PRIVATE_ROWS = 10_000
+"""So many are made up where no size is declared."""
+
+_MOST_MADE_UP = 4096  # with caps each takes the same time, and the rest is multiplied
+_LONG_ENOUGH = 0.25  # seconds of a trial
+_HASHED_AT_ONCE = 2**24
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One way through the pool, or through a part of it.
+
+    Attributes:
+        name: what is done.
+        reads: bytes.
+        seconds: about how long it takes.
+    """
+
+    name: str
+    reads: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PoolSizing:
+    """What a fit will take that goes through a pool.
+
+    Attributes:
+        rows: of the pool.
+        pieces: in how many parts it is worked on.
+        private_rows: for how many it was measured.
+        processes: that work side by side, this one included.
+        cores: on which they work.
+        passes: in order.
+        memory: bytes of each process, about; None where the system does not tell.
+    """
+
+    rows: int
+    pieces: int
+    private_rows: int
+    processes: int
+    cores: int
+    passes: tuple[Pass, ...]
+    memory: int | None
+
+    @property
+    def seconds(self) -> float:
+        """Of all passes."""
+        return sum(one.seconds for one in self.passes)
+
+    @property
+    def reads(self) -> int:
+        """Bytes of all passes."""
+        return sum(one.reads for one in self.passes)
+
+
+def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -> PoolSizing | None:
+    """What a fit of this method will take with this pool; None if that is one piece, or not large data.
+
+    Args:
+        method: as it was planned; `auto` has chosen by then.
+        facts: what is declared; made-up private rows are of its classes, and as many as its size.
+        public: the pool, with whoever will work on it.
+    """
+    rows: Any = public.rows
+    if not isinstance(rows, ShardedRows) or not isinstance(method, EmbeddingMethod):
+        return None
+    row_bytes = rows.stored.itemsize * public.dimension
+    trial = _Trial(rows, getattr(public.workers, "cores", usable_cores()))
+    hashing = trial.alone(_Hashing(rows, public.on_record))
+    if public.on_record:  # file by file; a fingerprint of rows is one chain
+        hashing /= min(READERS, usable_cores(), len(rows.files))
+    passes = [Pass("checking", len(rows) * row_bytes, hashing)]
+    pieces = pieces_of(len(rows), rows.dtype.itemsize * public.dimension)
+    private_rows = facts.declared_size or PRIVATE_ROWS
+    if isinstance(method.features, PublicMap):
+        mapping = trial.shared(Moments(public.rows, root=False))
+        passes.append(Pass("public map", len(rows) * row_bytes, mapping))
+    if isinstance(method, PoolSelection):
+        scored, times = _scoring(method, facts, public, private_rows)
+        counting = Counting(scored, float(GRID_NORM[method.precision] ** 2), getattr(method, "k", 1))
+        pieces = choice_pieces(scored, counting.size)
+        seconds = times * trial.shared(counting, scored.threads)
+        in_order = getattr(method, "mechanism", None) == LaplaceNoisyMax.name
+        if in_order:  # all of it here, and nothing is looked up
+            seconds *= trial.cores / usable_cores()
+            seconds += trial.alone(_Noise(len(facts.classes)))
+        passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
+        if not in_order:
+            # Each member of each class is looked up in a piece; with caps in a class's share of scoring.
+            asked = min(1.0, len(facts.classes) * counting.size / len(pieces))
+            seconds *= min(1.0, counting.size / len(pieces)) if _capped(method) else asked
+            passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
+    if len(pieces) < 2:
+        return None
+    here = isinstance(public.workers, Here)
+    processes = 1 if here else 1 + (getattr(public.workers, "workers", None) or trial.cores)
+    return PoolSizing(len(rows), len(pieces), private_rows, processes, trial.cores, tuple(passes), _memory())
+
+
+def _scoring(
+    method: PoolSelection, facts: Facts, public: PublicEmbeddings, private_rows: int
+) -> tuple[PoolScores, float]:
+    """Scores against made-up private rows, and how many times as long it takes for as many as there are."""
+    width = method.outline(facts, public).dimension
+    few = PublicEmbeddings(public.rows[: width + 1], encoder=public.encoder, vocabulary=public.vocabulary)
+    features = method.prepare(facts, few)  # another map than that of all rows, and as fast
+    made_up = min(private_rows, _MOST_MADE_UP)
+    norm, classes = GRID_NORM[method.precision], len(facts.classes)
+    x = unit_lattice(np.random.default_rng(0).normal(size=(made_up, features.dimension)), norm)
+    pool = GridPool(features, public.rows, method.precision)
+    similarity = ClassSimilarity(
+        x.astype(GRID_DTYPE[method.precision]),
+        np.arange(made_up) % classes,
+        classes,
+        round(method.lowest * norm**2),
+        round(method.highest * norm**2),
+        method.precision,
+        method.device,
+        any_length=pool.as_stored,
+    )
+    return PoolScores(pool, similarity), private_rows / made_up if _capped(method) else 1.0
+
+
+def _capped(method: PoolSelection) -> bool:
+    """Whether every private row is multiplied, and not their sums."""
+    return method.lowest > 0 or method.highest < 2
+
+
+class _Trial:
+    """Measures work on a slice of the pool, and says how long all of it would take."""
+
+    def __init__(self, rows: ShardedRows, cores: int) -> None:
+        self.cores, self._count, self._middle = cores, len(rows), len(rows) // 2
+
+    def alone(self, work: Callable[[slice], Any]) -> float:
+        """Seconds in one process."""
+        work(slice(self._middle, self._middle + 1))  # what is prepared once is no part of it
+        count = 256
+        while True:
+            part = slice(self._middle, min(self._count, self._middle + count))
+            began = time.perf_counter()
+            work(part)
+            seconds = time.perf_counter() - began
+            if seconds > _LONG_ENOUGH or part.stop == self._count:
+                return seconds / (part.stop - part.start) * self._count
+            count *= 2
+
+    def shared(self, work: Callable[[slice], Any], threads: int = 1) -> float:
+        """Seconds of those who work side by side, if each core is as fast as one here.
+
+        Args:
+            work: what they do.
+            threads: how many pieces are worked on at a time here, on all cores.
+        """
+
+        def together(part: slice) -> None:
+            each = -(-(part.stop - part.start) // threads)
+            starts = range(part.start, part.stop, each)
+            for _ in side_by_side(work, [slice(s, min(s + each, part.stop)) for s in starts], threads):
+                pass
+
+        return self.alone(together) * usable_cores() / self.cores
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Noise for each candidate, and class."""
+
+    classes: int
+
+    def __call__(self, piece: slice) -> None:
+        for _ in range(self.classes):
+            SecureNoise().discrete_laplace(2.0**20, (piece.stop - piece.start,))
+
+
+@dataclass(frozen=True, eq=False)
+class _Hashing:
+    """Reading and hashing: of files whose checksums are on record, or of rows that have none yet."""
+
+    rows: ShardedRows
+    on_record: bool
+
+    def __call__(self, piece: slice) -> None:
+        digest = hashlib.sha256()
+        step = max(1, _HASHED_AT_ONCE // (8 * self.rows.shape[1]))
+        for start in range(piece.start, piece.stop, step):
+            part = slice(start, min(start + step, piece.stop))
+            digest.update(np.ascontiguousarray(self.rows.read(part, as_stored=self.on_record)).data)
+
+
+def _memory() -> int | None:
+    """The most that this process has had so far, a trial included, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # as on Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

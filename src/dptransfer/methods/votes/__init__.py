@@ -1,0 +1,1 @@
+"""Methods whose teachers vote: PATE, Prom-PATE and Transfer-PATE."""

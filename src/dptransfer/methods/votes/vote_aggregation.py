@@ -1,0 +1,345 @@
+"""Noisy answers from teachers' votes, whoever trained the teachers.
+
+The queries and mechanisms are those of the methods whose teachers are ours (`methods.ballots`). What is not
+ours is the promise on which all rests: that one unit of the private data touches one teacher.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.exact.plain_floats import plain_floats
+from dptransfer.ledger import Ledger, Receipt
+from dptransfer.mechanisms import GaussianMechanism, Step
+from dptransfer.methods import charging
+from dptransfer.methods.base import require_kinds
+from dptransfer.noise import NoiseSource, SecureNoise
+from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
+from dptransfer.queries import LargestVotes, VoteCounts
+from dptransfer.queries.votes import CountedVotes, votes_of
+
+NO_LABELS: Labels = np.zeros(0, dtype=np.int64)
+"""Ballots have no labels."""
+
+MOST_NOISE = 1e8
+"""Votes; on the grid of 2⁻³⁰ more could leave 64-bit integers, and that must show before the charge."""
+
+
+def require_passable(threshold: float, teachers: int) -> None:
+    """Raise for a threshold that not even all votes reach."""
+    if threshold > teachers:
+        raise ArgumentError(
+            f"A threshold above the number of teachers is never passed; got {threshold:g} for {teachers} "
+            "teachers. Lower it."
+        )
+
+
+def questions_of(
+    queries: int, answers: int | None, classes: int, unit: Unit, replaced: int
+) -> list[VoteCounts | LargestVotes]:
+    """What is asked of the ballots: all votes or, with a number of answers, tests of all and so many votes.
+
+    Args:
+        queries: number of questions.
+        answers: most that are answered of those that pass a test; None where there is none, and all are.
+        classes: how many.
+        unit: what touches one teacher at most.
+        replaced: how many ballots a replaced unit changes.
+    """
+    votes = VoteCounts(queries if answers is None else answers, classes, unit, replaced)
+    return [votes] if answers is None else [LargestVotes(queries, classes, unit, replaced), votes]
+
+
+def with_noise(query: VoteCounts | LargestVotes, scale: float, relation: Relation) -> GaussianMechanism:
+    """Its answer with noise of this standard deviation, in votes."""
+    return GaussianMechanism(query, scale / query.l2_sensitivity(relation), relation)
+
+
+def noisy_answers(
+    mechanisms: Sequence[Step], ballots: Any, threshold: float | None, noise: NoiseSource
+) -> tuple[Integers, Floats, float]:
+    """Which questions are answered, the noisy votes on them, and the scale of that noise.
+
+    With a threshold, all tests are one answer; of the questions that pass, the first are asked, never more
+    than were paid for. What is not asked is zero in the second answer, whatever the ballots say.
+
+    Args:
+        mechanisms: of the tests, where there is a threshold, and of the votes.
+        ballots: (teachers, questions), or `CountedVotes` in their place.
+        threshold: votes that a favourite must have, noise included.
+        noise: where it comes from.
+    """
+    *tests, voting = mechanisms
+    assert isinstance(voting, GaussianMechanism)
+    asked = np.arange(ballots.shape[1])
+    for test in tests:
+        assert isinstance(test, GaussianMechanism)
+        assert threshold is not None
+        largest = test.release(ballots, NO_LABELS, noise=noise)
+        asked = np.flatnonzero(largest >= threshold)
+    asked = asked[: voting.query.shape[0]]
+    votes = voting.release(ballots[:, asked], NO_LABELS, noise=noise)[: len(asked)]
+    return asked, votes, voting.scale
+
+
+_CLASSES = 10
+_BALLOTS_REPLACED = 2  # a rule that we do not know may send a unit's successor to another teacher
+_SMALLEST_EPSILON = 1e-12  # so much noise that ε is 0 is fine, but no budget
+_MOST_TEACHERS = 10**9  # sums of votes live on the same grid
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """How many questions teachers are asked, how many they answer, and with how much noise: the price.
+
+    Plain GNMax answers every question by the class with most noisy votes. Confident-GNMax, which has noise on
+    its tests, looks first whether the favourite has enough votes, and answers at most `answers` of the
+    questions that pass. All tests and all those answers are paid for in advance, used or not: how many pass
+    is known only after looking. Both noises are Gaussian and fixed, so the price is the exact curve of
+    μ² = queries·(1/σ₁)² + answers·(√2/σ₂)², twice the distances under replace-one: who is with which teacher
+    was decided elsewhere, and a unit's successor may be with another.
+
+    >>> paper = Inquiry(1000, noise=50.0, threshold_noise=200.0, answers=684)
+    >>> round(paper.guarantee(1e-5).epsilon, 4)
+    3.1776
+
+    Attributes:
+        queries: number of questions.
+        noise: standard deviation σ₂ of the noise on each class's votes.
+        threshold_noise: standard deviation σ₁ of the noise on each test; None where there are no tests.
+        answers: most questions that are answered; None for all of them.
+        unit: what touches one teacher at most: an example, or a person with all theirs.
+        relation: neighbouring relation.
+        classes: how many, declared. Of the price they decide what the integer grid costs, next to nothing.
+    """
+
+    queries: int
+    noise: float
+    threshold_noise: float | None = None
+    answers: int | None = None
+    unit: Unit = Unit.ROW
+    relation: Relation = Relation.ADD_REMOVE
+    classes: int = _CLASSES
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked."""
+        checks.whole("queries", self.queries)
+        checks.whole("classes", self.classes, at_least=2)
+        _required_noise("noise", self.noise)
+        if self.threshold_noise is not None:
+            _required_noise("threshold_noise", self.threshold_noise)
+        elif self.answers is not None:
+            raise ArgumentError(
+                "A number of answers is for questions that must pass a noisy test; no threshold noise is "
+                "given. Give it, or leave the answers out: all queries are then answered."
+            )
+        if self.answers is not None and checks.whole("answers", self.answers) > self.queries:
+            raise ArgumentError(
+                f"At most all queries can be answered; got {self.answers} answers for {self.queries} "
+                "queries. Lower the answers."
+            )
+
+    @classmethod
+    def within(cls, budget: Budget, queries: int, **settings: Any) -> Inquiry:
+        """The inquiry whose answers have the least noise that fits the budget; tests have what is given.
+
+        >>> round(Inquiry.within(Budget(epsilon=1.0, delta=1e-5), 1000).noise)
+        167
+        """
+        most = cls(queries, MOST_NOISE, relation=budget.relation, **settings)
+        sensitivity = most.mechanisms[-1].query.l2_sensitivity(budget.relation)
+
+        def at(multiplier: float) -> Inquiry:
+            return replace(most, noise=min(multiplier * sensitivity, MOST_NOISE))
+
+        return at(noise_multiplier_for(budget, lambda z: at(z).events))
+
+    @property
+    def most_answers(self) -> int:
+        """How many answers are paid for."""
+        return self.queries if self.answers is None else self.answers
+
+    @property
+    def mechanisms(self) -> tuple[GaussianMechanism, ...]:
+        """The tests, if there are any, and the answers: each kind one noisy answer."""
+        tested = self.threshold_noise is not None
+        asked = questions_of(
+            self.queries, self.most_answers if tested else None, self.classes, self.unit, _BALLOTS_REPLACED
+        )
+        scales = [self.noise] if self.threshold_noise is None else [self.threshold_noise, self.noise]
+        return tuple(with_noise(*one, self.relation) for one in zip(asked, scales, strict=True))
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What they cost."""
+        return tuple(step.event for step in self.mechanisms)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What whoever brings the votes promises."""
+        one = "example" if self.unit is Unit.ROW else "person"
+        whole = "" if self.unit is Unit.ROW else ", with all their examples,"
+        return (
+            f"each {one}{whole} was given to one teacher at most, by a rule that does not depend on the "
+            "others, and a teacher's votes depend on what it was given alone",
+            "questions, teachers, classes, noise and threshold were fixed without looking at the data",
+        )
+
+    def require_threshold(self, threshold: float | None, teachers: int) -> None:
+        """Raise unless there is a threshold where there are tests, and one that can be passed."""
+        if (threshold is None) is not (self.threshold_noise is None):
+            raise ArgumentError(
+                "A test has a threshold and noise of its own; got one without the other. "
+                "Give both, or neither."
+            )
+        if threshold is not None:
+            require_passable(checks.moderate("threshold", threshold), teachers)
+
+    def guarantee(self, delta: float) -> Guarantee:
+        """What is promised about the answers, with ε at this δ."""
+        return guarantee_of(self.events, delta, self.assumptions)
+
+
+def _required_noise(name: str, value: float) -> None:
+    if checks.positive(name, value) > MOST_NOISE:
+        raise ArgumentError(f"{name} must be at most {MOST_NOISE:g} votes; got {value!r}. Lower it.")
+
+
+@dataclass(frozen=True, eq=False)
+class VoteAnswers:
+    """Noisy answers of teachers, free to use and to publish.
+
+    Attributes:
+        positions: the answered questions, by their numbers from 0, in order.
+        labels: of each the class with most noisy votes, as its position; the first of equals.
+        inquiry: what was asked.
+        guarantee: what it promises.
+        seeded: whether the noise came from a seed: then nothing is protected.
+        created: when, in UTC.
+        ledger_head: the entry of the charge.
+    """
+
+    positions: Integers
+    labels: Labels
+    inquiry: Inquiry
+    guarantee: Guarantee
+    seeded: bool
+    created: str
+    ledger_head: str
+
+    @property
+    def statement(self) -> str:
+        """The sentence that goes with the answers wherever they are shown."""
+        return f"These answers are {str(self.guarantee).removeprefix('This model is ')}"
+
+
+@plain_floats()  # no flag and no filter of the caller's makes votes tell
+def aggregate_votes(
+    votes: AnyArray,
+    inquiry: Inquiry,
+    *,
+    teachers: int,
+    name: str,
+    delta: float,
+    threshold: float | None = None,
+    cast: bool = False,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> VoteAnswers:
+    """Charge the ledger, then answer.
+
+    Args:
+        votes: whole numbers: how many teachers vote for each class, (queries, classes), or with `cast` the
+            ballots themselves, (teachers, queries) of class positions. Values that cannot be, such as counts
+            below zero or more votes than teachers, are brought into range without a word.
+        inquiry: what is asked, and with how much noise.
+        teachers: how many there are, a public number.
+        name: what the ledger calls the private data set that the teachers learned from.
+        delta: δ of the guarantee.
+        threshold: how many votes the favourite of a question must have, noise included; where there are
+            tests.
+        cast: whether `votes` are ballots.
+        ledger: where it is charged; the user's default ledger file if not given.
+        noise: `SecureNoise()` if not given.
+
+    Raises:
+        BudgetExceeded: the data set's budget in the ledger does not cover it; no vote was read.
+    """
+    require_votes(votes, inquiry, teachers, cast=cast)
+    inquiry.require_threshold(threshold, teachers)
+    steps = inquiry.mechanisms
+    source = SecureNoise() if noise is None else noise
+    with charged(name, inquiry.events, "votes", delta, ledger, source) as receipt:
+        ballots = counted(votes, teachers, inquiry.classes, cast=cast)
+        asked, noisy, _ = noisy_answers(steps, ballots, threshold, source)
+    return VoteAnswers(
+        positions=asked,
+        labels=noisy.argmax(axis=1),
+        inquiry=inquiry,
+        guarantee=inquiry.guarantee(delta),
+        seeded=source.seeded,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        ledger_head=receipt.head,
+    )
+
+
+@contextmanager
+def charged(
+    name: str,
+    events: tuple[Event, ...],
+    label: str,
+    delta: float,
+    ledger: Ledger | None,
+    noise: NoiseSource,
+) -> Iterator[Receipt]:
+    """Charge for what runs inside, and note how it ended."""
+    ledger = Ledger.default() if ledger is None else ledger
+    promised = max(guarantee_of(events, delta).epsilon, _SMALLEST_EPSILON)
+    budget = Budget(epsilon=promised, delta=delta, relation=events[0].relation)
+    require_kinds(budget, ledger, noise)
+    heed(budget, stacklevel=5)  # past this context, whoever opens it, and `plain_floats`
+    with charging.charged(ledger, name, events, label) as receipt:
+        yield receipt
+
+
+def require_votes(votes: AnyArray, inquiry: Inquiry, teachers: int, *, cast: bool) -> None:
+    """Raise for votes of another shape or type than declared, both of which are public; no value is read."""
+    if checks.whole("teachers", teachers) > _MOST_TEACHERS:
+        raise ArgumentError(f"teachers must be at most {_MOST_TEACHERS:g}; got {teachers}. Check the number.")
+    wanted = (teachers, inquiry.queries) if cast else (inquiry.queries, inquiry.classes)
+    axes = "(teachers, questions)" if cast else "(questions, classes)"
+    if votes.shape != wanted:
+        raise DataError(
+            f"{'Ballots' if cast else 'Counts of votes'} have the shape {axes}, here {wanted}; got "
+            f"{votes.shape}. Check what is declared, or turn them round."
+        )
+    if not np.issubdtype(votes.dtype, np.integer):
+        raise DataError(f"Votes are whole numbers; got the type {votes.dtype}. Save them as int64.")
+
+
+def counted(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> CountedVotes:
+    """Counts in the place of ballots, with what cannot be brought into range."""
+    return CountedVotes.of(votes_of(votes, classes) if cast else votes, teachers)
+
+
+def declared(inquiry: Inquiry, teachers: int, threshold: float | None) -> Mapping[str, Any]:
+    """What was asked, as a record beside the answers has it."""
+    return {
+        "queries": inquiry.queries,
+        "answers_paid_for": inquiry.most_answers,
+        "classes": inquiry.classes,
+        "teachers": teachers,
+        "noise": inquiry.noise,
+        "threshold": threshold,
+        "threshold_noise": inquiry.threshold_noise,
+    }

@@ -1,0 +1,310 @@
+"""How teachers are asked: how many there are, what they vote on, with how much noise, and what that costs.
+
+Methods in the manner of PATE differ in their teachers and in their student. What lies between is here: a
+number of public questions, one ballot for each teacher, and noisy counts of the votes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dptransfer.accounting import fits, noise_multiplier_for
+from dptransfer.accounting.search import largest_whole
+from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.data import Facts
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.mechanisms import GaussianMechanism, Step
+from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.votes.vote_aggregation import (
+    MOST_NOISE,
+    noisy_answers,
+    questions_of,
+    require_passable,
+    with_noise,
+)
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget, Unit
+from dptransfer.queries import VoteCounts
+
+BALLOTS_REPLACED = 1
+"""How many ballots a replaced unit changes at most, where its teacher was drawn here: its successor's too."""
+
+
+def teacher_of_each_row(rows: int, people: People | None, teachers: int, noise: NoiseSource) -> Integers:
+    """The teacher of each row, uniform among `teachers` and independent from unit to unit.
+
+    A unit is a row, or a person with all their rows. Why one unit changes one teacher's part, under either
+    relation: draws are independent of each other and of what the units are, so the law of a release is a
+    mixture over draws, with the same weights whatever the data. Write two neighbours next to each other, and
+    give the units that both have the same draws; under add/remove the unit that one of them has draws for
+    itself, and under replace-one the unit and its successor get one draw between them (one of two people may
+    have no row; it is with nobody then). This changes no distribution. For every fixed draw the parts of all
+    teachers but one are then equal, so that their ballots differ in one at most, and what is true of every
+    pair in two mixtures of equal weights is true of the mixtures: hockey-stick divergences are jointly
+    convex. (A teacher that is chosen by what a unit *is*, as by a hash of its contents, is another matter:
+    the successor may be with another teacher, and two ballots change. See `VoteCounts.replaced`.)
+
+    Neither the number of rows nor their order decides who is with whom, as it would in parts of equal size. A
+    run that goes on in a workspace finds the same partition.
+    """
+    units = rows if people is None else int(people.max(initial=-1)) + 1
+    drawn = noise.once("teacher of each unit", lambda: noise.integers(teachers, units))
+    return np.asarray(drawn if people is None else drawn[people], dtype=np.int64)
+
+
+_ASSUMED_SIZE = 5_000  # examples, where none are declared
+_MOST_TEACHERS = 10_000
+_MOST_QUERIES = 2_000
+_NOISE_SHARE = 1 / 5  # of the teachers: half of them agreeing on one of ten classes are heard 3 of 4 times
+_ANSWERED_SHARE = 2 / 3  # of the questions of Confident-GNMax: 684 of 1,000 in the paper
+_TEST_SHARE = 1 / 20  # of μ² for its tests; in the paper 1000/200² of 1000/200² + 2·684/50², or 0.044
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the teachers answered, with noise: released, and free to use.
+
+    Attributes:
+        positions: the answered public examples, as positions in the pool, in the order in which they were
+            asked about.
+        labels: of each the class with most noisy votes, the first of equals.
+        votes: (answered, classes) noisy votes.
+        scale: standard deviation of the noise on every one of them.
+        teachers: how many teachers there are.
+    """
+
+    positions: Integers
+    labels: Labels
+    votes: Floats
+    scale: float
+    teachers: int
+
+    def by_class(self) -> list[list[int]]:
+        """The positions that were answered with each class, for `Outcome.answers`."""
+        return [self.positions[self.labels == one].tolist() for one in range(self.votes.shape[1])]
+
+
+@dataclass(frozen=True)
+class Voting(PrivateMethod):
+    """Base of the methods whose teachers vote on public examples; a subclass has teachers and a student.
+
+    Its `run` makes one ballot for each teacher, from the units that `teacher_of_each_row` gives it and from
+    nothing else, about the public examples at `questions(len(public))`; hands the ballots to `answered`; and
+    trains a student on what comes back.
+
+    Attributes:
+        teachers: how many; None for one per 40 declared examples (linear ones: per 4), at most 10,000, as if
+            5,000 were declared where none are.
+        queries: how many public examples they vote on; None for as many as pay (see `labels`).
+        noise: standard deviation of the noise on each count, in votes; None for the least that fits the
+            budget.
+        labels: what the student learns from. 'soft': the noisy votes themselves, for which more questions
+            cost nothing, since noise grows as they average it out. 'hard': the class with most noisy votes,
+            which should be right, so that there are only as many questions as keep the noise below a fifth of
+            the teachers.
+        threshold: given, only questions whose favourite has so many votes, noise included, are answered
+            (Confident-GNMax).
+        threshold_noise: standard deviation of the noise on that test, in votes; None for a twentieth of the
+            budget.
+        answers: most questions answered where there is a threshold; all of them are paid for, whether they
+            are used or not. None for two thirds of the queries.
+    """
+
+    teachers: int | None = None
+    queries: int | None = None
+    noise: float | None = None
+    labels: str = "soft"
+    threshold: float | None = None
+    threshold_noise: float | None = None
+    answers: int | None = None
+
+    rows_per_teacher: ClassVar[int] = 40
+    """Examples that a teacher should have, where their number is chosen."""
+    needs_public: ClassVar[bool] = True
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    field_checks: ClassVar[checks.Checks] = {
+        "teachers": checks.or_none(checks.whole),
+        "queries": checks.or_none(checks.whole),
+        "noise": checks.or_none(checks.moderate),
+        "labels": partial(checks.one_of, allowed=("soft", "hard")),
+        "threshold": checks.or_none(checks.moderate),
+        "threshold_noise": checks.or_none(checks.moderate),
+        "answers": checks.or_none(checks.whole),
+    }
+
+    def __post_init__(self) -> None:
+        """Refuse settings of a test where there is none."""
+        super().__post_init__()
+        if self.threshold is None and (self.threshold_noise, self.answers) != (None, None):
+            raise ArgumentError(
+                "threshold_noise and answers are settings of the test that a threshold makes; there is no "
+                "threshold. Give one, or leave them out."
+            )
+
+    def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
+        """One noisy answer of all votes, or one of all tests and one of all votes that pass."""
+        settled = self._settled(facts, budget, None if public is None else len(public))
+        steps = partial(settled._steps, facts, budget)
+        if settled._noise_is_given:
+            plan = settled.make_plan(steps(1.0), budget)
+            if not fits(plan.events, budget):
+                raise BudgetError(
+                    f"The noise that is given must fit the budget; with it the votes cost ε = "
+                    f"{plan.guarantee.epsilon:.4g}. Raise the noise, ask less, or leave it out."
+                )
+        else:
+            plan = settled.calibrated_plan(steps, budget)
+        if any(isinstance(step, GaussianMechanism) and step.scale > MOST_NOISE for step in plan.mechanisms):
+            raise BudgetError(
+                f"Noise must stay below {MOST_NOISE:g} votes, which 64-bit integers hold; this is more. "
+                "Lower the noise that is given, ask less, or raise epsilon or delta."
+            )
+        notes = [settled._note(plan.mechanisms)]
+        if self.teachers is None and facts.declared_size is None:
+            notes.append(
+                "No number of examples is declared, so that the number of teachers is one for about "
+                f"{_ASSUMED_SIZE}; with many fewer, a declared size or number of teachers would suit better."
+            )
+        return replace(plan, notes=tuple(notes))
+
+    def questions(self, pool: int) -> Integers:
+        """The positions, in a pool of this many public examples, that are asked about, in order."""
+        assert self.queries is not None
+        return spread(pool, self.queries)
+
+    def answered(
+        self, mechanisms: Sequence[Step], ballots: AnyArray, questions: Integers, noise: NoiseSource
+    ) -> Answers:
+        """What is released of the ballots (teachers, questions) on the public examples at `questions`."""
+        assert self.teachers is not None
+        asked, votes, scale = noisy_answers(mechanisms, ballots, self.threshold, noise)
+        return Answers(questions[asked], votes.argmax(axis=1), votes, scale, self.teachers)
+
+    def answer_notes(self, answers: Answers) -> tuple[str, ...]:
+        """What the card says about them."""
+        return self.notes_of(len(answers.positions))
+
+    def notes_of(self, answered: int) -> tuple[str, ...]:
+        """What the card says of so many answers: where there was a test, how many passed is released."""
+        if self.threshold is None:
+            return ()
+        first = f"{answered} of {self.queries} questions were answered"
+        return (f"{first}: the first that passed the noisy test.",)
+
+    def _settled(self, facts: Facts, budget: Budget, pool: int | None) -> Voting:
+        """The same method with every number that is left open chosen, from public facts and the budget."""
+        declared = facts.declared_units or facts.declared_size
+        teachers = self.teachers or self._teachers_for(facts.declared_size, declared)
+        if declared is not None and declared < teachers:
+            raise ArgumentError(
+                f"Each teacher needs something to learn from; {declared} are declared for {teachers} "
+                "teachers. Set fewer teachers, or declare the right size."
+            )
+        if self.threshold is not None:
+            require_passable(self.threshold, teachers)
+        queries = self.queries or self._affordable_queries(facts, budget, teachers, pool)
+        if pool is not None and queries > pool:
+            raise ArgumentError(
+                f"Each query is about a public example of its own; got {queries} queries for {pool} of "
+                "them. Ask fewer, or give more public examples."
+            )
+        answers = None
+        if self.threshold is not None:
+            answers = self.answers or max(1, round(_ANSWERED_SHARE * queries))
+            if answers > queries:
+                raise ArgumentError(
+                    f"At most all queries can be answered; got {answers} answers for {queries} queries. "
+                    "Set fewer answers, or more queries."
+                )
+        return replace(self, teachers=teachers, queries=queries, answers=answers)
+
+    def _teachers_for(self, size: int | None, units: int | None) -> int:
+        """As many as there are enough declared examples for, and no more than there are units."""
+        enough = (size or _ASSUMED_SIZE) // self.rows_per_teacher
+        return max(1, min(_MOST_TEACHERS, enough, units or enough))
+
+    def _affordable_queries(self, facts: Facts, budget: Budget, teachers: int, pool: int | None) -> int:
+        """As many questions as the given noise allows, or as the student can use."""
+        most = min(_MOST_QUERIES, _MOST_QUERIES if pool is None else pool)
+        if self._noise_is_given:
+            many = partial(replace, self, teachers=teachers)
+
+            def fit(queries: int) -> bool:
+                steps = many(queries=queries)._steps(facts, budget, 1.0)
+                return fits([step.event for step in steps], budget)
+
+            found = largest_whole(fit, most)
+            if found is None:
+                raise BudgetError(
+                    "The budget must cover at least one query; with the noise that is given it does not. "
+                    "Raise the noise or the budget, or leave the noise out."
+                )
+            return found
+        if self.labels == "soft":
+            return most
+        one = VoteCounts(1, len(facts.classes), facts.unit, BALLOTS_REPLACED)
+        multiplier = noise_multiplier_for(
+            budget, lambda z: [GaussianMechanism(one, z, budget.relation).event]
+        )
+        # Noise σ = z·Δ·√queries at a sensitivity of Δ for one; it is to stay below its share of the teachers.
+        scale = multiplier * one.l2_sensitivity(budget.relation)
+        return max(1, min(most, int((_NOISE_SHARE * teachers / scale) ** 2)))
+
+    def _steps(self, facts: Facts, budget: Budget, multiplier: float) -> list[GaussianMechanism]:
+        """The noisy answers at this noise multiplier of them all together, but for the noise that is given.
+
+        Shares of μ² add up: at z/√share and z/√(1 − share) two answers cost what one does at z.
+        """
+        assert self.queries is not None
+        tested = self.threshold is not None
+        answers = self.answers or max(1, round(_ANSWERED_SHARE * self.queries))
+        asked = questions_of(
+            self.queries, answers if tested else None, len(facts.classes), facts.unit, BALLOTS_REPLACED
+        )
+        given = [self.threshold_noise, self.noise] if tested else [self.noise]
+        shares = [_TEST_SHARE, 1 - _TEST_SHARE] if tested else [1.0]
+        return [
+            GaussianMechanism(query, multiplier / math.sqrt(share), budget.relation)
+            if noise is None
+            else with_noise(query, noise, budget.relation)
+            for query, noise, share in zip(asked, given, shares, strict=True)
+        ]
+
+    @property
+    def _noise_is_given(self) -> bool:
+        """Whether nothing is left to calibrate."""
+        return self.noise is not None and (self.threshold is None or self.threshold_noise is not None)
+
+    def _note(self, mechanisms: Sequence[Step]) -> str:
+        *tests, voting = mechanisms
+        assert isinstance(voting, GaussianMechanism)
+        said = f"{self.teachers} teachers vote on {self.queries} public examples, "
+        for test in tests:
+            assert isinstance(test, GaussianMechanism)
+            said += (
+                f"of which at most {self.answers} are answered, where the favourite has {self.threshold:g} "
+                f"votes with noise of {test.scale:.4g}; "
+            )
+        return f"{said}with noise of {voting.scale:.4g} votes on each count."
+
+
+def spread(pool: int, most: int) -> Integers:
+    """Positions in a pool, at most so many, in an order whose every beginning is spread evenly over it.
+
+    Steps of the golden ratio, made a whole number that shares no divisor with the pool: each position comes
+    once, and neither a pool sorted by class nor one that repeats its classes in turn is asked one-sidedly.
+
+    >>> spread(10, 10).tolist(), spread(10**9, 3).tolist()
+    ([0, 7, 4, 1, 8, 5, 2, 9, 6, 3], [0, 618033989, 236067978])
+    """
+    step = max(1, round(pool * (math.sqrt(5) - 1) / 2))
+    while math.gcd(step, pool) > 1:
+        step += 1
+    return np.arange(min(pool, most), dtype=np.int64) * step % pool

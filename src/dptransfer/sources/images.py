@@ -1,0 +1,271 @@
+"""Find the images of a data set: in folders, archives, table columns, CSV files or lists."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.base.arrays import People
+from dptransfer.data.arrow import is_columnar, read_examples, schema_of
+from dptransfer.data.labels import Classes, Labelled, LabelledList, declared_classes, places
+from dptransfer.data.tables import Listed, listed, parsing, require, require_label_column
+from dptransfer.sources.archives import TemporaryFolder, archive_in, unpack
+from dptransfer.sources.csv_files import declared_labels, header_of, read_csv
+from dptransfer.sources.dicom import require_reader
+from dptransfer.sources.digests import file_digests
+from dptransfer.sources.file_types import IMAGE_ENDINGS, require_known_type
+from dptransfer.sources.person_files import (
+    DICOM,
+    FOLDER,
+    is_person_file,
+    people_by_dicom,
+    people_by_folder,
+    people_in_file,
+    person_column,
+)
+
+_USUAL = ("image", "img", "picture", "photo")
+
+
+def picture_column(schema: Any) -> str | None:
+    """The column that holds pictures: structs of `bytes` and `path`, or bytes under a usual name; or None."""
+    import pyarrow.types as types
+
+    for one in schema:
+        if types.is_struct(one.type) and {"bytes", "path"} <= {inner.name for inner in one.type}:
+            return str(one.name)
+    raw = {one.name for one in schema if types.is_binary(one.type) or types.is_large_binary(one.type)}
+    return next((name for name in _USUAL if name in raw), None)
+
+
+def unpack_pictures(
+    path: Path, person: str | None, label: str | None, endings: frozenset[str]
+) -> tuple[Listed, Path, TemporaryFolder]:
+    """The pictures as files in a temporary folder, in the order of the rows, and what goes with them.
+
+    An empty cell, or one that has a path and no bytes, is an empty file: a picture that cannot be read.
+
+    Args:
+        path: a Parquet file or a saved Hugging Face data set.
+        person: the column that tells whose each picture is.
+        label: the column of labels, by default 'label'.
+        endings: those that a picture's recorded name may have; files keep them.
+    """
+    schema = schema_of(path)
+    column = picture_column(schema)
+    found = (
+        f"pictures must be in a column of structs (bytes, path) or of bytes; found {listed(schema.names)}."
+    )
+    require(column is not None, path, found, "Write it again with datasets, or name that column 'image'.")
+    examples, beside = read_examples(path, str(column), person, label)
+    held = TemporaryFolder()
+    stamp = path.stat().st_mtime_ns  # so that an interrupted encoding knows them again
+    names: list[str] = []
+    with parsing(
+        path, "pictures must be unpacked in the place for temporary files; they cannot.", "Set TMPDIR."
+    ):
+        for chunk in examples.iterchunks():
+            for cell in chunk:
+                content, ending = _cell(cell.as_py())
+                names.append(f"{len(names):08d}{ending if ending in endings else ''}")
+                (held.path / names[-1]).write_bytes(content)
+                os.utime(held.path / names[-1], ns=(stamp, stamp))
+    return beside._replace(examples=names), held.path, held
+
+
+def _cell(cell: Any) -> tuple[bytes, str]:
+    """A picture's bytes, none where there are none, and the ending of the name on record."""
+    if not isinstance(cell, dict):
+        return cell or b"", ""
+    return cell["bytes"] or b"", PurePosixPath(str(cell["path"] or "").replace("\\", "/")).suffix.lower()
+
+
+_PATH = "path"
+_SPLIT_NAMES = frozenset("train training val valid validation dev test testing".split())
+
+
+@dataclass(frozen=True, repr=False)
+class ImageList(LabelledList):
+    """Image files in a fixed order, with labels where they are known; nothing has been opened.
+
+    Attributes:
+        paths: the files.
+        labelled: their classes, or None.
+        root: the folder the files' names are written relative to.
+        people: whose each is, as a number from 0, or None.
+        held: the temporary folder that the files are in, where they were unpacked; it goes with the list.
+    """
+
+    paths: tuple[Path, ...]
+    labelled: Labelled | None = None
+    root: Path | None = None
+    people: People | None = field(default=None, compare=False)
+    held: TemporaryFolder | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def names(self) -> tuple[str, ...]:
+        """What people call each file: its path, or where it is in what it was unpacked from."""
+        return tuple(map(str, self.paths)) if self.held is None else self.sources()
+
+    @cached_property
+    def source_digests(self) -> NDArray[np.uint64]:
+        """Of the bytes of each file."""
+        return file_digests(self.paths)
+
+    def sources(self) -> tuple[str, ...]:
+        """Each file's name relative to `root`, with forward slashes; just its name when it lies elsewhere."""
+        return tuple(
+            path.relative_to(self.root).as_posix()
+            if self.root and path.is_relative_to(self.root)
+            else path.name
+            for path in self.paths
+        )
+
+
+def find_images(
+    source: str | Path | Sequence[str | Path],
+    *,
+    classes: Classes | None = None,
+    labelled: bool = True,
+    person: str | Path | None = None,
+    label_column: str | None = None,
+    path_column: str | None = None,
+) -> ImageList:
+    """List the images of a data set.
+
+    These shapes are understood:
+
+    - a folder with one sub-folder per class: the sorted sub-folder names, empty ones included, ARE TAKEN AS
+      THE DECLARATION of the class list, so make a folder for each class that could have had examples, or
+      pass `classes` to declare more;
+    - a folder of images, or a list of files: unlabelled;
+    - a CSV file with the columns `path` (relative to the CSV) and, optionally, `label`: with labels,
+      `classes` must be passed, for a class list is never read off private labels. Columns are separated by
+      commas, semicolons or tabs (see `csv_files.delimiter_of`);
+    - a zip or tar archive of such a folder, or a folder in it: 'photos.zip/train'. It is unpacked into a
+      temporary folder that goes with the list (see `archives.unpack`);
+    - a Parquet file or a saved Hugging Face data set with a column of pictures and, optionally, `label`.
+
+    Files are sorted by name. Names that begin with a dot and the folder `__MACOSX` are passed over. Whether a
+    file can be opened is found out on encoding: an unreadable one becomes a row of zeros there.
+
+    Args:
+        source: the folder, the files or the CSV.
+        classes: the full public list of classes, for a folder per class or a CSV.
+        labelled: False to pass over a CSV's column of labels, as for a prediction.
+        person: what tells whose each image is: a CSV's column; 'folder', for a folder of
+            class/person/picture, where one name under several classes is one person; 'dicom', for the Patient
+            ID in DICOM files; or a file of its own (see `people_in_file`).
+        label_column: a table's column of labels, if it is not 'label'.
+        path_column: a CSV's column of paths, if it is not 'path'.
+    """
+    if not isinstance(source, str | Path):
+        found = ImageList(tuple(Path(path) for path in source))
+    else:
+        column = None if person == DICOM else person_column(person)
+        found = _from_path(Path(source), classes, labelled, column, label_column, path_column)
+        if labelled:
+            require_label_column(Path(source), label_column, found.labelled)
+    require_reader(found.paths)
+    if person is None or found.people is not None:
+        return found
+    if is_person_file(person):
+        people = people_in_file(Path(person), len(found), paths=found.paths, root=found.root)
+    elif person == DICOM:
+        people = people_by_dicom(found.root or Path(), found.paths)
+    else:
+        by_folder = person == FOLDER and found.root is not None and found.labelled is not None
+        rule = f"a folder tells people by 'folder', as class/person/picture; got '{person}'."
+        require(by_folder, found.root or Path(), rule, "Name a .csv or .npy file that tells them.")
+        people = people_by_folder(found.root or Path(), found.sources())
+    return replace(found, people=people)
+
+
+def _from_path(
+    path: Path,
+    classes: Classes | None,
+    labelled: bool,
+    person: str | None,
+    label: str | None,
+    path_column: str | None,
+) -> ImageList:
+    if is_columnar(path):
+        return _from_columns(path, classes, labelled, person, label)
+    if path.is_dir():
+        return _from_folder(path, classes)
+    if archive := archive_in(path):
+        unpacked = unpack(*archive, IMAGE_ENDINGS)
+        return replace(_from_folder(unpacked.folder, classes, known_as=path), held=unpacked.held)
+    require(path.exists(), path, "the file or folder must exist; it does not.", "Check the path.")
+    if path.suffix.lower() == ".csv":
+        # One name is given for all tables of a command; a pool need not have it.
+        other = path_column is None or {path_column, _PATH} & set(header_of(path)) == {_PATH}
+        listed = read_csv(path, _PATH if other else str(path_column), person, label)
+        known = declared_labels(path, listed.labels if labelled else None, classes)
+        return ImageList(
+            tuple(path.parent / name for name in listed.examples), known, path.parent, listed.people
+        )
+    require_known_type(path)
+    kinds = "images come as a folder, an archive, image files or a table; this file holds something else."
+    rows = "Rows need no encoder; an encoder for texts reads .txt, .csv and .parquet."
+    require(path.suffix.lower() in IMAGE_ENDINGS, path, kinds, rows)
+    return ImageList((path,), root=path.parent)
+
+
+def _from_columns(
+    path: Path, classes: Classes | None, labelled: bool, person: str | None, label: str | None
+) -> ImageList:
+    listed, root, held = unpack_pictures(path, person, label, IMAGE_ENDINGS)
+    declared = listed.classes if classes is None else classes
+    known = declared_labels(path, listed.labels if labelled else None, declared)
+    return ImageList(tuple(root / name for name in listed.examples), known, root, listed.people, held)
+
+
+def _from_folder(root: Path, classes: Classes | None, *, known_as: Path | None = None) -> ImageList:
+    shown = known_as or root  # what messages call it
+    entries = sorted(entry for entry in root.iterdir() if _is_shown(entry.name))
+    folders = [entry for entry in entries if entry.is_dir()]
+    loose = tuple(entry for entry in entries if entry.is_file() and entry.suffix.lower() in IMAGE_ENDINGS)
+    per_class = [(folder.name, tuple(_images_under(folder))) for folder in folders]
+    nested = any(files for _, files in per_class)
+    endings = ", ".join(sorted(IMAGE_ENDINGS))
+    none = f"a data set must hold images, and no file of a known type is there ({endings})."
+    require(nested or loose, shown, none, "Check the path, or convert the images.")
+    if not nested:
+        return ImageList(loose, root=root)
+    both = "a folder must hold either images or one sub-folder per class; this holds both."
+    require(not loose, shown, both, "Move the loose images into their class folders, or elsewhere.")
+    names = {folder.name.lower() for folder in folders}
+    splits = f"sub-folders are taken as classes, and these look like splits ({', '.join(sorted(names))})."
+    inner = names <= _SPLIT_NAMES and any(entry.is_dir() for one in folders for entry in one.iterdir())
+    likely = max(folders, key=lambda folder: folder.name.lower().startswith("train"))
+    require(not inner, shown, splits, f"Point at one of them, for example '{shown / likely.name}'.")
+    declared = declared_classes([name for name, _ in per_class] if classes is None else classes)
+    folder_places = places([name for name, _ in per_class], [str(name) for name in declared])
+    known = all(place >= 0 or not files for place, (_, files) in zip(folder_places, per_class, strict=True))
+    rule = f"each sub-folder must be one of the {len(declared)} declared classes; at least one is not."
+    require(known, shown, rule, "Declare the full list, or move the folder away.")
+    paths = tuple(file for _, files in per_class for file in files)
+    labels = np.repeat(folder_places, [len(files) for _, files in per_class])
+    return ImageList(paths, Labelled(labels, declared), root=root)
+
+
+def _images_under(folder: Path) -> Iterator[Path]:
+    for here, inner, files in os.walk(folder):
+        inner[:] = sorted(name for name in inner if _is_shown(name))
+        for name in sorted(files):
+            if _is_shown(name) and Path(name).suffix.lower() in IMAGE_ENDINGS:
+                yield Path(here) / name
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith(".") and name != "__MACOSX"

@@ -1,0 +1,91 @@
+"""Find the texts of a data set: a table with a column of texts, or a plain file with one text per line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.base.arrays import People
+from dptransfer.data.arrow import is_columnar, read_text_columns
+from dptransfer.data.labels import Classes, Labelled, LabelledList
+from dptransfer.data.tables import parsing, require, require_label_column
+from dptransfer.sources.csv_files import declared_labels, read_csv
+from dptransfer.sources.digests import text_digests
+from dptransfer.sources.person_files import people_in_file, person_column
+
+
+@dataclass(frozen=True, repr=False)
+class TextList(LabelledList):
+    """Texts in a fixed order, with labels where they are known; printing it shows none of them.
+
+    Attributes:
+        texts: the texts.
+        labelled: their classes, or None.
+        people: whose each is, as a number from 0, or None.
+    """
+
+    texts: tuple[str, ...]
+    labelled: Labelled | None = None
+    people: People | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def source_digests(self) -> NDArray[np.uint64]:
+        """Of each text."""
+        return text_digests(self.texts)
+
+
+def find_texts(
+    source: str | Path,
+    *,
+    classes: Classes | None = None,
+    labelled: bool = True,
+    column: str = "text",
+    person: str | Path | None = None,
+    label_column: str | None = None,
+) -> TextList:
+    """Read texts from a table with a column of texts, or from a .txt of one text per line.
+
+    Args:
+        source: a CSV, a Parquet file, a saved Hugging Face data set or a .txt; CSV and .txt are in UTF-8.
+        classes: the full public list of classes; required with labels, for it is never read off them, unless
+            a Hugging Face data set declares one.
+        labelled: False to pass over a column of labels, as for a prediction.
+        column: the column that holds the texts.
+        person: the column that tells whose each text is; or a file that does (see `people_in_file`).
+        label_column: the column of labels, if it is not 'label'.
+    """
+    path = Path(source)
+    columnar = is_columnar(path)
+    there = path.is_file() or columnar
+    require(there, path, "the file of texts must exist; it does not.", "Check the path.")
+    kind = path.suffix.lower()
+    if columnar or kind == ".csv":
+        reader = read_text_columns if columnar else read_csv
+        found = reader(path, column, person_column(person), label_column)
+        known = found.classes if classes is None else classes
+        words = found.labels if labelled else None
+        listed = TextList(tuple(found.examples), declared_labels(path, words, known), found.people)
+    else:
+        require(kind == ".txt", path, "texts must come as .csv, .parquet or .txt.", "Convert the file.")
+        listed = TextList(_lines(path))
+        no_column = "a .txt has no column that tells people."
+        require(person_column(person) is None, path, no_column, "Name a .csv or .npy file that does.")
+    if labelled:
+        require_label_column(path, label_column, listed.labelled)
+    if person is None or listed.people is not None:
+        return listed
+    return replace(listed, people=people_in_file(Path(person), len(listed)))
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    with parsing(path, "the file must be UTF-8 text; it is not.", "Save it again."):
+        lines = tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
+    require(lines, path, "the file must hold at least one text; it holds none.", "Check the file.")
+    return lines

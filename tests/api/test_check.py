@@ -1,0 +1,390 @@
+"""Every fault that a checkup knows is planted and found; in sets without a fault nothing is."""
+
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dptransfer as dpt
+from dptransfer.api.advice import ADVICE
+from dptransfer.api.check import check
+from dptransfer.data import EncoderIdentity, write_embeddings
+from dptransfer.errors import ArgumentError, DataError
+
+
+def keys(found, role="private"):
+    return {one.key for one in found.findings if one.role == role}
+
+
+def the(found, key, role="private"):
+    (one,) = (one for one in found.findings if (one.key, one.role) == (key, role))
+    return one
+
+
+def in_photos(root, **how):
+    return check(root / "private", root / "public", root / "test", **how)
+
+
+def in_tables(root, **how):
+    how = {"classes": [0, 1], "people": "person", **how}
+    return check(root / "private.npz", root / "public.npz", root / "test.npz", **how)
+
+
+def in_notes(root, **how):
+    how = {"classes": ["cat", "dog"], "people": "person", **how}
+    return check(root / "private.csv", root / "public.csv", root / "test.csv", **how)
+
+
+def rewrite(file, **changed):
+    """The archive with some arrays changed."""
+    with np.load(file) as old:
+        arrays = {**old, **changed}
+    np.savez(file, **arrays)
+
+
+def rows_of(file):
+    with np.load(file) as old:
+        return old["x"]
+
+
+@pytest.mark.parametrize("kind", ["photos", "tables", "notes"])
+def test_nothing_is_found_where_nothing_is_wrong(kind, request):
+    found = globals()[f"in_{kind}"](request.getfixturevalue(kind))
+    assert found.findings == ()
+
+
+# --- faults of pictures ---
+
+
+def unreadable(root):
+    (root / "private/cat/00.png").write_bytes(b"not a picture")
+
+
+def flat(root):
+    Image.new("RGB", (12, 12), (9, 9, 9)).save(root / "private/cat/00.png")
+
+
+def dark(root):
+    faint = np.random.default_rng(0).integers(0, 16, (12, 12, 3), dtype=np.uint8)
+    Image.fromarray(faint).save(root / "private/cat/00.png")
+
+
+def refused(root):
+    floats = np.random.default_rng(0).normal(size=(12, 12)).astype(np.float32)
+    Image.fromarray(floats).save(root / "private/cat/00.tif")
+
+
+def depths(root):
+    sixteen_bits = np.random.default_rng(0).integers(0, 65536, (12, 12)).astype(np.uint16)
+    Image.fromarray(sixteen_bits).save(root / "private/cat/00.png")
+
+
+def forms(root):
+    sixteen_bits = np.random.default_rng(0).integers(0, 65536, (12, 12)).astype(np.uint16)
+    Image.fromarray(sixteen_bits).save(root / "public/cat/00.png")
+
+
+def duplicates(root):
+    with Image.open(root / "private/cat/00.png") as picture:
+        picture.save(root / "private/cat/99.bmp")  # other bytes, the same pixels
+
+
+def two_labels(root):
+    shutil.copy(root / "private/cat/00.png", root / "private/dog/99.png")
+
+
+def saved_again(source, target):
+    """A picture large enough to be compressed, and a smaller copy of it as a JPEG."""
+    small = np.random.default_rng(7).integers(0, 256, (6, 6, 3), dtype=np.uint8)
+    large = Image.fromarray(small).resize((96, 96), Image.Resampling.BICUBIC)
+    large.save(source)
+    large.resize((64, 64), Image.Resampling.BICUBIC).save(target, quality=70)
+
+
+def near_duplicates(root):
+    saved_again(root / "private/cat/98.png", root / "private/cat/99.jpg")
+
+
+def in_public(root):
+    shutil.copy(root / "private/cat/00.png", root / "public/dog/99.png")
+
+
+def nearly_in_public(root):
+    saved_again(root / "private/cat/98.png", root / "public/cat/99.jpg")
+
+
+def in_test(root):
+    shutil.copy(root / "private/cat/00.png", root / "test/dog/99.png")
+
+
+def nearly_in_test(root):
+    saved_again(root / "private/cat/98.png", root / "test/cat/99.jpg")
+
+
+def folders(root):
+    (root / "private/cat/ann").mkdir()
+    (root / "private/cat/00.png").rename(root / "private/cat/ann/00.png")
+
+
+def empty_classes(root):
+    (root / "private/bird").mkdir()
+
+
+def small_classes(root):
+    (root / "private/cat/00.png").unlink()
+
+
+IN_PHOTOS = {
+    "unreadable": (unreadable, "cat/00.png"),
+    "flat": (flat, "cat/00.png"),
+    "dark": (dark, "cat/00.png"),
+    "refused": (refused, "cat/00.tif: Greys of floating point need a range"),
+    "depths": (depths, "16 bits: 1"),
+    "duplicates": (duplicates, "cat/99.bmp = cat/00.png"),
+    "near-duplicates": (near_duplicates, "cat/99.jpg = cat/98.png"),
+    "two-labels": (two_labels, "dog/99.png = cat/00.png"),
+    "in-public": (in_public, "cat/00.png = dog/99.png"),
+    "nearly-in-public": (nearly_in_public, "cat/98.png = cat/99.jpg"),
+    "in-test": (in_test, "cat/00.png = dog/99.png"),
+    "nearly-in-test": (nearly_in_test, "cat/98.png = cat/99.jpg"),
+    "folders": (folders, "ann"),
+    "empty-classes": (empty_classes, "bird"),
+    "small-classes": (small_classes, "cat (29)"),
+}
+
+
+@pytest.mark.parametrize("key", IN_PHOTOS)
+def test_a_fault_of_pictures_is_found(photos, key):
+    plant, shown = IN_PHOTOS[key]
+    plant(photos)
+    found = the(in_photos(photos), key)
+    assert any(one.startswith(shown) for one in found.examples)
+
+
+# --- faults of rows ---
+
+
+def non_finite(root):
+    rows = rows_of(root / "private.npz")
+    rows[3, 2] = np.inf
+    rewrite(root / "private.npz", x=rows)
+
+
+def zeros(root):
+    rows = rows_of(root / "private.npz")
+    rows[3] = 0
+    rewrite(root / "private.npz", x=rows)
+
+
+def row_in_public(root):
+    rows = rows_of(root / "public.npz")
+    rows[5] = rows_of(root / "private.npz")[3]
+    rewrite(root / "public.npz", x=rows)
+
+
+def row_nearly_in_test(root):
+    rows = rows_of(root / "test.npz")
+    rows[5] = rows_of(root / "private.npz")[3].astype(np.float16)
+    rewrite(root / "test.npz", x=rows)
+
+
+def widths(root):
+    rewrite(root / "public.npz", x=rows_of(root / "public.npz")[:, :4])
+
+
+def unknown_labels(root):
+    rewrite(root / "private.npz", y=np.array([7, *[0, 1] * 40][:80]))
+
+
+def fractions(root):
+    rewrite(root / "private.npz", y=np.linspace(0.1, 0.9, 80))
+
+
+def people_in_test(root):
+    rewrite(root / "test.npz", person=np.array([" private 3 ", *["somebody"] * 19]))
+
+
+def many_examples(root):
+    rewrite(root / "private.npz", person=np.array(["default"] * 30 + [f"p{n}" for n in range(50)]))
+
+
+def no_person(root):
+    rewrite(root / "private.npz", person=np.array(["", *(f"p{n}" for n in range(79))]))
+
+
+IN_TABLES = {
+    "non-finite": (non_finite, "row 3"),
+    "zeros": (zeros, "row 3"),
+    "in-public": (row_in_public, "row 3 = row 5"),
+    "nearly-in-test": (row_nearly_in_test, "row 3 = row 5"),
+    "unknown-labels": (unknown_labels, "'7' (1)"),
+    "fractions": (fractions, "row 0"),
+    "people-in-test": (people_in_test, "who has row 6"),
+    "many-examples": (many_examples, "who has row 0: 30 examples"),
+    "no-person": (no_person, "row 0"),
+}
+
+
+@pytest.mark.parametrize("key", IN_TABLES)
+def test_a_fault_of_rows_is_found(tables, key):
+    plant, shown = IN_TABLES[key]
+    plant(tables)
+    assert shown in the(in_tables(tables), key).examples
+
+
+# --- faults of texts ---
+
+
+def change(file, old, new):
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+
+
+IN_NOTES = {
+    "empty-texts": ("private.csv", "a private note 3,", "  ,", "text 3"),
+    "near-duplicates": ("private.csv", "a private note 3,", "A  private note 1,", "text 3 = text 1"),
+    "two-labels": ("private.csv", "a private note 3,cat", "a private note 1,dog", "text 3 = text 1"),
+    "unknown-labels": ("private.csv", "note 3,cat", "note 3,Cat", "'Cat' (1), perhaps 'cat'"),
+    "label-types": ("private.csv", "note 3,cat", "note 3,", "missing: 1"),
+    "people-in-test": ("test.csv", "note 3,cat,test 1", "note 3,cat,private 4", "who has text 8"),
+}
+
+
+@pytest.mark.parametrize("key", IN_NOTES)
+def test_a_fault_of_texts_is_found(notes, key):
+    file, old, new, shown = IN_NOTES[key]
+    change(notes / file, old, new)
+    assert shown in the(in_notes(notes), key).examples
+
+
+# --- faults of sets as a whole ---
+
+
+def test_rows_of_another_width_are_found(tables):
+    widths(tables)
+    found = in_tables(tables)
+    assert the(found, "widths", "public").examples == ("private: 6", "public: 4")
+    assert any("rows of width 6 and rows of width 4" in one for one in found.unchecked)
+
+
+def test_pictures_of_another_depth_in_the_pool_are_found(photos):
+    forms(photos)
+    assert the(in_photos(photos), "forms", "public").examples == ("16 bits",)
+
+
+def test_rows_of_another_encoder_are_found(tmp_path):
+    for name, transform in (("private", "rgb 224"), ("public", "rgb 128")):
+        rows = np.random.default_rng(len(name)).normal(size=(60, 4))
+        identity = EncoderIdentity("net", "0" * 64, transform)
+        labels = np.arange(60) % 2
+        write_embeddings(tmp_path / f"{name}.emb", rows, labels, classes=[0, 1], encoder=identity)
+    found = check(tmp_path / "private.emb", tmp_path / "public.emb")
+    assert keys(found) == set()
+    assert "rgb 128" in the(found, "encoders", "public").examples[1]
+    assert check(tmp_path / "private.emb", tmp_path / "private.emb").findings[0].key == "in-public"
+
+
+def test_rows_without_labels_and_a_test_without_labels_are_found(tables):
+    np.save(tables / "rows.npy", rows_of(tables / "private.npz"))
+    found = check(tables / "rows.npy", test=tables / "rows.npy", classes=[0, 1])
+    assert "no-labels" in keys(found)
+    assert "no-labels" in keys(found, "test")
+    labelled = check(tables / "rows.npy", classes=[0, 1], labels=np.arange(80) % 2)
+    assert labelled.findings == ()
+
+
+def test_classes_that_are_not_declared_are_found_and_counted(tables):
+    one = the(in_tables(tables, classes=None), "undeclared")
+    assert one.examples == ("0 (40)", "1 (40)")
+
+
+def test_every_kind_of_finding_is_planted_here():
+    planted = {*IN_PHOTOS, *IN_TABLES, *IN_NOTES, "widths", "forms", "encoders", "no-labels", "undeclared"}
+    assert planted == set(ADVICE)
+
+
+# --- the call itself ---
+
+
+def test_copies_of_what_is_nearly_in_the_pool_are_found_with_it(photos):
+    nearly_in_public(photos)
+    shutil.copy(photos / "private/cat/98.png", photos / "private/cat/99.png")
+    found = in_photos(photos)
+    assert the(found, "nearly-in-public").examples == ("cat/98.png = cat/99.jpg", "cat/99.png = cat/99.jpg")
+    assert the(found, "duplicates").examples == ("cat/99.png = cat/98.png",)
+
+
+def test_faults_of_public_and_test_sets_are_told_of_these(tables):
+    for name in ("public", "test"):
+        rows = rows_of(tables / f"{name}.npz")
+        rows[1] = np.nan
+        rewrite(tables / f"{name}.npz", x=rows)
+    found = in_tables(tables)
+    assert [one.key for one in found.findings] == ["non-finite", "non-finite"]
+    assert [one.role for one in found.findings] == ["test", "public"]
+
+
+def test_embeddings_in_memory_are_checked_as_well():
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    private = dpt.PrivateEmbeddings(rows, [0, 1] * 30, classes=[0, 1], people=np.arange(60))
+    found = dpt.check(private, dpt.PublicEmbeddings(rows[:3]))
+    assert the(found, "in-public").count == 3
+
+
+def test_pictures_are_not_compared_with_rows_and_that_is_said(photos, tables):
+    found = check(photos / "private", tables / "public.npz")
+    assert any("they are images and rows of width 6" in one for one in found.unchecked)
+
+
+def test_a_test_that_tells_no_people_is_read_without(tables):
+    with np.load(tables / "test.npz") as old:
+        np.savez(tables / "test.npz", x=old["x"], y=old["y"])
+    found = in_tables(tables)
+    assert found.findings == ()
+    assert any(one.startswith("People in both") for one in found.unchecked)
+
+
+def test_what_cannot_be_read_is_an_error(tmp_path, tables):
+    with pytest.raises(DataError, match="must exist"):
+        check(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="column 'patient'"):
+        in_tables(tables, people="patient")
+    with pytest.raises(ArgumentError, match="epsilon"):
+        in_tables(tables, epsilons=[-1])
+    with pytest.raises(ArgumentError, match="epsilon"):
+        in_tables(tables, epsilons=-1.0)  # one is as good as a list of one
+
+
+def test_the_first_of_a_report_says_that_it_is_private(tables):
+    found = in_tables(tables)
+    assert str(found).startswith("*** PRIVATE: for the eyes of the data's owner alone.")
+    page = found.document().html()
+    assert page.index("PRIVATE: for the eyes") < page.index("<h1>")
+    assert "npz" not in repr(found)
+    assert not hasattr(found, "_repr_html_")  # a notebook is saved with what it shows
+
+
+def test_names_are_text_wherever_they_are_shown(photos):
+    (photos / "private/cat/00.png").rename(photos / "private/cat/<b>\x1b[31m.png")
+    (photos / "private/cat/<b>\x1b[31m.png").write_bytes(b"broken")
+    found = in_photos(photos)
+    assert "\x1b" not in str(found)
+    assert "<b>" not in found.document().html()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-40, 1e30, 1e300])
+def test_rows_of_any_size_are_looked_at_without_a_word(tmp_path, scale):
+    rows = scale * np.random.default_rng(0).normal(size=(60, 4))
+    np.savez(tmp_path / "a.npz", x=rows, y=[0, 1] * 30, who=np.arange(60))
+    found = check(tmp_path / "a.npz", test=tmp_path / "a.npz", classes=[0, 1], people="who")
+    assert ("zeros" in keys(found)) == (scale == 0)
+
+
+def test_a_set_without_examples_is_looked_at_too(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros((0, 4)), y=np.zeros(0, dtype=int), who=np.zeros(0, dtype=int))
+    found = check(tmp_path / "a.npz", test=tmp_path / "a.npz", classes=[0, 1], people="who")
+    assert keys(found) == {"empty-classes"}
+    assert "0 rows" in str(found)

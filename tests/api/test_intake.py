@@ -1,0 +1,241 @@
+import os
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from dptransfer.api.intake import Intake
+from dptransfer.encoders.encoding import kept_rows
+from dptransfer.encoders.extract import PartialRows
+from dptransfer.errors import ArgumentError, DataError, LedgerError
+from dptransfer.sources import find_images, read_public
+from encoders.toys import MeanColour, WordLengths, pictures
+
+
+@pytest.fixture
+def intake(tmp_path):
+    """Makes an intake; what it keeps goes when the test ends."""
+    with ExitStack() as kept:
+
+        def made(x, y=None, **given):
+            usual = {
+                "classes": None,
+                "people": None,
+                "encoder": None,
+                "text_column": None,
+                "features": None,
+                "label_column": None,
+            }
+            return Intake(x, y, kept=kept, purpose=tmp_path / "model", **{**usual, **given})
+
+        yield made
+
+
+def test_names_of_pictures_are_not_taken_for_texts(intake):
+    with pytest.raises(DataError, match=r"\[Path\(one\) for one in files\]"):
+        intake(["cat/1.png", "dog/2.JPG"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
+    intake(["cat/1.png", "a note"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
+
+
+def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(intake, tmp_path):
+    found = pictures(tmp_path / "photos", 10)
+    taken = intake(found, encoder=MeanColour(), people=list("aabbccddee"))
+    private = taken.private(name="clinic")
+    assert (private.name, private.facts.classes, private.facts.encoder.name) == (
+        "clinic",
+        ("cat", "dog"),
+        "mean-colour",
+    )
+    assert private.people.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    (kept,) = tmp_path.glob("photos.rows-of-model-*.emb")
+    assert kept.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others(intake, tmp_path):
+    taken = intake(pictures(tmp_path / "photos", 4), encoder=MeanColour())
+    pool = taken.public(str(pictures(tmp_path / "pool", 6, seed=1)))
+    assert (len(pool), pool.encoder.name, pool.name) == (6, "mean-colour", "pool")
+    assert pool.classes == ("cat", "dog")
+    (kept,) = tmp_path.glob("pool.public-rows-of-model-*.emb")
+    assert kept.stat().st_mode & 0o777 != 0o700
+    (tmp_path / "pool" / "cat" / "broken.png").write_text("none")
+    with pytest.raises(DataError, match=r"cannot be read: '.*broken\.png'"):
+        taken.public(tmp_path / "pool")
+
+
+def test_a_pool_that_was_killed_goes_on(intake, tmp_path, monkeypatch):
+    private, folder = pictures(tmp_path / "photos", 4), pictures(tmp_path / "pool", 70, seed=1)
+    done = []
+    add = PartialRows.add
+
+    def die_at(number, self, index, *given):
+        if len(done) == number:
+            raise KeyboardInterrupt
+        done.append(index)
+        add(self, index, *given)
+
+    monkeypatch.setattr(PartialRows, "add", lambda *given: die_at(1, *given))
+    with pytest.raises(KeyboardInterrupt):
+        intake(private, encoder=MeanColour()).public(folder)
+    monkeypatch.setattr(PartialRows, "add", lambda *given: die_at(9, *given))
+    assert len(intake(private, encoder=MeanColour()).public(folder)) == 70
+    assert done == [0, 1, 2]
+
+
+def test_texts_pixels_and_files_in_lists_are_encoded_in_memory(intake, tmp_path):
+    texts = intake(["hi there", "bye"], ["a", "b"], classes=["a", "b"], encoder=WordLengths()).private()
+    assert texts.rows.tolist() == [[8, 2], [3, 1]]
+    pixels = np.zeros((2, 5, 5, 3), dtype=np.uint8)
+    assert intake(pixels, [0, 1], classes=[0, 1], encoder=MeanColour()).private().rows.shape == (2, 4)
+    files = sorted(pictures(tmp_path / "photos", 3).rglob("*.png"))
+    taken = intake(files, [0, 1, 1], classes=[0, 1], encoder=MeanColour())
+    assert taken.private().rows.shape == (3, 4)
+    assert len(taken.public(files)) == 3
+    files[0].write_text("none")
+    with pytest.raises(DataError, match="some are not") as refusal:
+        taken.private()
+    assert files[0].name not in str(refusal.value)
+
+
+def test_tables_are_read_with_the_columns_that_are_named(intake, tmp_path):
+    (tmp_path / "a.csv").write_text("f1,f2,id,label,who\n1,2,900,a,x\n3,4,901,b,x\n")
+    taken = intake(tmp_path / "a.csv", classes=["a", "b"], people="who", features="f*")
+    private = taken.private()
+    assert (private.rows.tolist(), private.people.tolist()) == ([[1, 2], [3, 4]], [0, 0])
+    assert taken.public(tmp_path / "a.csv").rows.tolist() == [[1, 2], [3, 4]]
+    (tmp_path / "t.csv").write_text("note,label\nhi,a\nbye,b\n")
+    texts = intake(tmp_path / "t.csv", classes=["a", "b"], text_column="note", encoder=WordLengths())
+    assert texts.private().rows.tolist() == [[2, 1], [3, 1]]
+
+
+def test_labels_given_beside_a_flat_folder_are_those_of_its_pictures(intake, tmp_path):
+    found = pictures(tmp_path / "photos", 4) / "cat"
+    private = intake(found, ["b", "a"], classes=["a", "b"], encoder=MeanColour()).private()
+    assert private.labels.tolist() == [1, 0]
+    with pytest.raises(DataError, match="must have labels"):
+        intake(found, encoder=MeanColour())
+
+
+def test_what_is_wrong_with_private_files_is_told_before_an_encoder_is_loaded(intake, tmp_path, monkeypatch):
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: pytest.fail("too early"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "t.csv").write_text("text\nhi\n")
+    for path, message in (
+        ("empty", "no file of a known"),
+        ("missing", "must exist"),
+        ("t.csv", "labels"),
+    ):
+        with pytest.raises(DataError, match=message):
+            intake(tmp_path / path, classes=["a", "b"])
+
+
+def test_the_default_encoder_is_by_what_is_to_be_encoded(intake, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: asked.append((name, how)))
+    intake(pictures(tmp_path / "photos", 2), size=9)
+    intake(["some", "texts"], ["a", "b"], classes=["a", "b"])
+    assert asked == [("efficientnet-lite0", {"size": 9}), ("minilm", {})]
+
+
+def test_what_does_not_go_together_is_refused(intake, tmp_path):
+    rows, labels = np.eye(2), ["a", "b"]
+    with pytest.raises(ArgumentError, match="has its own grey_range"):
+        intake(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
+    with pytest.raises(ArgumentError, match="are rows of numbers"):
+        intake(rows, labels, encoder=MeanColour())
+    with pytest.raises(ArgumentError, match=r"\(--grey-range\) is for images"):
+        intake(rows, labels, classes=labels, grey_range=(0, 9))
+    with pytest.raises(ArgumentError, match="without texts in 'note'"):
+        intake(rows, labels, classes=labels, text_column="note")
+    with pytest.raises(DataError, match="got 4 dimensions of float64"):
+        intake(np.zeros((2, 8, 8, 3)), labels, classes=labels)
+    taken = intake(rows, labels, classes=labels)
+    with pytest.raises(DataError, match="must exist; it does not"):
+        taken.public(tmp_path / "mistyped")
+    with pytest.raises(ArgumentError, match="rows already"):
+        taken.public(["some", "texts"])
+    with pytest.raises(ArgumentError, match="must be ids"):
+        intake(rows, labels, classes=labels, people="patient").private()
+    assert intake(rows, labels, classes=labels, people="none").private().people is None
+    with pytest.raises(DataError, match="there is no y"):
+        intake(rows, classes=labels).private()
+
+
+def test_an_emb_folder_keeps_its_people_unless_none_are_wanted(intake, tmp_path):
+    found = pictures(tmp_path / "photos", 4)
+    taken = intake(found, encoder=MeanColour(), people=[1, 1, 2, 2])
+    taken.private()
+    (emb,) = tmp_path.glob("photos.rows-of-model-*.emb")
+    assert intake(emb).private().people.tolist() == [0, 0, 1, 1]
+    assert intake(emb, people="none").private().people is None
+    assert read_public(emb, private_too=True).rows.shape == (4, 4)
+
+
+@pytest.mark.parametrize("place", ["out", "cache"])
+def test_rows_of_both_lie_apart_where_data_lie_on_a_disk_that_cannot_be_written(tmp_path, monkeypatch, place):
+    """Beside what they are for; where that cannot be written either, in the user's cache folder."""
+    writable = tmp_path / place
+    writable.mkdir()
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: path.is_relative_to(tmp_path / "out") and place == "out"
+    )
+    with ExitStack() as kept:
+        taken = Intake(
+            pictures(tmp_path / "photos", 4),
+            classes=None,
+            people=None,
+            encoder=MeanColour(),
+            text_column=None,
+            features=None,
+            label_column=None,
+            purpose=tmp_path / "out" / "new" / "model",
+            kept=kept,
+        )
+        pool, private = taken.public(pictures(tmp_path / "pool", 6, seed=1)), taken.private(name="clinic")
+        assert (len(pool), len(private.rows)) == (6, 4)
+        folder = writable / "new" if place == "out" else writable
+        names = {path.name: path.stat().st_mode & 0o777 for path in folder.glob("*.emb")}
+        mine, other = sorted(names, key=lambda name: "public" in name)
+        assert names[mine] == 0o700
+        assert names[other] != 0o700
+        assert sorted(path.name for path in tmp_path.glob("p*")) == ["photos", "pool"]
+    assert [path.name[:5] for path in writable.rglob("*.emb*")] == ["pool-"] * (place == "cache")
+
+
+def test_rows_for_two_places_of_one_name_do_not_meet(tmp_path):
+    folder, encoder = pictures(tmp_path / "photos", 4), MeanColour()
+    found = find_images(folder)
+    with kept_rows(found, encoder, folder, tmp_path / "a" / "model") as one:
+        with kept_rows(found, encoder, folder, tmp_path / "b" / "model") as other:
+            assert one != other
+            assert one.parent == other.parent == tmp_path
+        assert one.exists()
+
+
+def test_a_pool_that_is_done_is_not_encoded_again_after_a_kill_in_what_follows(tmp_path):
+    folder, encoder = pictures(tmp_path / "photos", 40), MeanColour()
+    found = find_images(folder)
+
+    def used(then=None):
+        with kept_rows(found, encoder, folder, tmp_path / "model", public=True) as kept:
+            rows = np.array(read_public(kept).rows)
+            if then is not None:
+                raise then
+        return rows
+
+    with pytest.raises(KeyboardInterrupt):
+        used(KeyboardInterrupt())
+    (left,) = tmp_path.glob("photos.public-rows-of-model-*.emb.partial")
+    assert (left.stat().st_mode & 0o777, left.with_suffix("").exists()) == (0o700, False)
+    again, encoder.encode = encoder.encode, None  # it cannot be asked again
+    rows = used()
+    encoder.encode = again
+    assert np.array_equal(rows, used())
+    with pytest.raises(LedgerError):  # another budget is soon tried
+        used(LedgerError("Refused."))
+    assert left.exists()
+    assert np.array_equal(rows, used())
+    with pytest.raises(DataError):  # any other refusal leaves nothing
+        used(DataError("Refused."))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["photos"]

@@ -1,0 +1,58 @@
+import json
+
+import pytest
+
+from dptransfer.base.document import Document, Figure, Paragraph, Section, Superscript, Table, Words, plain
+from dptransfer.errors import ArgumentError
+
+from .pages import NASTY, with_everything
+
+
+def test_json_has_every_block_with_its_kind_and_exact_numbers():
+    told = with_everything().to_dict()
+    assert json.loads(json.dumps(told)) == told
+    assert told["numbers"] == {"epsilon": 0.9999999999755346}
+    kinds = [block["kind"] for section in told["sections"] for block in section["blocks"]]
+    assert kinds == [
+        "Paragraph", "Note", "Note", "Note", "Bullets", "Code", "Code", "Table", "Figure", "Figure"
+    ]  # fmt: skip
+    table = told["sections"][1]["blocks"][3]
+    assert table["rows"] == [["plain", "1.0"], ["plain plain e^ε plain", "2.0"]]
+    assert "picture" not in told["sections"][2]["blocks"][0]
+
+
+@pytest.mark.parametrize("word", NASTY)
+def test_json_holds_no_hidden_character(word):
+    assert not set("\x1b\u202e\x00\r") & set(json.dumps(with_everything(word).to_dict(), ensure_ascii=False))
+
+
+def test_sections_of_one_title_have_two_anchors():
+    page = Document(
+        "", sections=tuple(Section(title, ()) for title in ("Results", "Results", "Results-1", "?"))
+    )
+    assert page.anchors() == ("results", "results-1", "results-1-1", "section")
+
+
+def test_parts_of_a_line_are_told_without_looks():
+    assert (
+        plain(Words(("at most e", Superscript("ε"), " times\nas likely "))) == "at most e^ε times as likely"
+    )
+
+
+def test_rows_and_cells_are_marked():
+    table = Table(("a", "b"), (("1", "2"), ("3", "4"), ("5", "6")), marked=frozenset({0, (2, 1)}))
+    marked = [(row, column) for row in range(3) for column in range(2) if table.stands_out(row, column)]
+    assert marked == [(0, 0), (0, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../a", 'a"b'])
+def test_a_figure_whose_name_is_no_file_name_is_refused(name):
+    with pytest.raises(ArgumentError, match="letters, digits and hyphens"):
+        Figure(name, "<svg/>", "alt")
+
+
+def test_a_document_of_a_title_alone_has_every_form():
+    bare = Document("Bare", sections=(Section("One", (Paragraph("words"),)),))
+    assert bare.markdown() == "# Bare\n\n## One\n\nwords\n"
+    assert bare.text() == "Bare\n====\n\nOne\n---\nwords\n"
+    assert "<nav" not in bare.html()

@@ -1,0 +1,124 @@
+import re
+from importlib.resources import files
+
+import pytest
+
+from dptransfer.base.document import Document, Highlight, Paragraph, Section, Table
+
+from .pages import NASTY, Page, with_everything
+
+
+def names(page):
+    return [name for name, _ in page.attributes if name != "class"]  # long words have one of their own
+
+
+@pytest.mark.parametrize("word", NASTY)
+def test_no_word_becomes_markup(word):
+    for form in (Document.html, Document.fragment):
+        plain, page = Page(form(with_everything())), Page(form(with_everything(word)))
+        assert page.tags == plain.tags
+        assert names(page) == names(plain)
+        assert not set("\x1b\u202e\x00") & set(page.said)
+
+
+def test_words_are_shown_as_they_are():
+    page = Page(with_everything("a < b & 'c'").html())
+    assert page.said.count("a < b & 'c'") > 20
+    assert "a < b & 'c'" in page.values("aria-label")
+
+
+def test_a_superscript_is_one_and_marks_are_marks():
+    html = with_everything().html()
+    assert "e<sup>ε</sup>" in html
+    assert '<td class="right best">2.0</td>' in html
+    assert '<td class="right">1.0</td>' in html
+    assert '<aside class="bad">' in html
+
+
+def test_the_page_is_complete_alone_and_asks_for_nothing():
+    page = Page(html := with_everything().html())
+    assert not {"script", "link", "iframe", "object", "base", "form"} & set(page.tags)
+    assert all(target.startswith("#") for target in page.values("href"))
+    assert page.tags.count("svg") == 2
+    assert page.values("src") + page.values("srcset") == []
+    assert "default-src 'none'" in html
+    for forbidden in ("@import", "http:", "https:", "//"):
+        assert forbidden not in str(files("dptransfer.base").joinpath("style.css").read_text())
+    assert "prefers-color-scheme:dark" in html
+    assert "@media print" in html
+
+
+def test_every_link_of_the_contents_leads_to_a_section_and_no_id_is_given_twice():
+    page = Page(with_everything().html())
+    ids = page.values("id")
+    assert len(set(ids)) == len(ids)
+    links = [target[1:] for target in page.values("href")]
+    assert len(links) == 4 + 2  # sections, and what each drawing refers to
+    assert set(links) <= set(ids)
+
+
+def test_what_may_be_wide_scrolls_in_a_box_of_its_own_and_everything_else_wraps():
+    page = Page(with_everything().html())
+    assert len(page.boxes) == 3
+    tables = [around for tag, around in page.boxes if tag == "table"]
+    assert tables
+    assert all(around[-1] == "scroll" for around in tables)
+    style = files("dptransfer.base").joinpath("style.css").read_text()
+    assert re.search(r"\.scroll\{[^}]*overflow-x:auto", style)
+    assert re.search(r"\npre\{[^}]*overflow-x:auto", style)
+    assert re.search(r"body\{[^}]*overflow-wrap:anywhere", style)
+    assert re.search(r"figure svg,figure img\{[^}]*max-width:100%", style)
+    assert not re.search(r"(?<![-\w])width:\d", style)  # nothing but columns of a grid has a size of its own
+    assert not re.search(r"min-width:\d+rem(?!\))", re.sub(r"@media \([^)]*\)|td\.long\{[^}]*\}", "", style))
+
+
+def test_a_drawing_has_its_own_ids_and_changes_colour_with_the_page():
+    html = with_everything().html()
+    assert 'id="figure.drawn-cut"' in html
+    assert "url(#figure.drawn-cut)" in html
+    assert 'href="#figure.drawn-cut"' in html
+    assert 'fill="var(--drawn-0072b2)"' in html
+    assert ":root{--drawn-0072b2:#0072b2}" in html
+    assert "(prefers-color-scheme:dark){:root{--drawn-0072b2:#4aa8e0}}" in html
+    assert "<?xml" not in html
+
+
+def test_numbers_for_programs_are_exact():
+    assert 'data-number="epsilon" data-value="0.9999999999755346"' in with_everything().html()
+
+
+def test_a_warning_comes_first_and_only_where_there_is_one():
+    warned = Page(with_everything("look out").html())
+    assert warned.values("role")[0] == "alert"
+    calm = Document("t", sections=(Section("s", (Paragraph("p"), Table(("a",), (("b",),)))),))
+    assert "alert" not in Page(calm.html()).values("role")
+
+
+def test_head_contents_and_sections_come_in_reading_order():
+    tags = Page(with_everything().html()).tags
+    assert tags.index("header") < tags.index("nav") < tags.index("main") < tags.index("section")
+
+
+def test_a_fragment_says_what_the_page_says_without_a_page_around_it():
+    document = Document(
+        "A <title>",
+        "A sentence.",
+        warning="Look <out>",
+        highlights=(Highlight("ε", "1"),),
+        about=(("By", "<me>"),),
+        sections=(Section("First", (Paragraph("Words & more"),)),),
+        footer="The end",
+    )
+    shown = document.fragment()
+    parts = (
+        "A &lt;title&gt;",
+        "Look &lt;out&gt;",
+        "A sentence.",
+        "&lt;me&gt;",
+        "Words &amp; more",
+        "The end",
+    )
+    assert [part for part in parts if part not in shown] == []
+    assert shown.index("Look") < shown.index("title") < shown.index("sentence") < shown.index("me&gt;")
+    assert not {"<html", "<style", "<h1", "<h2", "<nav"} & set(re.findall(r"<\w+", shown))
+    assert Document("Alone").fragment() == "<div>\n<p><strong>Alone</strong></p>\n</div>"

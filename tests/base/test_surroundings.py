@@ -1,0 +1,97 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dptransfer.base.worker_env import environment_beside, environment_of_task, own_core, thread_variables
+
+
+def test_threads_are_at_least_one():
+    libraries = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
+    assert thread_variables(3) == {f"{library}_NUM_THREADS": "3" for library in libraries}
+    assert set(thread_variables(0).values()) == {"1"}
+
+
+def test_a_process_beside_this_one_imports_what_this_one_can(monkeypatch, tmp_path):
+    (tmp_path / "only_here.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    code = "import only_here, dptransfer, os; assert os.environ['OMP_NUM_THREADS'] == '1'"
+    subprocess.run([sys.executable, "-c", code], env=environment_beside(), check=True)
+
+
+def test_a_task_has_this_package_others_and_the_users_paths(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/users")
+    given = environment_of_task(Path("/others"))
+    assert given["PYTHONPATH"].split(os.pathsep)[1:] == ["/others", "/users"]
+    assert (Path(given["PYTHONPATH"].split(os.pathsep)[0]) / "dptransfer" / "workers").is_dir()
+    assert given["OPENBLAS_NUM_THREADS"] == "1"
+    monkeypatch.delenv("PYTHONPATH")
+    assert os.pathsep not in environment_of_task()["PYTHONPATH"]  # nor the folder where a task happens to be
+
+
+@pytest.fixture
+def user(monkeypatch):
+    """A user of this test's own: others may be running tasks on this machine."""
+    name = f"of-{os.getpid()}"
+    monkeypatch.setattr("os.getuid", lambda: name)
+    return name
+
+
+@pytest.fixture
+def chosen(user, monkeypatch):
+    """Four cores, whatever the machine has; every choice of cores is written down."""
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("cores cannot be chosen here")
+    made = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    monkeypatch.setattr("os.sched_setaffinity", lambda pid, cores: made.append(cores))
+    return made
+
+
+def test_tasks_side_by_side_have_different_cores(chosen):
+    with own_core(), own_core(), own_core():
+        assert chosen == [{0}, {1}, {2}]
+    assert chosen[3:] == [[0, 1, 2, 3]] * 3  # and afterwards all of them again
+
+
+def test_a_core_is_given_back(chosen):
+    with own_core():
+        pass
+    with own_core():
+        pass
+    assert chosen[::2] == [{0}, {0}]
+
+
+def test_a_core_is_given_back_after_an_error(chosen):
+    with pytest.raises(ZeroDivisionError), own_core():
+        raise ZeroDivisionError
+    with own_core():
+        assert chosen[-1] == {0}
+
+
+def test_where_all_are_taken_one_is_shared(chosen):
+    with own_core(), own_core(), own_core(), own_core(), own_core():
+        assert len(chosen) == 5
+        assert chosen[4] in ({0}, {1}, {2}, {3})
+
+
+def test_a_process_that_is_killed_holds_no_core(chosen, user):
+    code = (
+        f"import os\nos.getuid = lambda: {user!r}\n"
+        "os.sched_getaffinity = lambda pid: {0, 1}\nos.sched_setaffinity = lambda pid, cores: None\n"
+        "from dptransfer.base.worker_env import own_core\n"
+        "with own_core():\n    print('claimed', flush=True)\n    input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "claimed\n"
+        with own_core():
+            assert chosen[-1] == {1}
+        other.kill()
+        other.wait()
+        with own_core():
+            assert chosen[-1] == {0}

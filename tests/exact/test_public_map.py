@@ -1,0 +1,165 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from threadpoolctl import threadpool_limits
+
+from contracts.rows import rows, squared_length, steady
+from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.exact import chunks
+from dptransfer.exact.lattice import unit_lattice
+from dptransfer.exact.public_map import FittedPublicMap, PublicMap
+
+from .test_lattice import does_not_depend_on_the_batch
+
+WIDTH = 48
+STRANGE_POOLS = {
+    "smaller than float32 squares": np.full((5, 3), 1e-25, dtype=np.float32),
+    "larger than float32": np.full((5, 3), 1e300),
+    "subnormal": np.full((5, 3), 5e-324),
+    "subnormal float32": np.full((5, 3), 1e-45, dtype=np.float32),
+    "all zero": np.zeros((4, 3)),
+    "one row": np.array([[1.0, 2.0, 3.0]]),
+    "one direction": np.outer(np.arange(1.0, 6.0), [1.0, 1.0, 1.0]),
+    "huge and small": np.array([[1e300, 1e-300, 0.0], [3.0, 4.0, 0.0], [-1e300, 1.0, 1.0]]),
+}
+
+
+def pool(seed=0, *, non_negative=False):
+    x = np.random.default_rng(seed).normal(size=(300, WIDTH)) @ np.diag(np.geomspace(3, 0.1, WIDTH)) + 0.3
+    return PublicEmbeddings((np.abs(x) if non_negative else x).astype(np.float32))
+
+
+def private_rows(seed=1, count=300):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(count, WIDTH)) * 10.0 ** rng.integers(-3, 3, (count, 1))
+
+
+@pytest.mark.parametrize("non_negative", [False, True])
+@pytest.mark.parametrize("norm", [2047, 2**30])
+def test_a_row_gets_the_same_integers_in_every_batch(non_negative, norm):
+    fitted = PublicMap(axes=16).fit(WIDTH, pool(non_negative=non_negative))
+    rng = np.random.default_rng(2)
+    x = private_rows().astype(np.float32)
+    assert does_not_depend_on_the_batch(lambda some: fitted.lattice(some, norm), x, rng)
+    assert not does_not_depend_on_the_batch(lambda some: fitted.lattice(some - some.mean(0), norm), x, rng)
+
+
+@pytest.mark.parametrize("elements", [1, 100, 2**12, 10**9])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chunks_and_threads_do_not_change_an_integer(monkeypatch, elements, threads):
+    fitted = PublicMap(axes=32).fit(WIDTH, pool())
+    x = private_rows(count=500)
+    want = fitted.lattice(x, 2**30)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
+    with threadpool_limits(threads):
+        assert (fitted.lattice(x, 2**30) == want).all()
+
+
+def exact(fitted, x, norm):
+    """The map in Python integers: what the float products must be."""
+    unit = unit_lattice(np.copysign(np.sqrt(np.abs(x)), x) if fitted.root else x, 2**26)
+    centred = unit.astype(object) - fitted.mean.astype(object)
+    return unit_lattice((centred @ fitted.matrix.astype(object)).astype(np.float64), norm)
+
+
+@pytest.mark.parametrize("non_negative", [False, True])
+def test_the_products_are_those_of_python_integers(non_negative):
+    fitted = PublicMap(axes=8).fit(WIDTH, pool(non_negative=non_negative))
+    x = np.vstack([private_rows(count=20), -fitted.mean, *fitted.matrix.T, *-fitted.matrix.T])
+    assert (fitted.lattice(x, 2**30) == exact(fitted, x, 2**30)).all()
+
+
+def norms_are_exact(fitted):
+    mean = squared_length(fitted.mean) <= 2**52
+    return mean and all(squared_length(column) <= 2**50 for column in fitted.matrix.T)
+
+
+@pytest.mark.parametrize("whitening", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_partial_sum_leaves_the_range_where_floats_are_integers(seed, whitening):
+    fitted = PublicMap(axes=24, whitening=whitening).fit(WIDTH, pool(seed))
+    assert norms_are_exact(fitted)
+    # Rows along the mean and along each column are the worst; the sum of absolute terms bounds any partial
+    # sum.
+    worst = np.vstack([-fitted.mean, *fitted.matrix.T, private_rows(count=20)])
+    centred = np.abs(unit_lattice(worst, 2**26).astype(object) - fitted.mean.astype(object))
+    assert (centred @ np.abs(fitted.matrix.astype(object))).max() <= 2**52
+
+
+@pytest.mark.parametrize("name", STRANGE_POOLS)
+def test_the_norms_hold_for_strange_pools_too(name):
+    x = STRANGE_POOLS[name]
+    fitted = PublicMap(axes=2).fit(3, PublicEmbeddings(x))
+    assert norms_are_exact(fitted)
+    assert all(squared_length(row) <= 2047**2 for row in fitted.lattice(x, 2047))
+
+
+def test_a_plain_float32_mean_would_have_left_the_range():
+    x = STRANGE_POOLS["smaller than float32 squares"]
+    norms = np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    assert squared_length((x / norms).mean(axis=0) * 2.0**26) > 2**52
+
+
+def test_a_map_whose_products_would_not_be_exact_cannot_exist():
+    fitted = PublicMap(axes=2).fit(WIDTH, pool())
+    settings = {**fitted.settings()}
+    for name in ("mean", "matrix"):
+        arrays = {**fitted.arrays(), name: np.full_like(fitted.arrays()[name], 2**26)}
+        with pytest.raises(DataError, match="exact"):
+            FittedPublicMap.read(arrays, settings)
+
+
+@steady
+@given(rows(3))
+def test_rows_of_any_kind_are_mapped_within_the_norm_without_a_word(array):
+    for public in (np.eye(3), np.eye(3) - 0.5):
+        fitted = PublicMap(axes=2).fit(3, PublicEmbeddings(public))
+        assert all(squared_length(made) <= 2047**2 for made in fitted.lattice(array, 2047))
+
+
+def test_roots_are_taken_only_if_every_public_feature_is_non_negative():
+    assert PublicMap(axes=2).fit(WIDTH, pool(non_negative=True)).root
+    x = np.abs(pool().rows).copy()
+    x[17, 3] = -1e-9
+    assert not PublicMap(axes=2).fit(WIDTH, PublicEmbeddings(x)).root
+
+
+def test_a_private_row_with_negative_entries_is_fine_after_roots():
+    fitted = PublicMap(axes=4).fit(WIDTH, pool(non_negative=True))
+    x = private_rows(count=5)
+    assert fitted.lattice(x, 1000).any(axis=1).all()
+    assert (fitted.lattice(x, 1000) != fitted.lattice(np.abs(x), 1000)).any()
+
+
+def test_one_pool_gives_one_map_and_another_pool_another():
+    first, again = PublicMap(axes=8).fit(WIDTH, pool()), PublicMap(axes=8).fit(WIDTH, pool())
+    assert first.identity == again.identity
+    assert first.pool == again.pool == pool().fingerprint
+    assert PublicMap(axes=8).fit(WIDTH, pool(1)).identity != first.identity
+    assert PublicMap(axes=8, whitening=0.4).fit(WIDTH, pool()).identity != first.identity
+
+
+def test_it_is_written_and_read_back_and_changed_arrays_are_refused():
+    fitted = PublicMap(axes=8).fit(WIDTH, pool())
+    again = FittedPublicMap.read(fitted.arrays(), fitted.settings())
+    assert again.identity == fitted.identity
+    assert (again.lattice(private_rows(), 2**30) == fitted.lattice(private_rows(), 2**30)).all()
+    changed = {**fitted.arrays(), "mean": fitted.mean + np.int32(1)}
+    with pytest.raises(DataError, match="identity"):
+        FittedPublicMap.read(changed, fitted.settings())
+
+
+@pytest.mark.parametrize(("axes", "count", "width"), [(8, 300, 8), (8, 5, 4), (100, 300, WIDTH), (3, 1, 1)])
+def test_the_width_is_known_before_the_map_is_fitted(axes, count, width):
+    public = PublicEmbeddings(pool().rows[:count])
+    features = PublicMap(axes=axes)
+    assert features.output_dimension(WIDTH, public) == features.fit(WIDTH, public).dimension == width
+
+
+def test_without_a_pool_or_with_bad_settings_it_refuses():
+    with pytest.raises(DataError, match="public"):
+        PublicMap().fit(4, None)
+    for bad in ({"axes": 0}, {"whitening": -0.1}, {"whitening": 0.51}, {"whitening": float("nan")}):
+        with pytest.raises(ArgumentError):
+            PublicMap(**bad)

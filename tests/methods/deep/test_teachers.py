@@ -1,0 +1,196 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contracts.rows import steady
+from dptransfer.base.progress import reported_to
+from dptransfer.methods.deep import teachers as module
+from dptransfer.methods.deep.network import Network
+from dptransfer.methods.deep.prompts import Prompts
+from dptransfer.methods.deep.small_teachers import SmallTeachers
+from dptransfer.methods.deep.teachers import Course, ballots_of, visits
+from dptransfer.queries.votes import ABSTAINS
+
+from .tiny import coloured, tiny_classifier
+
+COURSE = Course(steps=6, batch=4, rate=0.05, decay=0.7, together=3)
+KINDS = {
+    "prompts": lambda device="cpu": Prompts(Network(tiny_classifier(device=device)), 3, inner=4),
+    "from scratch": lambda: SmallTeachers(3),
+}
+LEARNING = {"prompts": {"steps": 80, "rate": 0.1}, "from scratch": {"steps": 25, "rate": 0.01}}
+PIXELS, LABELS = coloured(40)
+QUESTIONS, TRUTH = coloured(10, seed=1)
+PARTS = [np.arange(12), np.arange(12, 15), np.arange(0), np.arange(15, 30), np.arange(30, 40)]
+
+
+def always(what, compute):
+    return compute()
+
+
+def ballots(model, parts=PARTS, course=COURSE, pixels=PIXELS, labels=LABELS, kept=always):
+    return ballots_of(model, course, pixels, labels, parts, QUESTIONS, kept)
+
+
+def learned(model, parts=PARTS, course=COURSE, pixels=PIXELS, labels=LABELS):
+    """The weights of the first group."""
+    return module._taught(model, course, pixels, labels, parts[: course.together], lambda done: None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_teachers_learn_and_say_what_they_have_learned(kind):
+    course = replace(COURSE, **LEARNING[kind])
+    cast = ballots(KINDS[kind](), course=course)
+    assert cast.shape == (5, 10)
+    assert (cast[0] == TRUTH).mean() > 0.8
+    assert (cast[2] == ABSTAINS).all()  # it has no pictures
+    unlearned = ballots(KINDS[kind](), course=replace(course, steps=1, rate=1e-9))
+    assert (unlearned[0] == TRUTH).mean() < 0.8
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_teacher_learns_does_not_depend_on_its_neighbours_bit_for_bit(kind, place):
+    own, others = neighbourly(KINDS[kind](), place)
+    assert all(torch.equal(*pair) for pair in own)
+    assert not all(torch.equal(*pair) for pair in others)
+
+
+def neighbourly(model, place):
+    """(before, after) of a teacher's weights, and of the next one's: all pictures of neighbours change."""
+    changed, names = 255 - PIXELS, 2 - LABELS
+    changed[PARTS[0]], names[PARTS[0]] = PIXELS[PARTS[0]], LABELS[PARTS[0]]
+    learnt = []
+    for others, pixels, labels in (
+        ([PARTS[1], PARTS[4]], PIXELS, LABELS),
+        ([np.arange(15, 40), np.arange(12, 14)], changed, names),
+    ):
+        parts = [*others[:place], PARTS[0], *others[place:]]
+        learnt.append(learned(model, parts, pixels=pixels, labels=labels))
+    return [[(one[at], two[at]) for one, two in zip(*learnt, strict=True)] for at in (place, (place + 1) % 3)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_teachers_in_one_pass_learn_what_each_would_learn_alone(kind):
+    """Up to rounding, which depends on the shape of a pass: a thousandth of what sets teachers apart."""
+    model, alone = KINDS[kind](), replace(COURSE, together=1)
+    together = learned(model)
+    for number in (0, 1):
+        by_itself = learned(model, [PARTS[number]], alone)
+        for one, other in zip(together, by_itself, strict=True):
+            apart = (one[0] - one[1]).abs().mean()
+            assert (one[number] - other[0]).abs().mean() < 1e-3 * apart
+
+
+def test_a_step_is_adams_on_the_mean_loss_of_the_teachers_own_batch():
+    model = KINDS["prompts"]()
+    course = Course(steps=1, batch=4, rate=0.1, decay=1.0, together=2)
+    found = learned(model, [np.arange(4), np.arange(4, 8)], course)
+    weights, order = model.start(1), visits(4, 4)
+    raw = torch.from_numpy(PIXELS[order])[None]
+    loss = torch.nn.functional.cross_entropy(model.logits(weights, raw)[0], torch.from_numpy(LABELS[order]))
+    gradients = torch.autograd.grad(loss, weights)
+    for start, gradient, one in zip(weights, gradients, found, strict=True):
+        step = 0.1 * gradient / (gradient.abs() + 1e-8)  # Adam's first
+        assert torch.allclose(one[0], (start - step)[0], atol=1e-3)
+
+
+def small_pictures(drawn):
+    """Pictures that are one colour, so that few bytes tell them."""
+    raw = np.array(drawn, dtype=np.uint8).reshape(-1, 1, 1, 3)
+    return np.broadcast_to(raw, (len(raw), 8, 8, 3)).copy()
+
+
+@settings(steady, max_examples=25)
+@given(st.data())
+def test_one_unit_more_changes_one_ballot(data):
+    """A unit is a row, or a person with up to forty; all its rows are with one teacher."""
+    model, course = _MODEL, Course(steps=2, batch=2, rate=0.05, decay=0.7, together=2)
+    count = data.draw(st.integers(0, 8))
+    colours = st.tuples(*[st.integers(0, 255)] * 3)
+    pixels = small_pictures(data.draw(st.lists(colours, min_size=count, max_size=count)))
+    labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)), dtype=np.int64)
+    teacher = np.array(data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count)), dtype=np.int64)
+    rows, own = data.draw(st.sampled_from([1, 40])), data.draw(st.integers(0, 3))
+    place = data.draw(st.integers(0, count))
+    more = np.full((rows, 8, 8, 3), data.draw(st.integers(0, 255)), dtype=np.uint8)
+    whose = np.concatenate([teacher[:place], np.full(rows, own), teacher[place:]])
+    larger = np.concatenate([pixels[:place], more, pixels[place:]])
+    named = np.concatenate([labels[:place], np.full(rows, 1), labels[place:]])
+
+    def cast(x, y, teachers):
+        parts = [np.flatnonzero(teachers == one) for one in range(4)]
+        return ballots_of(model, course, x, y, parts, QUESTIONS[:3], always)
+
+    changed = (cast(pixels, labels, teacher) != cast(larger, named, whose)).any(axis=1)
+    assert set(np.flatnonzero(changed)) <= {own}
+
+
+_MODEL = KINDS["prompts"]()
+
+
+def test_a_schedule_visits_all_of_a_teachers_pictures_equally_often_and_depends_on_their_number_alone():
+    assert np.bincount(visits(5, 15)).tolist() == [3] * 5
+    assert np.bincount(visits(7, 3), minlength=7).max() == 1
+    assert visits(1, 4).tolist() == [0] * 4
+    assert (visits(9, 20) == visits(9, 20)).all()
+
+
+def test_work_and_what_is_told_of_it_depend_on_public_numbers_alone():
+    heard = []
+    for parts in (PARTS, [np.arange(40), *[np.arange(0)] * 4]):
+        with reported_to(lambda *said: heard.append(said)):
+            ballots(KINDS["prompts"](), parts)
+    half = len(heard) // 2
+    assert heard[:half] == heard[half:]
+    assert heard[0] == (1, 2 * (6 + 3), "passes of the teachers")
+    assert heard[half - 1][:2] == (18, 18)
+
+
+def test_a_group_that_has_answered_is_not_taught_again(monkeypatch):
+    store, model = {}, KINDS["prompts"]()
+
+    def kept(what, compute):
+        if what not in store:
+            store[what] = compute()
+        return store[what]
+
+    before = ballots(model, kept=kept)
+    assert len(store) == 2
+    del store["ballots from teacher 3 on"]
+    taught = []
+    whole = module._taught
+    monkeypatch.setattr(module, "_taught", lambda *given: taught.append(given) or whole(*given))
+    assert (ballots(model, kept=kept) == before).all()
+    assert len(taught) == 1
+
+
+def test_pictures_are_read_once_and_only_those_that_are_looked_at():
+    class Counting:
+        shape, read = PIXELS.shape, []
+
+        def __getitem__(self, positions):
+            self.read += positions.tolist()
+            return PIXELS[positions]
+
+    source = Counting()
+    course = replace(COURSE, steps=2, batch=3)
+    ballots(KINDS["prompts"](), course=course, pixels=source)
+    assert len(source.read) == len(set(source.read)) == 6 + 3 + 6 + 6
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_teacher_does_not_depend_on_its_neighbours_and_votes_as_on_a_cpu():
+    kind = "prompts"
+    model = KINDS[kind]("cuda")
+    for place in range(3):
+        own, others = neighbourly(model, place)
+        assert all(torch.equal(*pair) for pair in own)
+        assert not all(torch.equal(*pair) for pair in others)
+    course = replace(COURSE, **LEARNING[kind])
+    there, here = ballots(model, course=course), ballots(KINDS[kind](), course=course)
+    assert (there == here).mean() > 0.9

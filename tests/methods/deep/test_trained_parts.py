@@ -1,0 +1,177 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dptransfer.errors import ArgumentError
+from dptransfer.methods.deep.network import Network, network_of
+from dptransfer.methods.deep.picture_loss import losses
+from dptransfer.methods.deep.trained_parts import TRAINED, TrainedParts
+
+from .toys import CLASSES, SIDE, labels, pictures, somewhere, tiny_network
+
+COUNTS = {
+    "film": 2 * (6 + 8 + 10),
+    "bias": 6 + 8 + 10 + 6 + 8 + 8 + 10,
+    "low-rank": 2 * (6 + 27) + 2 * (8 + 54) + 2 * (8 + 8) + 2 * (10 + 8),
+    "last": 0,
+    "all": (6 * 27 + 6 + 12) + (8 * 54 + 8 + 16) + (64 + 8) + (80 + 10 + 20),
+}
+
+
+def parts_of(train, network=None, **settings):
+    return TrainedParts(network or tiny_network(), train, CLASSES, **{"rank": 2} | settings)
+
+
+def gradients(parts, theta, pixels, y, views=1):
+    maps = parts.front(parts.network.inputs(pixels))
+    repeated = torch.from_numpy(np.repeat(y, views))
+    here = torch.from_numpy(theta).float()
+    return parts.gradients(here, maps, lambda logits: losses(logits, repeated), views=views)
+
+
+@pytest.mark.parametrize("train", TRAINED)
+def test_every_example_has_the_gradient_that_it_has_alone(train):
+    parts = parts_of(train)
+    theta, pixels, y = somewhere(parts), pictures(5), labels(5)
+    together = gradients(parts, theta, pixels, y)
+    assert parts.trunk == COUNTS[train]
+    assert together.shape == (5, parts.size) == (5, COUNTS[train] + CLASSES * 10)
+    for one in range(5):
+        alone = gradients(parts, theta, pixels[one : one + 1], y[one : one + 1])[0]
+        assert torch.allclose(together[one], alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("train", TRAINED)
+def test_gradients_are_slopes_of_the_loss(train):
+    parts = parts_of(train, pace=0.5)
+    theta, y = somewhere(parts), torch.from_numpy(labels(4))
+    maps = parts.front(parts.network.inputs(pictures(4)))
+    found = gradients(parts, theta, pictures(4), labels(4)).double()
+    way = np.random.default_rng(9).normal(size=parts.size)
+
+    def at(step):
+        return losses(parts.logits(torch.from_numpy(theta + step * way).float(), maps), y).double()
+
+    slope = (at(1e-3) - at(-1e-3)) / 2e-3
+    assert torch.allclose(found @ torch.from_numpy(way), slope, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("train", TRAINED)
+def test_the_released_change_gives_the_same_logits(train):
+    parts = parts_of(train)
+    theta, inputs = somewhere(parts), parts.network.inputs(pictures(4))
+    trained = parts.logits(torch.from_numpy(theta).float(), parts.front(inputs))
+    delta, encoder = parts.delta(theta), parts.network.encoder
+    rows = (encoder if delta is None else encoder.adapted(delta)).rows_of(inputs)
+    head = torch.from_numpy(parts.head(theta)).float()
+    assert torch.allclose(nn.functional.normalize(rows) @ head.T, trained, atol=1e-4)
+    assert delta is None or not torch.allclose(rows, parts.network.rows(inputs), atol=1e-2)
+
+
+def test_nothing_is_changed_at_zero_and_the_public_network_never_is():
+    network = tiny_network()
+    inputs = network.inputs(pictures(3))
+    before = network.rows(inputs)
+    for train in ("film", "bias", "low-rank", "all"):
+        parts = parts_of(train, network)
+        gradients(parts, somewhere(parts), pictures(3), labels(3))
+        delta = parts.delta(np.zeros(parts.size))
+        assert torch.allclose(network.encoder.adapted(delta).rows_of(inputs), before, atol=1e-5)
+        assert torch.equal(network.rows(inputs), before)
+
+
+def test_views_of_one_example_are_averaged_into_one_gradient():
+    parts = parts_of("film")
+    theta, y = somewhere(parts), labels(2)
+    shown = pictures(6)
+    together = gradients(parts, theta, shown, y, views=3)
+    apart = gradients(parts, theta, shown, np.repeat(y, 3)).reshape(2, 3, -1).mean(dim=1)
+    assert torch.allclose(together, apart, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("train", "blocks", "first"),
+    [("film", None, 0), ("film", 2, 3), ("low-rank", 1, 3), ("bias", 3, 1), ("last", None, 4), ("all", 2, 0)],
+)
+def test_stages_in_front_of_the_first_trained_layer_are_frozen(train, blocks, first):
+    parts = parts_of(train, blocks=blocks)
+    assert parts.first == first
+    theta = somewhere(parts)
+    unchanged = parts.front(parts.network.inputs(pictures(2)))
+    assert torch.equal(unchanged, parts_of("last").front(parts.network.inputs(pictures(2)))) == (first == 4)
+    gradients(parts, theta, pictures(2), labels(2))
+    assert torch.equal(parts.front(parts.network.inputs(pictures(2))), unchanged)
+
+
+def test_one_unit_is_what_the_network_has_there():
+    network = tiny_network()
+    with torch.no_grad():
+        network.module[1][1].weight.copy_(torch.tensor([0.0, *[4.0] * 7]))
+    parts = parts_of("film", network, pace=0.5)
+    changed = parts.delta(np.ones(parts.size)).arrays["1.1.weight"]
+    assert changed.tolist() == [0.0, *[6.0] * 7]  # a channel that the network does not use stays so
+
+
+def test_a_network_without_what_is_to_be_trained_is_refused():
+    bare = tiny_network(nn.Conv2d(3, 4, 3, bias=False), nn.ReLU())
+    for train, words in (("film", "scales and shifts of normalisation layers"), ("bias", "biases")):
+        with pytest.raises(ArgumentError, match=f"must have what is to be trained.*{words}"):
+            parts_of(train, bare)
+    with pytest.raises(ArgumentError, match="none in the chosen blocks"):
+        parts_of("low-rank", bare, blocks=1)
+    assert parts_of("last", bare).trunk == 0
+
+
+def test_too_many_parameters_are_refused(monkeypatch):
+    monkeypatch.setattr("dptransfer.methods.deep.trained_parts.MOST_PARAMETERS", 70)
+    with pytest.raises(ArgumentError, match="At most 70 parameters can be trained"):
+        parts_of("film")
+
+
+def test_the_embedded_encoder_has_all_its_normalisation_layers_trained():
+    network = network_of("efficientnet-lite0", size=32)
+    parts = TrainedParts(network, "film", 10)
+    norms = [one for one in network.module.modules() if isinstance(one, nn.BatchNorm2d)]
+    assert parts.trunk == 2 * sum(len(one.weight) for one in norms) == 42_016
+    last = TrainedParts(network, "low-rank", 10, blocks=2, rank=4)
+    assert {name.split(".")[1] for name in last.delta(np.zeros(last.size)).arrays} == {
+        "_blocks",
+        "_conv_head",
+    }
+    assert last.first == len(network.stages) - 2
+
+
+def vit(folder):
+    transformers = pytest.importorskip("transformers")
+    from dptransfer.encoders import get_encoder
+    from dptransfer.encoders.hub import quiet
+
+    sides = {"height": SIDE, "width": SIDE}
+    with quiet(), torch.random.fork_rng():
+        torch.manual_seed(0)
+        shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+        config = transformers.ViTConfig(**shape, image_size=SIDE, patch_size=4)
+        transformers.ViTModel(config).save_pretrained(folder)
+        transformers.ViTImageProcessor(size=sides).save_pretrained(folder)
+    return Network(get_encoder(str(folder)))
+
+
+@pytest.mark.slow
+def test_a_vision_transformer_is_trained_in_the_same_ways(tmp_path):
+    network = vit(tmp_path / "vit")
+    assert len(network.stages) == 4
+    maps = inputs = network.inputs(pictures(3))
+    for stage in network.stages:
+        maps = stage(maps)
+    assert torch.allclose(maps, network.rows(inputs), atol=1e-6)
+    for train in ("film", "low-rank", "all"):
+        parts = parts_of(train, network, blocks=2)
+        theta = somewhere(parts)
+        trained = parts.logits(torch.from_numpy(theta).float(), parts.front(inputs))
+        rows = network.encoder.adapted(parts.delta(theta)).rows_of(inputs)
+        head = torch.from_numpy(parts.head(theta)).float()
+        assert torch.allclose(nn.functional.normalize(rows) @ head.T, trained, atol=1e-4)
+        together = gradients(parts, theta, pictures(3), labels(3))
+        alone = gradients(parts, theta, pictures(3)[1:2], labels(3)[1:2])
+        assert torch.allclose(together[1], alone[0], rtol=1e-3, atol=1e-4)
