@@ -1,6 +1,6 @@
 """Documents are tested like code: blocks run, links resolve, commands and names exist.
 
-`python tests/test_docs.py` writes docs/tree.md and the README's table of methods again.
+`python tests/test_docs.py` writes the README's table of methods again.
 """
 
 import ast
@@ -20,7 +20,6 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md",
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-TREE = ROOT / "docs" / "tree.md"
 FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Reference")
 _TABLE_HEAD = "| Command line | Class | What it releases, and when to use it |\n|---|---|---|\n"
 _METHODS = re.compile(rf"(?<={re.escape(_TABLE_HEAD)})(\|.*\n)*")
@@ -103,33 +102,6 @@ def complaint(command: str, complete: bool) -> str | None:
         except (Exception, SystemExit) as problem:
             return f"{type(problem).__name__}: {problem}"
     return None
-
-
-def tree() -> str:
-    """Every source file with the first line of its docstring; packages from the bottom layer up."""
-    source = ROOT / "src" / "dptransfer"
-    layers = re.findall(r"\w+", " ".join(reversed(contract())))
-    lines = ["src/dptransfer/"]
-    lines += [_described("  ", file) for file in sorted(source.glob("*.py"))]
-    packages = [file.parent for file in source.glob("*/__init__.py")]
-    for package in sorted(packages, key=lambda package: layers.index(package.name)):
-        lines += _package("  ", package)
-    return "\n".join([*lines, *_package("", ROOT / "lab" / "src" / "dptransfer_lab", "lab/src/")]) + "\n"
-
-
-def _package(indent: str, package: Path, above: str = "") -> list[str]:
-    """A package's line, those of its modules, and then its packages likewise."""
-    files = sorted(file for file in package.glob("*.py") if file.name != "__init__.py")
-    lines = [_described(indent, package / "__init__.py", f"{above}{package.name}/")]
-    lines += [_described(indent + "  ", file) for file in files]
-    for inner in sorted(package.glob("*/__init__.py")):
-        lines += _package(indent + "  ", inner.parent)
-    return lines
-
-
-def _described(indent: str, file: Path, name: str | None = None) -> str:
-    first = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n")[0]
-    return f"{indent}{name or file.name:<24}{first.removesuffix('.')}"
 
 
 def contract() -> list[str]:
@@ -228,13 +200,6 @@ def test_the_layers_shown_are_the_contract():
     assert len(contract()) > 5
 
 
-def test_the_tree_shown_is_the_tree():
-    ((_, shown),) = blocks(TREE.read_text(), "tree")
-    names = [[re.match(r" *\S+", line)[0] for line in text.splitlines()] for text in (shown, tree())]
-    assert names[0] == names[1], "write it again with: python tests/test_docs.py"
-    assert "    class_sums.py " in shown
-
-
 def table_of_methods() -> str:
     """Every method in its own words, as the README shows them."""
     from dptransfer.methods import METHODS
@@ -314,5 +279,3 @@ def test_a_missing_or_misplaced_field_is_noticed():
 if __name__ == "__main__":
     readme = ROOT / "README.md"
     readme.write_text(_METHODS.sub(lambda _: table_of_methods(), readme.read_text()))
-    page = TREE.read_text()
-    TREE.write_text(re.sub(r"(?<=^```tree\n).*?(?=^```$)", lambda _: tree(), page, flags=re.M | re.S))
