@@ -17,6 +17,7 @@ from contracts.mixers import network as network_with
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.public_map import PublicMap
+from dptransfer.methods.deep import cross_example_check
 from dptransfer.methods.deep.cross_example_check import (
     require_as_released,
     require_own_ballots,
@@ -123,9 +124,11 @@ class Windows(torch.nn.Module):
         return self.linear(windows).reshape(len(maps), -1, 6).mean(1)
 
 
-def parts_behind(*layers, train="film"):
-    network = tiny_network(torch.nn.Conv2d(3, 6, 5), torch.nn.GroupNorm(2, 6), *layers)
-    return TrainedParts(network, train, CLASSES)
+def parts_behind(*layers, train="film", seed=0):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        convolution = torch.nn.Conv2d(3, 6, 5)
+    return TrainedParts(tiny_network(convolution, torch.nn.GroupNorm(2, 6), *layers), train, CLASSES)
 
 
 @pytest.fixture
@@ -209,15 +212,24 @@ def test_a_difference_that_adds_up_over_a_micro_batch_is_more_than_rounding(plai
         require_own_gradients(parts, views=1, micro_batch=64)
 
 
-def test_the_check_asks_far_from_the_start_too(plain_batches):
+def test_the_check_asks_far_from_the_start_too(plain_batches, monkeypatch):
     """Of a layer that mixes pictures where the layer in front of it has gone far, and nowhere else."""
+    largest_near_start = 0.0
 
-    def code(_, maps):
-        return maps - maps.mean(0) * (maps.detach().abs().amax() > 3.6).float()
+    def record(_, maps):
+        nonlocal largest_near_start
+        largest_near_start = max(largest_near_start, float(maps.detach().abs().amax()))
+        return maps
 
-    parts = parts_behind(Layer(code))
+    def mix_far_away(_, maps):
+        return maps - maps.mean(0) * (maps.detach().abs().amax() > 1.05 * largest_near_start).float()
+
+    with monkeypatch.context() as near:
+        near.setattr(cross_example_check, "_FAR", (0.1, 0.1))
+        require_own_gradients(parts_behind(Layer(record)), views=1, micro_batch=4)
+        require_own_gradients(parts_behind(Layer(mix_far_away)), views=1, micro_batch=4)
     with pytest.raises(ArgumentError, match="would count for many"):
-        require_own_gradients(parts, views=1, micro_batch=4)
+        require_own_gradients(parts_behind(Layer(mix_far_away)), views=1, micro_batch=4)
 
 
 def test_the_first_question_is_asked_again_at_the_end(plain_batches):
