@@ -4,6 +4,7 @@ from datetime import date
 import numpy as np
 import pytest
 
+from dptransfer.data import Columns
 from dptransfer.data.arrow import read_text_columns
 from dptransfer.errors import DataError
 from dptransfer.sources import read_private, read_table
@@ -87,11 +88,11 @@ def test_a_hugging_face_folder_brings_its_class_names(tmp_path):
         table = read_table(tmp_path / name)
         assert np.array_equal(table.rows, X)
         assert (table.classes, table.labels.tolist()) == (("cat", "dog"), [0, 1] * 3)
-    assert np.array_equal(read_table(tmp_path / "splits", split="test").rows, X[[5, 0]])
+    assert np.array_equal(read_table(tmp_path / "splits", Columns(split="test")).rows, X[[5, 0]])
     with pytest.raises(DataError, match="test, train"):
         read_table(tmp_path / "splits")
     with pytest.raises(DataError, match="no splits"):
-        read_table(tmp_path / "one", split="train")
+        read_table(tmp_path / "one", Columns(split="train"))
     for file in (tmp_path / "one").glob("*.arrow"):
         file.unlink()
     with pytest.raises(DataError, match="load_from_disk"):
@@ -101,14 +102,14 @@ def test_a_hugging_face_folder_brings_its_class_names(tmp_path):
 def test_a_column_tells_whose_each_row_is(tmp_path):
     ids = pa.array(["b", "a", None, "b", "", "a"]).dictionary_encode()
     path = written(tmp_path / "a.parquet", x=lists(), label=[0, 1] * 3, patient=ids, odd=lists())
-    assert read_table(path, person="patient").people.tolist() == [0, 1, 2, 0, 3, 1]
+    assert read_table(path, Columns(person="patient")).people.tolist() == [0, 1, 2, 0, 3, 1]
     assert read_table(path).people is None
     path = written(tmp_path / "b.parquet", x=lists(), patient=ids, odd=lists())
-    assert read_table(path, person="patient").people.tolist() == [0, 1, 2, 0, 3, 1]
+    assert read_table(path, Columns(person="patient")).people.tolist() == [0, 1, 2, 0, 3, 1]
     with pytest.raises(DataError, match="column 'who'; found odd, patient, x"):
-        read_table(path, person="who")
+        read_table(path, Columns(person="who"))
     with pytest.raises(DataError, match="got the type list"):
-        read_table(path, person="odd")
+        read_table(path, Columns(person="odd"))
 
 
 def test_a_column_per_feature_gives_rows_in_the_order_of_names(tmp_path):
@@ -121,20 +122,20 @@ def test_a_column_per_feature_gives_rows_in_the_order_of_names(tmp_path):
         "who": [7, 8, 7],
         "__index_level_0__": [5, 6, 7],
     }
-    table = read_table(written(tmp_path / "a.parquet", **columns), person="who")
+    table = read_table(written(tmp_path / "a.parquet", **columns), Columns(person="who"))
     expected = [[2, 10, 1], [2.5, np.nan, 0], [-2, 10, np.nan]]
     assert np.array_equal(table.rows, expected, equal_nan=True)
     assert (table.labels.tolist(), table.people.tolist()) == ([1.0, 0.0, 1.0], [0, 1, 0])
     assert read_private(tmp_path / "a.parquet", classes=[0, 1], people="who").labels.tolist() == [1, 0, 1]
-    assert read_table(tmp_path / "a.parquet", features="f*").rows.shape == (3, 2)
+    assert read_table(tmp_path / "a.parquet", Columns(features="f*")).rows.shape == (3, 2)
     with pytest.raises(DataError, match="'word' must fit a column of numbers"):
-        read_table(tmp_path / "a.parquet", features="word")
+        read_table(tmp_path / "a.parquet", Columns(features="word"))
 
 
 def test_features_are_named_for_tables_alone(tmp_path):
     np.save(tmp_path / "a.npy", X)
     with pytest.raises(DataError, match="columns of features are those of"):
-        read_table(tmp_path / "a.npy", features="f*")
+        read_table(tmp_path / "a.npy", Columns(features="f*"))
 
 
 def test_the_column_of_labels_may_have_any_name(tmp_path):
@@ -146,12 +147,12 @@ def test_the_column_of_labels_may_have_any_name(tmp_path):
 
 def test_features_that_are_named_one_by_one_come_in_that_order_and_a_list_column_needs_no_names(tmp_path):
     path = written(tmp_path / "a.parquet", b=[1.0, 2.0], x=[3.0, 4.0], note=["p", "q"])
-    found = read_table(path, features=["x", "b"])
+    found = read_table(path, Columns(features=["x", "b"]))
     assert (found.columns, found.rows.tolist()) == (("x", "b"), [[3, 1], [4, 2]])
     with pytest.raises(DataError, match="'note' is none of its"):
-        read_table(path, features=["x", "note"])
+        read_table(path, Columns(features=["x", "note"]))
     path = written(tmp_path / "b.parquet", x=[[1.0, 2.0]])
-    assert read_table(path, features=["p", "q"]).columns is None
+    assert read_table(path, Columns(features=["p", "q"])).columns is None
 
 
 @pytest.mark.parametrize(
@@ -174,4 +175,4 @@ def test_labels_that_are_no_words_or_numbers_are_refused_by_their_type(tmp_path,
 def test_labels_of_a_dictionary_or_another_column_are_fine(tmp_path):
     words = pa.array(["a", "b"] * 3).dictionary_encode()
     path = written(tmp_path / "a.parquet", embedding=lists(), label=[["x"]] * 6, grade=words)
-    assert read_table(path, label_column="grade").labels.tolist() == ["a", "b"] * 3
+    assert read_table(path, Columns(label="grade")).labels.tolist() == ["a", "b"] * 3

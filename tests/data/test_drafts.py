@@ -94,8 +94,9 @@ def test_a_draft_that_was_being_removed_when_its_process_died_is_no_draft_any_mo
     folder, _ = draft_folder(tmp_path / "a", {}, restart=False)
     (folder / "rows.bin").touch()
     removals = []
-    monkeypatch.setattr(on_disk, "remove", lambda path: removals.append(path.exists()))
-    remove_draft(tmp_path / "a")  # killed before anything in it is gone
+    with monkeypatch.context() as killed:  # before anything in it is gone
+        killed.setattr(on_disk, "remove", lambda path: removals.append(path.exists()))
+        remove_draft(tmp_path / "a")
     assert removals == [False, True]
     assert not folder.exists()
     with claim(tmp_path / "a"):

@@ -60,6 +60,7 @@ class Texts(_Text):
     lines = ("text,label,who", *(f'"a {SECRET}, case {i}",{CLASSES[i % 3]},{SECRET}-{i}' for i in range(20)))
 
     def read(self, path):
+        from dptransfer.data import Columns
         from dptransfer.sources import find_texts
 
         plain = path.with_suffix(".txt")
@@ -68,7 +69,7 @@ class Texts(_Text):
             use_every_way(
                 lambda: find_texts(path, classes=CLASSES),
                 lambda: find_texts(path, labelled=False),
-                lambda: find_texts(path, labelled=False, person="who"),
+                lambda: find_texts(path, Columns(person="who"), labelled=False),
                 lambda: find_texts(plain),
             )
         finally:
@@ -95,13 +96,14 @@ class People(_Text):
     lines = ("path,person", *(f"{CLASSES[i % 3]}/{i}.png,{SECRET}-{i % 7}" for i in range(21)))
 
     def read(self, path):
+        from dptransfer.data import Columns
         from dptransfer.sources import find_images
 
         images = [path.parent / CLASSES[i % 3] / f"{i}.png" for i in range(20)]
         listed = path.with_name("images.csv")
         listed.write_text("\n".join(["path", *(str(image) for image in images)]))
         try:
-            found = find_images(listed, person=path).people
+            found = find_images(listed, Columns(person=path)).people
             require(len(found) == 20 and found.max() < 20, "every picture has a person")
         finally:
             listed.unlink()
@@ -114,12 +116,13 @@ class Features(_Text):
     lines = ("f1,f2,label,who", *(f"{i}.5,-1e{i},{CLASSES[i % 3]},{SECRET}-{i}" for i in range(20)))
 
     def read(self, path):
+        from dptransfer.data import Columns
         from dptransfer.sources import read_private, read_table
 
         use_every_way(
             lambda: read_private(path, classes=CLASSES, people="who").fingerprint,
             lambda: read_private(path, classes=CLASSES, features="f*").fingerprint,
-            lambda: read_table(path, features="f1"),
+            lambda: read_table(path, Columns(features="f1")),
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from PIL import Image
 
+from dptransfer.data import Columns
 from dptransfer.errors import DataError
 from dptransfer.sources import PrivateImages, archives, find_images
 from dptransfer.sources.archives import archive_in, unpack
@@ -58,7 +59,7 @@ def packed(path, files=FILES, prefix="", folders=("eel/",)):
 @pytest.mark.parametrize("inner", ["", "own/"])
 def test_an_archive_stands_for_its_folder(tmp_path, name, inner):
     own = name.partition(".")[0] + "/" if inner else ""
-    found = find_images(packed(tmp_path / name, prefix=own), person="folder")
+    found = find_images(packed(tmp_path / name, prefix=own), Columns(person="folder"))
     assert found.sources() == ("cat/ann/1.png", "cat/ann/2.png", "dog/bob/1.png")
     assert found.classes == ("cat", "dog", "eel")  # an empty folder declares a class
     assert (found.labels.tolist(), found.people.tolist()) == ([0, 0, 1], [0, 0, 1])

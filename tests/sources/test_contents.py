@@ -1,5 +1,6 @@
 import pytest
 
+from dptransfer.data import Columns
 from dptransfer.errors import DataError
 from dptransfer.sources import find_images
 from dptransfer.sources.contents import contents_of
@@ -22,7 +23,7 @@ LISTS = pa.array([[0.5]], type=pa.list_(pa.float32()))
 def test_the_columns_of_a_table_tell_what_it_holds(tmp_path, columns, form):
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     assert contents_of(tmp_path / "a.parquet") == form
-    assert contents_of(tmp_path / "a.parquet", features="a*") == "rows"
+    assert contents_of(tmp_path / "a.parquet", Columns(features="a*")) == "rows"
 
 
 @pytest.mark.parametrize(
@@ -33,15 +34,15 @@ def test_the_first_line_of_a_csv_tells_what_it_holds(tmp_path, header, form):
     (tmp_path / "a.csv").write_text(f"{header}\n1,2\n")
     assert contents_of(tmp_path / "a.csv") == form
     named = "texts" if "note" in header else form
-    assert contents_of(tmp_path / "a.csv", text_column="note") == named
+    assert contents_of(tmp_path / "a.csv", Columns(text="note")) == named
 
 
 def test_a_column_of_paths_may_have_any_name(tmp_path):
     (tmp_path / "a.csv").write_text("photo;label\n1;2\n")
     assert contents_of(tmp_path / "a.csv") == "rows"
-    assert contents_of(tmp_path / "a.csv", path_column="photo") == "images"
-    assert contents_of(tmp_path / "a.csv", path_column="other") == "rows"
-    assert contents_of(tmp_path / "a.csv", path_column="photo", features="p*") == "rows"
+    assert contents_of(tmp_path / "a.csv", Columns(path="photo")) == "images"
+    assert contents_of(tmp_path / "a.csv", Columns(path="other")) == "rows"
+    assert contents_of(tmp_path / "a.csv", Columns(path="photo", features="p*")) == "rows"
 
 
 @pytest.mark.parametrize("name", ["rows.mat", "rows.h5", "photos.heic", "rows", "notes.md", "a.xlsx"])

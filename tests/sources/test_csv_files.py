@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dptransfer.data import Columns
 from dptransfer.errors import DataError
 from dptransfer.sources import find_images, find_texts, read_private, read_public, read_table
 from dptransfer.sources.csv_files import declared_labels, delimiter_of
@@ -15,10 +16,10 @@ def table(tmp_path):
 
 
 def test_a_column_per_feature_gives_rows_in_the_order_of_names(table):
-    read = read_table(table, person="patient")
+    read = read_table(table, Columns(person="patient"))
     assert np.array_equal(read.rows, [[1, 2, 10], [1000, 2.5, np.nan], [np.nan, -2, 10]], equal_nan=True)
     assert (read.labels.tolist(), read.people.tolist()) == (["cat", "dog", "cat"], [0, 1, 0])
-    assert read_table(table, features="f1*").rows.shape == (3, 2)
+    assert read_table(table, Columns(features="f1*")).rows.shape == (3, 2)
 
 
 def test_private_rows_of_a_csv_need_classes_and_know_their_people(table):
@@ -53,7 +54,7 @@ def test_what_is_no_table_of_features_is_refused_without_a_word_of_it(tmp_path, 
 
 def test_a_column_of_people_that_is_not_there_is_refused(table):
     with pytest.raises(DataError, match="column 'who'; the first line names none"):
-        read_table(table, person="who")
+        read_table(table, Columns(person="who"))
 
 
 def test_whole_numbers_are_matched_however_they_are_written(tmp_path):
@@ -110,7 +111,7 @@ def test_tables_with_any_delimiter_are_read_alike(tmp_path, mark, start):
     assert np.array_equal(read.rows, [[0.5, 1], [2, np.nan]], equal_nan=True)
     assert read.labels.tolist() == [0, 1]
     paths = written("paths.csv", ("path", "label", "who"), ("a.png", "dog", "x"), ("b.png", "cat", ""))
-    found = find_images(paths, classes=["cat", "dog"], person="who")
+    found = find_images(paths, Columns(person="who"), classes=["cat", "dog"])
     assert [path.name for path in found.paths] == ["a.png", "b.png"]
     assert (found.labels.tolist(), found.people.tolist()) == ([1, 0], [0, 1])
     texts = written("texts.csv", ("text", "label"), ('"so, so; so\tso"', "cat"))
@@ -120,21 +121,21 @@ def test_tables_with_any_delimiter_are_read_alike(tmp_path, mark, start):
 def test_paths_may_be_in_a_column_of_any_name(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("photo;label\na.png;cat\n")
-    assert find_images(path, classes=["cat"], path_column="photo").paths == (tmp_path / "a.png",)
+    assert find_images(path, Columns(path="photo"), classes=["cat"]).paths == (tmp_path / "a.png",)
     path.write_text("path,photo\na.png,b.png\n")
-    assert find_images(path, path_column="photo").paths == (tmp_path / "b.png",)
+    assert find_images(path, Columns(path="photo")).paths == (tmp_path / "b.png",)
     path.write_text("path,label\na.png,cat\n")  # one name for all tables: a pool need not have it
-    assert find_images(path, classes=["cat"], path_column="photo").paths == (tmp_path / "a.png",)
+    assert find_images(path, Columns(path="photo"), classes=["cat"]).paths == (tmp_path / "a.png",)
     path.write_text("file,label\na.png,cat\n")
     with pytest.raises(DataError, match="'photo' among them"):
-        find_images(path, path_column="photo")
+        find_images(path, Columns(path="photo"))
 
 
 def test_the_advice_for_a_first_line_keeps_labels_and_people(tmp_path):
     (tmp_path / "a.csv").write_text("file,diagnosis\na.png,cat\n")
     with pytest.raises(DataError, match=r"path,label,patient_id.*--path-column"):
-        find_images(tmp_path / "a.csv", person="patient_id")
+        find_images(tmp_path / "a.csv", Columns(person="patient_id"))
     with pytest.raises(DataError, match=r"text,label, or.*--text-column"):
         find_texts(tmp_path / "a.csv")
     with pytest.raises(DataError, match="path,diagnosis"):
-        find_images(tmp_path / "a.csv", label_column="diagnosis")
+        find_images(tmp_path / "a.csv", Columns(label="diagnosis"))

@@ -6,6 +6,7 @@ from PIL import Image
 
 from contracts.dicom_files import dicom, table
 from contracts.opened_pictures import greys, refused
+from dptransfer.data import Columns
 from dptransfer.errors import DataError, MissingDependency
 from dptransfer.sources import find_images
 from dptransfer.sources.decode import open_image, problem_of, without_warnings
@@ -204,26 +205,26 @@ def test_people_are_told_by_patient_id_and_whoever_has_none_is_alone(tmp_path):
         dicom(tmp_path / name, FOUR + place, **({} if patient is None else {"PatientID": patient}))
     (tmp_path / "b/6.dcm").write_bytes(b"no picture")
     Image.new("L", (2, 2)).save(tmp_path / "b/7.png")
-    found = find_images(tmp_path, person="dicom")
+    found = find_images(tmp_path, Columns(person="dicom"))
     assert found.classes == ("a", "b")
     assert found.people.tolist() == [0, 1, 0, 2, 3, 4, 5]
     assert patient_of(tmp_path / "a/1.dcm") == "P1"
     listed = tmp_path / "list.csv"
     listed.write_text("path\nb/3.dcm\na/1.dcm\n")
-    assert find_images(listed, person="dicom").people.tolist() == [0, 0]
+    assert find_images(listed, Columns(person="dicom")).people.tolist() == [0, 0]
 
 
 def test_people_by_dicom_need_an_id_or_a_person_would_be_taken_for_several(tmp_path):
     for place, patient in enumerate([{}, {"PatientID": ""}, {"PatientID": " "}]):
         dicom(tmp_path / f"{place}.dcm", FOUR, **patient)
     with pytest.raises(DataError, match="must have a Patient ID; none has"):
-        find_images(tmp_path, person="dicom")
+        find_images(tmp_path, Columns(person="dicom"))
 
 
 def test_people_by_dicom_need_files_that_are_named_so(tmp_path):
     Image.new("L", (2, 2)).save(tmp_path / "a.png")
     with pytest.raises(DataError, match=r"\.dcm"):
-        find_images(tmp_path, person="dicom")
+        find_images(tmp_path, Columns(person="dicom"))
 
 
 def test_without_pydicom_a_set_of_dicom_files_is_refused_and_not_black(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import Labelled
+from dptransfer.data import Columns, Labelled
 from dptransfer.errors import DataError
 from dptransfer.sources import ImageList, find_images
 
@@ -121,7 +121,7 @@ def test_there_is_one_label_per_image():
 def test_a_folder_for_each_person_in_each_class(tmp_path):
     for name in ("cat/ann/1.png", "cat/bob/1.png", "dog/ann/1.png", "dog/ann/deep/2.png", "dog/9.png"):
         picture(tmp_path / name)
-    found = find_images(tmp_path, person="folder")
+    found = find_images(tmp_path, Columns(person="folder"))
     assert found.sources() == (
         "cat/ann/1.png",
         "cat/bob/1.png",
@@ -138,16 +138,17 @@ def test_people_of_images_come_from_a_column_or_a_file(zoo, tmp_path):
     (zoo / "list.csv").write_text(
         "path,label,who,folder\ndog/1.jpg,dog,7,x\ndog/2.png,dog,8,x\ncat/deep/3.PNG,cat,7,"
     )
-    listed = find_images(zoo / "list.csv", classes=["cat", "dog"], person="who")
+    listed = find_images(zoo / "list.csv", Columns(person="who"), classes=["cat", "dog"])
     assert listed.people.tolist() == [0, 1, 0]
-    assert find_images(zoo / "list.csv", labelled=False, person="folder").people.tolist() == [0, 0, 1]
+    by_column = find_images(zoo / "list.csv", Columns(person="folder"), labelled=False)
+    assert by_column.people.tolist() == [0, 0, 1]
     (zoo / "list.csv").rename(tmp_path / "list.csv")
     (tmp_path / "people.csv").write_text("path,person\ndog/2.png,ann\ndog/1.jpg,bob\ncat/deep/3.PNG,ann\n")
-    assert find_images(zoo, person=tmp_path / "people.csv").people.tolist() == [0, 1, 0]
+    assert find_images(zoo, Columns(person=tmp_path / "people.csv")).people.tolist() == [0, 1, 0]
     paths = find_images(zoo).paths  # a list has no root, so the paths in the file are whole
     lines = [f"{path},{path.parent.name}" for path in reversed(paths)]
     (tmp_path / "people.csv").write_text("\n".join(["path,person", *lines]))
-    assert find_images(paths, person=tmp_path / "people.csv").people.tolist() == [0, 1, 1]
+    assert find_images(paths, Columns(person=tmp_path / "people.csv")).people.tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_people_of_images_come_from_a_column_or_a_file(zoo, tmp_path):
 def test_people_that_nothing_tells_are_refused(zoo, tmp_path, source, person, rule):
     (tmp_path / "list.csv").write_text("path,label\nzoo/dog/1.jpg,dog\n")
     with pytest.raises(DataError, match=rule):
-        find_images(tmp_path / source, classes=["cat", "dog"], person=person)
+        find_images(tmp_path / source, Columns(person=person), classes=["cat", "dog"])
 
 
 def test_a_list_with_people_needs_one_for_each_file():

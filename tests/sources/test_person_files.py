@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dptransfer.data import Columns
 from dptransfer.errors import DataError
 from dptransfer.sources.images import find_images
 from dptransfer.sources.person_files import is_person_file, people_by_folder, people_in_file
@@ -45,7 +46,7 @@ def test_pictures_of_a_folder_that_is_named_from_here_are_found(csv, tmp_path, m
         (tmp_path / "scans" / name).touch()
     file = csv("path,person", "a/1.png,ann", "b/2.png,ann")
     for folder in ("scans", "./scans", tmp_path / "scans"):
-        assert find_images(folder, person=file).people.tolist() == [0, 0]
+        assert find_images(folder, Columns(person=file)).people.tolist() == [0, 0]
 
 
 def test_examples_without_a_path_are_found_by_number_from_zero(csv):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dptransfer.data import Columns
 from dptransfer.errors import DataError
 from dptransfer.sources import find_images, find_texts, open_image
 from dptransfer.sources.images import picture_column
@@ -35,7 +36,7 @@ def written(path, **columns):
 def test_structs_of_bytes_and_path_are_pictures(tmp_path, place):
     cells = [{"bytes": picture(9), "path": "ann.PNG"}, {"bytes": None, "path": "x/b.jpg"}, None]
     path = written(tmp_path / "a.parquet", photo=cells, label=["b", "a", "b"], who=["p", "q", "p"])
-    found = find_images(path, classes=["a", "b"], person="who")
+    found = find_images(path, Columns(person="who"), classes=["a", "b"])
     assert found.sources() == ("00000000.png", "00000001.jpg", "00000002")
     assert (found.labels.tolist(), found.people.tolist()) == ([1, 0, 1], [0, 1, 0])
     assert np.asarray(open_image(found.paths[0])).max() == 9

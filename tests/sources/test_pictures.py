@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import Labelled, PrivateData, PrivateEmbeddings
+from dptransfer.data import Columns, Labelled, PrivateData, PrivateEmbeddings
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.ledger.sketch import sketch_of
@@ -191,7 +191,7 @@ def test_pictures_of_people_protect_persons(tmp_path):
     for name in ("cat/ann/1.png", "dog/ann/1.png", "dog/bob/1.png"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (4, 4)).save(tmp_path / name)
-    found = PrivateImages(find_images(tmp_path, person="folder"), resolution=4)
+    found = PrivateImages(find_images(tmp_path, Columns(person="folder")), resolution=4)
     assert (found.people.tolist(), found.facts.unit) == ([0, 0, 1], Unit.PERSON)
     assert PrivateImages(find_images(tmp_path), resolution=4).facts.unit is Unit.ROW
 

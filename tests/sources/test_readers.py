@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from dptransfer.data import Columns
 from dptransfer.errors import DataError
 from dptransfer.sources import read_table
 from dptransfer.sources.readers import read_labels
@@ -45,10 +46,10 @@ def packed(path, *splits):
 
 def test_rows_packed_as_small_integers_are_scaled_back(tmp_path):
     path = packed(tmp_path / "p.npz", "train", "test")
-    assert read_table(path, split="train").rows[0].tolist() == [1, 1, 7]
-    assert read_table(path, split="test").rows[0].tolist() == [1.5, 2, 9]
-    assert read_table(path, split="test").rows.dtype == np.float32
-    assert read_table(path, split="test").labels_are_positions
+    assert read_table(path, Columns(split="train")).rows[0].tolist() == [1, 1, 7]
+    assert read_table(path, Columns(split="test")).rows[0].tolist() == [1.5, 2, 9]
+    assert read_table(path, Columns(split="test")).rows.dtype == np.float32
+    assert read_table(path, Columns(split="test")).labels_are_positions
 
 
 def test_one_of_several_splits_must_be_chosen(tmp_path):
@@ -56,13 +57,13 @@ def test_one_of_several_splits_must_be_chosen(tmp_path):
     with pytest.raises(DataError, match="test, train"):
         read_table(path)
     with pytest.raises(DataError, match="split='dev'"):
-        read_table(path, split="dev")
+        read_table(path, Columns(split="dev"))
     assert len(read_table(packed(tmp_path / "q.npz", "train")).rows) == 4
 
 
 def test_plain_rows_can_come_in_splits_too(tmp_path):
     np.savez(tmp_path / "s.npz", x_train=X, y_train=Y, x_test=X[:2], y_test=Y[:2])
-    assert len(read_table(tmp_path / "s.npz", split="test").labels) == 2
+    assert len(read_table(tmp_path / "s.npz", Columns(split="test")).labels) == 2
 
 
 def test_a_split_is_refused_where_there_are_none(tmp_path):
@@ -70,7 +71,7 @@ def test_a_split_is_refused_where_there_are_none(tmp_path):
     np.savez(tmp_path / "a.npz", x=X)
     for name in ("x.npy", "a.npz"):
         with pytest.raises(DataError, match="no splits"):
-            read_table(tmp_path / name, split="train")
+            read_table(tmp_path / name, Columns(split="train"))
 
 
 def test_python_objects_are_never_unpickled(tmp_path):
@@ -170,7 +171,7 @@ def test_archives_may_have_ids_of_people_under_any_name(tmp_path):
     np.savez(
         tmp_path / "a.npz", x=X, y=Y, patient=ids, on=ids == "a", part=ids[:3], square=np.stack([ids, ids])
     )
-    assert read_table(tmp_path / "a.npz", person="patient").people.tolist() == [0, 1, 2, 0, 3, 1]
+    assert read_table(tmp_path / "a.npz", Columns(person="patient")).people.tolist() == [0, 1, 2, 0, 3, 1]
     assert read_table(tmp_path / "a.npz").people is None
     for name, rule in (
         ("who", "column 'who'; found on, part, patient"),
@@ -178,23 +179,24 @@ def test_archives_may_have_ids_of_people_under_any_name(tmp_path):
         ("part", "one entry"),
     ):
         with pytest.raises(DataError, match=rule):
-            read_table(tmp_path / "a.npz", person=name)
+            read_table(tmp_path / "a.npz", Columns(person=name))
     with pytest.raises(DataError, match="one entry per example"):
-        read_table(tmp_path / "a.npz", person="square")
+        read_table(tmp_path / "a.npz", Columns(person="square"))
     np.savez(tmp_path / "s.npz", x_train=X, x_test=X[:2], who_train=ids, who_test=ids[:2], one=ids)
-    assert read_table(tmp_path / "s.npz", split="test", person="who").people.tolist() == [0, 1]
-    assert read_table(tmp_path / "s.npz", split="train", person="one").people.tolist() == [0, 1, 2, 0, 3, 1]
+    assert read_table(tmp_path / "s.npz", Columns(person="who", split="test")).people.tolist() == [0, 1]
+    trained = read_table(tmp_path / "s.npz", Columns(person="one", split="train"))
+    assert trained.people.tolist() == [0, 1, 2, 0, 3, 1]
     save_file({"x": X, "who": np.array([3, 3, 1, 2, 1, 1])}, tmp_path / "a.safetensors")
-    assert read_table(tmp_path / "a.safetensors", person="who").people.tolist() == [0, 0, 1, 2, 1, 1]
+    assert read_table(tmp_path / "a.safetensors", Columns(person="who")).people.tolist() == [0, 0, 1, 2, 1, 1]
 
 
 def test_rows_alone_have_no_column_of_people(tmp_path):
     np.save(tmp_path / "x.npy", X)
     with pytest.raises(DataError, match=r"column 'who'; there are no columns\. Name a .csv or .npy file"):
-        read_table(tmp_path / "x.npy", person="who")
+        read_table(tmp_path / "x.npy", Columns(person="who"))
 
 
 def test_an_archive_may_call_its_labels_anything(tmp_path):
     np.savez(tmp_path / "a.npz", x_train=np.eye(2), dx_train=[1, 0], y_train=[5, 5])
-    assert read_table(tmp_path / "a.npz", label_column="dx").labels.tolist() == [1, 0]
+    assert read_table(tmp_path / "a.npz", Columns(label="dx")).labels.tolist() == [1, 0]
     assert read_table(tmp_path / "a.npz").labels.tolist() == [5, 5]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import PublicEmbeddings, ShardedRows
+from dptransfer.data import Columns, PublicEmbeddings, ShardedRows
 from dptransfer.encoders.encoding import is_table
 from dptransfer.errors import DataError
 from dptransfer.sources import read_private, read_public, read_table
@@ -67,7 +67,7 @@ def test_what_rows_alone_do_not_have_cannot_be_asked_for(folder):
         ({"split": "train"}, "no splits"),
     ):
         with pytest.raises(DataError, match=rule):
-            read_table(folder, **asked)
+            read_table(folder, Columns(**asked))
 
 
 def test_a_folder_of_pictures_stays_one_whatever_lies_beside_them(tmp_path):
@@ -95,16 +95,17 @@ def test_a_folder_of_parquet_files_brings_labels_and_people(tmp_path, name):
         parquet(folder, number, ROWS[part], **own)
     (folder / "_SUCCESS").touch()
     assert contents_of(folder) == "rows"
-    table = read_table(folder, person="who")
+    table = read_table(folder, Columns(person="who"))
     assert isinstance(table.rows, ShardedRows)
     assert table.rows[:].tolist() == ROWS.astype(np.float32).tolist()
     assert (table.labels.tolist(), table.classes) == (LABELS, None)
     private = read_private(folder, classes=["cat", "dog"], people="who")
     assert private.people.tolist() == [row % 5 for row in range(24)]
     assert read_public(folder).record == PublicEmbeddings(ROWS.astype(np.float32)).record
-    assert read_table(folder, features="age").rows[4:21].tolist() == [[float(age)] for age in range(4, 21)]
+    ages = read_table(folder, Columns(features="age")).rows
+    assert ages[4:21].tolist() == [[float(age)] for age in range(4, 21)]
     with pytest.raises(DataError, match="people must be in the column 'nobody'"):
-        read_table(folder, person="nobody")
+        read_table(folder, Columns(person="nobody"))
 
 
 def test_parquet_files_that_tell_different_things_are_refused(tmp_path):
@@ -120,7 +121,7 @@ def test_a_folder_of_parquet_files_without_rows_in_them_is_what_its_columns_say(
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"text": ["a"], "label": [1]}), tmp_path / "a.parquet")
     assert contents_of(tmp_path) == "texts"
-    assert contents_of(tmp_path, features="label") == "rows"
+    assert contents_of(tmp_path, Columns(features="label")) == "rows"
 
 
 def test_labels_of_any_name_and_names_of_features_are_those_of_all_files(tmp_path):
@@ -128,10 +129,10 @@ def test_labels_of_any_name_and_names_of_features_are_those_of_all_files(tmp_pat
     for number in range(2):
         table = pa.table({"f2": [1.0, 2.0], "dx": [number, 1], "f1": [3.0, 4.0]})
         parquet.write_table(table, tmp_path / f"{number}.parquet")
-    found = read_table(tmp_path, label_column="dx")
+    found = read_table(tmp_path, Columns(label="dx"))
     assert (found.columns, found.labels.tolist()) == (("f1", "f2"), [0, 1, 1, 1])
     assert found.rows[:].tolist() == [[3, 1], [4, 2]] * 2
-    assert read_table(tmp_path, features=["f2", "f1"]).rows[:2].tolist() == [[1, 3], [2, 4]]
+    assert read_table(tmp_path, Columns(features=["f2", "f1"])).rows[:2].tolist() == [[1, 3], [2, 4]]
     parquet.write_table(pa.table({"f2": [1.0], "dx": [1], "f3": [3.0]}), tmp_path / "2.parquet")
     with pytest.raises(DataError, match="the same columns of features"):
-        read_table(tmp_path, label_column="dx")
+        read_table(tmp_path, Columns(label="dx"))

@@ -1,5 +1,6 @@
 import pytest
 
+from dptransfer.data import Columns
 from dptransfer.errors import DataError
 from dptransfer.sources import TextList, find_texts
 
@@ -20,10 +21,10 @@ def test_texts_may_be_in_another_column_and_in_a_parquet_file(tmp_path):
     import pyarrow.parquet
 
     (tmp_path / "a.csv").write_text("id,note,label\n7,hello,greet\n")
-    assert find_texts(tmp_path / "a.csv", column="note", labelled=False).texts == ("hello",)
+    assert find_texts(tmp_path / "a.csv", Columns(text="note"), labelled=False).texts == ("hello",)
     table = pyarrow.table({"note": ["hello", "bye"], "label": ["greet", "part"]})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    found = find_texts(tmp_path / "a.parquet", column="note", classes=["part", "greet"])
+    found = find_texts(tmp_path / "a.parquet", Columns(text="note"), classes=["part", "greet"])
     assert (found.texts, found.labels.tolist()) == (("hello", "bye"), [1, 0])
     with pytest.raises(DataError, match="in the column 'text'; there is none"):
         find_texts(tmp_path / "a.parquet", classes=["part", "greet"])
@@ -58,16 +59,16 @@ def test_printing_shows_no_text():
 
 def test_people_of_texts_come_from_a_column_or_a_file(tmp_path):
     (tmp_path / "a.csv").write_text("text,caller\nhello,7\nbye,8\nbye bye, 7\nso long\n")
-    found = find_texts(tmp_path / "a.csv", person="caller")
+    found = find_texts(tmp_path / "a.csv", Columns(person="caller"))
     assert found.people.tolist() == [0, 1, 0, 2]
     assert find_texts(tmp_path / "a.csv").people is None
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "callers.csv").write_text("example,person\n1,ann\n0,ann\n")
-    assert find_texts(tmp_path / "a.txt", person=tmp_path / "callers.csv").people.tolist() == [0, 0]
+    assert find_texts(tmp_path / "a.txt", Columns(person=tmp_path / "callers.csv")).people.tolist() == [0, 0]
     with pytest.raises(DataError, match=r"a \.txt has no column that tells people"):
-        find_texts(tmp_path / "a.txt", person="caller")
+        find_texts(tmp_path / "a.txt", Columns(person="caller"))
     with pytest.raises(DataError, match="in the column 'patient'; the first line names none"):
-        find_texts(tmp_path / "a.csv", person="patient")
+        find_texts(tmp_path / "a.csv", Columns(person="patient"))
 
 
 def test_people_of_texts_in_a_parquet_file_may_have_gaps(tmp_path):
@@ -76,17 +77,17 @@ def test_people_of_texts_in_a_parquet_file_may_have_gaps(tmp_path):
         {"text": list("abcd"), "caller": pa.array([2**60, None, 2**60 + 1, 2**60]), "on": [True] * 4}
     )
     pq.write_table(table, tmp_path / "a.parquet")
-    assert find_texts(tmp_path / "a.parquet", person="caller").people.tolist() == [0, 1, 2, 0]
+    assert find_texts(tmp_path / "a.parquet", Columns(person="caller")).people.tolist() == [0, 1, 2, 0]
     with pytest.raises(DataError, match="in the column 'who'; found caller, on, text"):
-        find_texts(tmp_path / "a.parquet", person="who")
+        find_texts(tmp_path / "a.parquet", Columns(person="who"))
     with pytest.raises(DataError, match="got the type bool"):
-        find_texts(tmp_path / "a.parquet", person="on")
+        find_texts(tmp_path / "a.parquet", Columns(person="on"))
 
 
 def test_the_labels_of_texts_may_be_in_a_column_of_any_name(tmp_path):
     (tmp_path / "a.csv").write_text("text,dx\nhello,greet\nbye,part\n")
-    found = find_texts(tmp_path / "a.csv", classes=["part", "greet"], label_column="dx")
+    found = find_texts(tmp_path / "a.csv", Columns(label="dx"), classes=["part", "greet"])
     assert found.labels.tolist() == [1, 0]
     with pytest.raises(DataError, match="labels must be in the column 'nowhere'"):
-        find_texts(tmp_path / "a.csv", classes=["part", "greet"], label_column="nowhere")
-    assert find_texts(tmp_path / "a.csv", labelled=False, label_column="nowhere").labels is None
+        find_texts(tmp_path / "a.csv", Columns(label="nowhere"), classes=["part", "greet"])
+    assert find_texts(tmp_path / "a.csv", Columns(label="nowhere"), labelled=False).labels is None

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from dptransfer.data import RawTable
+from dptransfer.data import Columns, RawTable
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import read_table
 from dptransfer.sources.contents import contents_of
@@ -239,13 +239,13 @@ def test_endings_are_known_without_an_import(installed, example):
 
 
 def test_arguments_reach_a_reader_that_takes_them_and_no_other(installed, example):
-    assert len(read_table(example, split="train").rows) == 2
-    assert read_table(example, person="patient").people.tolist() == [0, 0, 1, 1]
-    assert np.array_equal(read_table(example, label_column="diagnosis").rows, ROWS)
+    assert len(read_table(example, Columns(split="train")).rows) == 2
+    assert read_table(example, Columns(person="patient")).people.tolist() == [0, 0, 1, 1]
+    assert np.array_equal(read_table(example, Columns(label="diagnosis")).rows, ROWS)
     plain = example.rename(example.with_suffix(".plain"))
     for wanted in ({"split": "train"}, {"person": "patient"}, {"features": "f*"}):
         with pytest.raises(DataError):
-            read_table(plain, **wanted)
+            read_table(plain, Columns(**wanted))
 
 
 @pytest.mark.parametrize("ending", ["plain", "nothing", "flat"])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import EncoderIdentity, GreyRange
+from dptransfer.data import Columns, EncoderIdentity, GreyRange
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import DataError
 from dptransfer.sources import PublicImages, find_images
@@ -86,7 +86,7 @@ def _shown(folder: Path) -> list[Path]:
 def _listed(
     source: Path, size: int, people: str | None, greys: GreyRange | None, classes: Sequence[str | int] | None
 ) -> tuple[Arrays, Classes | None]:
-    found = find_images(source, classes=classes, person=people)
+    found = find_images(source, Columns(person=people), classes=classes)
     arrays: Arrays = {"pixels": PublicImages(found, resolution=size, grey_range=greys).pixels[:]}
     if found.labelled is not None:
         arrays["labels"] = found.labelled.positions

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import EncoderIdentity, PublicEmbeddings, content_digest, require_same_encoder
+from dptransfer.data import Columns, EncoderIdentity, PublicEmbeddings, content_digest, require_same_encoder
 from dptransfer.errors import DataError, MissingDependency
 from dptransfer.sources import read_public, read_table
 from dptransfer_lab.demo.digits import CLASSES
@@ -214,7 +214,7 @@ def _people(name: str, path: Path, split: str | None, column: str | None) -> Arr
         column = None
     elif column is None:
         return {}
-    people = read_table(path, split=split, verify=False, person=column).people
+    people = read_table(path, Columns(person=column, split=split), verify=False).people
     return {} if people is None else {name: people}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.base.arrays import AnyArray, Labels, People
-from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Columns, EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.arrow import is_columnar, open_columns, read_text_columns, schema_of
 from dptransfer.data.arrow import read_examples as read_column
 from dptransfer.data.labels import Classes, declared_classes, places, whole_word
@@ -185,7 +185,7 @@ def read_examples(
     path = Path(source)
     there = path.exists() or archive_in(path) is not None
     require(there, path, "the file or folder must exist; it does not.", "Check the path.")
-    kind = contents_of(path, text_column=text_column, path_column=path_column, features=features)
+    kind = contents_of(path, Columns(path_column, text_column, features=features))
     if kind == "rows" and text_column is not None and role == "private":
         raise ArgumentError(
             f"text_column (--text-column) must name a column of texts; '{path}' holds rows of numbers, "
@@ -232,7 +232,7 @@ def _rows(
     label: str | None,
 ) -> Examples:
     person = column_of(people)
-    table = read_table(path, split=split, person=person, features=features, label_column=label)
+    table = read_table(path, Columns(label=label, features=features, person=person, split=split))
     count, found, whose = len(table.rows), table.labels, table.people
     if labels is not None:
         require(found is None, path, "labels were given, and the file has its own.", "Leave labels out.")
@@ -286,7 +286,7 @@ def _images(
     label: str | None,
     path_column: str | None,
 ) -> Examples:
-    found = find_images(path, labelled=False, person=person, path_column=path_column)
+    found = find_images(path, Columns(path_column, person=person), labelled=False)
     words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
     own = found.classes
     if is_columnar(path):
@@ -312,7 +312,7 @@ def _images(
 def _texts(
     path: Path, role: Role, classes: _Classes, person: str | Path | None, column: str, label: str | None
 ) -> Examples:
-    found = find_texts(path, labelled=False, column=column, person=person)
+    found = find_texts(path, Columns(text=column, person=person), labelled=False)
     words, own = None, None
     if is_columnar(path):
         beside = read_text_columns(path, column, label=label)

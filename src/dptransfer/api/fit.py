@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from numpy.typing import ArrayLike
 
 from dptransfer.api.intake import PATHS, Intake
-from dptransfer.data import PrivateData, PublicData, PublicEmbeddings
+from dptransfer.data import Columns, PrivateData, PublicData, PublicEmbeddings
 from dptransfer.data.labels import Classes, declared_classes
 from dptransfer.encoders.encoding import NOBODY, same_place
 from dptransfer.errors import ArgumentError
@@ -187,8 +187,8 @@ def _private_pictures(x: Any, y: Any, people: Any, columns: dict[str, Any], **de
     by_path = isinstance(people, PATHS)
     if isinstance(x, PATHS):
         person = people if by_path and people != NOBODY else None
-        how: dict[str, Any] = {"labelled": y is None, "person": person, **columns}
-        x = find_images(x, classes=declared["classes"], **how)
+        named = Columns(columns.get("path_column"), label=columns.get("label_column"), person=person)
+        x = find_images(x, named, classes=declared["classes"], labelled=y is None)
     return PrivateImages(x, y, people=None if by_path else people, **declared)
 
 
@@ -197,7 +197,7 @@ def _public_pictures(x: Any, path_column: str | None, **how: Any) -> PublicData 
     if x is None or isinstance(x, PublicData):
         return x
     name = Path(x).name if isinstance(x, PATHS) else None
-    found = x if name is None else find_images(x, labelled=False, path_column=path_column)
+    found = x if name is None else find_images(x, Columns(path=path_column), labelled=False)
     return PublicImages(found, name=name, **how)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import Facts, Labelled, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Columns, Facts, Labelled, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.embeddings import PoolOutline
 from dptransfer.data.labels import Classes, declared_classes
 from dptransfer.data.people import person_positions
@@ -225,8 +225,9 @@ class Intake:
     def _form(self, x: Any) -> Contents:
         """What examples are; decided by types, names and columns, and by no example."""
         if isinstance(x, PATHS):
-            named = {"text_column": self._text_column, "path_column": self._path_column}
-            return contents_of(Path(x), features=self._features, **named)
+            return contents_of(
+                Path(x), Columns(self._path_column, self._text_column, features=self._features)
+            )
         if _is_list_of(x, str):
             if all(Path(one).suffix.lower() in IMAGE_ENDINGS for one in x):
                 raise DataError(

@@ -81,12 +81,13 @@ def check(
     note_if_idle(hands, public_rows=public is not None)
 
     from dptransfer.api.check import check as checked
+    from dptransfer.data import Columns
     from dptransfer.sources import STORED
     from dptransfer.sources.contents import contents_of
 
     greys = grey_ends(grey_range)
     kinds = {
-        contents_of(path, text_column=text_column, path_column=path_column, features=feature_columns)
+        contents_of(path, Columns(path_column, text_column, features=feature_columns))
         for path in (data, public, test)
         if path is not None
     }

@@ -85,7 +85,6 @@ def given_rows(
     """
     from dptransfer.api.intake import Intake
     from dptransfer.release.evaluation import evaluate_apart
-    from dptransfer.sources.contents import contents_of
 
     of_examples: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
     with ExitStack() as kept:
@@ -110,7 +109,7 @@ def given_rows(
             for path in (public, shots, test):
                 require_there(path)
                 if path is not None:
-                    contents_of(path, **of_examples, features=features)  # a type that nothing reads
+                    is_table(path, **of_examples, features=features)  # a type that nothing reads
             ready(intake.source_digests)
         early = None if ask is None else intake.facts(**about)
         plain = shots is None and vocabulary is None

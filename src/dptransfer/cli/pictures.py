@@ -62,7 +62,7 @@ def pixels_where_they_pay(
 
     Training a network takes hours without a GPU, so it is not begun there unless asked for by name.
     """
-    from dptransfer.data import Facts
+    from dptransfer.data import Columns, Facts
     from dptransfer.methods import Auto
     from dptransfer.methods.auto import MEASURED_WITH, AutoOnPictures, pixels_pay
     from dptransfer.sources import find_images
@@ -72,13 +72,12 @@ def pixels_where_they_pay(
         return method
     paths = [path for path in (private, *others) if path is not None]
     if device in (None, "cpu") or any(
-        contents_of(path, path_column=about.get("path_column")) != "images" for path in paths
+        contents_of(path, Columns(path=about.get("path_column"))) != "images" for path in paths
     ):
         return method
     names = about["classes"]
     if names is None:
-        columns: dict[str, Any] = {name: about.get(name) for name in ("label_column", "path_column")}
-        found = find_images(private, **columns)
+        found = find_images(private, Columns(about.get("path_column"), label=about.get("label_column")))
         names = labels_of(found, private, "private pictures").classes
     unit = Unit.ROW if about["person"] in (None, NOBODY) else Unit.PERSON
     sizes = {name: about[name] for name in ("size", "class_counts") if name in about}
@@ -110,6 +109,7 @@ def private_pictures(
         path_column: what `--path-column` says.
         declared: what else `PrivateImages` is told.
     """
+    from dptransfer.data import Columns
     from dptransfer.sources import PrivateImages, find_images
 
     if odd := [name for name in ("split", "labels") if declared.pop(name, None) is not None]:
@@ -118,8 +118,7 @@ def private_pictures(
             "a CSV with a column 'label', tells their classes."
         )
     whose = None if person == NOBODY else person
-    columns: dict[str, Any] = {"label_column": label_column, "path_column": path_column}
-    found = find_images(path, classes=classes, person=whose, **columns)
+    found = find_images(path, Columns(path_column, label=label_column, person=whose), classes=classes)
     labelled = labels_of(found, path, "private pictures")
     pixels = _read(found, side, grey_range, private=True)
     return PrivateImages(
@@ -136,9 +135,10 @@ def public_pictures(
     path: Path, side: int, grey_range: GreyRange | None = None, path_column: str | None = None
 ) -> PublicImages:
     """Public pictures, squeezed to side × side; one that cannot be read is an error that names it."""
+    from dptransfer.data import Columns
     from dptransfer.sources import PublicImages, find_images
 
-    found = find_images(path, labelled=False, path_column=path_column)
+    found = find_images(path, Columns(path=path_column), labelled=False)
     pixels, sources = _read(found, side, grey_range, private=False), found.sources()
     about: dict[str, Any] = {"name": path.name, "grey_range": grey_range}
     return PublicImages(pixels, found.labelled, sources=sources, source_digests=found.source_digests, **about)
@@ -148,9 +148,11 @@ def tested_pictures(
     path: Path, side: int, facts: Facts, grey_range: GreyRange | None, **columns: Any
 ) -> tuple[PublicImages, Labelled, str]:
     """Test pictures, their labels and a name; what can be wrong with them is wrong before a charge."""
+    from dptransfer.data import Columns
     from dptransfer.sources import PublicImages, find_images
 
-    found = find_images(path, classes=facts.classes, **columns)
+    named = Columns(columns.get("path_column"), label=columns.get("label_column"))
+    found = find_images(path, named, classes=facts.classes)
     labelled = labels_of(found, path, "test pictures")
     pixels = _read(found, side, grey_range, private=False)
     return (

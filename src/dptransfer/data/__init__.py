@@ -1,5 +1,6 @@
 """Embeddings, labels, people and facts: types, and the .emb folder."""
 
+from dptransfer.data.columns import Columns
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.examples import PrivateData, PublicData, content_digest, public_record
 from dptransfer.data.facts import Facts
@@ -15,6 +16,7 @@ from dptransfer.data.vocabulary import Vocabulary
 __all__ = [
     "LABEL_NAMES",
     "ROW_NAMES",
+    "Columns",
     "EncoderIdentity",
     "Facts",
     "GreyRange",

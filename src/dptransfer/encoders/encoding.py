@@ -46,10 +46,10 @@ def is_table(
     path_column: str | None = None,
 ) -> bool:
     """Whether the path holds rows of numbers, rather than images or texts."""
+    from dptransfer.data import Columns
     from dptransfer.sources.contents import contents_of
 
-    named = {"text_column": text_column, "path_column": path_column}
-    return contents_of(path, features=features, **named) == "rows"
+    return contents_of(path, Columns(path_column, text_column, features=features)) == "rows"
 
 
 def examples_in(
@@ -97,13 +97,13 @@ def examples_at(
     person: str | None = None,
 ) -> ImageList | TextList:
     """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
+    from dptransfer.data import Columns
     from dptransfer.sources import find_images, find_texts
 
-    how: dict[str, Any] = {"classes": classes, "labelled": labelled, "label_column": label_column}
-    how["person"] = None if person == NOBODY else person
-    if kind == "text":
-        return find_texts(path, column=text_column or "text", **how)
-    return find_images(path, path_column=path_column, **how)
+    whose = None if person == NOBODY else person
+    find = find_texts if kind == "text" else find_images
+    columns = Columns(path_column, text_column, label_column, person=whose)
+    return find(path, columns, classes=classes, labelled=labelled)
 
 
 def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:

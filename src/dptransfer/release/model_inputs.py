@@ -71,12 +71,12 @@ def table_for(
         features: the columns of features in a table; by default those that the model was fitted on.
         label_column: a column that is no feature, but labels.
     """
-    from dptransfer.data import require_same_encoder
+    from dptransfer.data import Columns, require_same_encoder
     from dptransfer.data.facts import require_same_columns
     from dptransfer.sources import read_table
 
     known = model.facts.columns
-    table = read_table(path, features=features or known, label_column=label_column)
+    table = read_table(path, Columns(features=features or known, label=label_column))
     require_same_encoder(model.encoder, table.encoder, names=("The model", f"'{path}'"))
     require_same_columns(known, table.columns, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != model.dimension:

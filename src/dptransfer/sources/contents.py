@@ -15,6 +15,7 @@ import numpy as np
 
 from dptransfer.base.arrays import AnyArray, People
 from dptransfer.data.arrow import is_columnar, read_beside, schema_of
+from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.people import person_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import (
@@ -108,21 +109,14 @@ Contents = Literal["rows", "images", "texts"]
 _PATH, _TEXT = "path", "text"
 
 
-def contents_of(
-    path: Path,
-    *,
-    text_column: str | None = None,
-    path_column: str | None = None,
-    features: str | None = None,
-) -> Contents:
+def contents_of(path: Path, columns: Columns = USUAL_COLUMNS) -> Contents:
     """What is there; no cell is looked at, so that two data sets of one form are taken for the same.
 
     Args:
         path: a file or folder; one that is not there is taken for what its name says.
-        text_column: the column of texts, if it is named.
-        path_column: the column of a CSV that has the paths of pictures, if it is named.
-        features: patterns of columns that are features, if they are named; then these are rows.
+        columns: those of texts, of paths of pictures, and of features; with features these are rows.
     """
+    text_column, path_column, features = columns.text, columns.path, columns.features
     kind = path.suffix.lower()
     if features is not None or kind in ROW_ENDINGS or (path / "manifest.json").is_file():
         return "rows"

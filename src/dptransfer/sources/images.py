@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base.arrays import People
 from dptransfer.data.arrow import is_columnar, read_examples, schema_of
+from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.labels import Classes, Labelled, LabelledList, declared_classes, places
 from dptransfer.data.tables import Listed, listed, parsing, require, require_label_column
 from dptransfer.sources.archives import TemporaryFolder, archive_in, unpack
@@ -133,12 +134,10 @@ class ImageList(LabelledList):
 
 def find_images(
     source: str | Path | Sequence[str | Path],
+    columns: Columns = USUAL_COLUMNS,
     *,
     classes: Classes | None = None,
     labelled: bool = True,
-    person: str | Path | None = None,
-    label_column: str | None = None,
-    path_column: str | None = None,
 ) -> ImageList:
     """List the images of a data set.
 
@@ -160,14 +159,13 @@ def find_images(
 
     Args:
         source: the folder, the files or the CSV.
+        columns: a table's columns of paths, labels and people. Its `person` may also be 'folder', for a
+            folder of class/person/picture, where one name under several classes is one person; 'dicom', for
+            the Patient ID in DICOM files; or a file of ids (see `people_in_file`).
         classes: the full public list of classes, for a folder per class or a CSV.
-        labelled: False to pass over a CSV's column of labels, as for a prediction.
-        person: what tells whose each image is: a CSV's column; 'folder', for a folder of
-            class/person/picture, where one name under several classes is one person; 'dicom', for the Patient
-            ID in DICOM files; or a file of its own (see `people_in_file`).
-        label_column: a table's column of labels, if it is not 'label'.
-        path_column: a CSV's column of paths, if it is not 'path'.
+        labelled: False to ignore a table's column of labels, as for a prediction.
     """
+    person, label_column, path_column = columns.person, columns.label, columns.path
     if not isinstance(source, str | Path):
         found = ImageList(tuple(Path(path) for path in source))
     else:

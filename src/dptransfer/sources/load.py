@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.base.arrays import People
+from dptransfer.data.columns import Columns
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labels import Classes, Labelled, declared_classes
 from dptransfer.data.people import person_positions
@@ -64,8 +65,8 @@ def read_private(
             'labels' or 'y'; an `.emb` folder knows its labels.
         verify: check the checksums of an `.emb` folder.
     """
-    how: dict[str, Any] = {"split": split, "verify": verify, "features": features}
-    table = read_table(path, person=_column(people), label_column=label_column, **how)
+    columns = Columns(label=label_column, features=features, person=_column(people), split=split)
+    table = read_table(path, columns, verify=verify)
     table = _with_labels(path, labels, table)
     if table.labels is None:
         where = "'label', 'labels' or 'y'" if label_column is None else f"'{label_column}'"
@@ -132,7 +133,8 @@ def read_public(
     taken for finite. An `.emb` folder that is not marked public is refused, and so is a file in it, unless it
     is `private_too`: its owner's, for a test without protection.
     """
-    table = read_table(path, split=split, verify=verify, features=features, label_column=label_column)
+    columns = Columns(label=label_column, features=features, split=split)
+    table = read_table(path, columns, verify=verify)
     rule = "an .emb folder of public rows must be marked public; this one, or its original, is private."
     again = "If it is nobody's data, encode it again with --public, or write it with public=True."
     private = table.public is False or in_private_folder(Path(path))

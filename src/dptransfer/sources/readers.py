@@ -23,7 +23,7 @@ An `.emb` folder may know whose each row is; the others, but for .npy, may have 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +32,7 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray
 from dptransfer.data.arrow import is_dataset_folder, read_columns
+from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.labels import declared_classes
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.data.people import person_positions
@@ -52,29 +53,16 @@ from dptransfer.sources.csv_files import read_feature_csv
 from dptransfer.sources.file_types import has_added_reader, read_added
 
 
-def read_table(
-    path: str | Path,
-    *,
-    split: str | None = None,
-    verify: bool = True,
-    person: str | None = None,
-    features: str | Sequence[str] | None = None,
-    label_column: str | None = None,
-) -> RawTable:
+def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bool = True) -> RawTable:
     """Read rows, labels and declarations from any format we know.
 
     Args:
         path: a file or folder; the module's docstring lists the formats.
-        split: which part of a file that has several, for example 'train'. A single part needs no naming.
+        columns: labels, people, features and split; an `.emb` folder knows its own.
         verify: check the checksums of an `.emb` folder; other formats have none.
-        person: the column, or the array's name, that tells whose each row is; what an `.emb` folder knows of
-            people needs no naming.
-        features: which columns of a CSV, Parquet file or Hugging Face folder are features: names or patterns
-            such as 'f*', separated by commas; or a list of names, for files that name their columns (see
-            `feature_names`).
-        label_column: the column, or the array's name, of labels, if it is not 'label', 'labels' or 'y'; what
-            an `.emb` folder keeps needs no naming.
     """
+    split, features, label_column = columns.split, columns.features, columns.label
+    person = None if columns.person is None else str(columns.person)
     found = Path(path)
     require(found.exists(), found, "the file must exist; it does not.", "Check the path.")
     if found.is_dir() and not _is_known_folder(found) and (files := shards_in(found)):

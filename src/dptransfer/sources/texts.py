@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base.arrays import People
 from dptransfer.data.arrow import is_columnar, read_text_columns
+from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.labels import Classes, Labelled, LabelledList
 from dptransfer.data.tables import parsing, require, require_label_column
 from dptransfer.sources.csv_files import declared_labels, read_csv
@@ -43,24 +44,22 @@ class TextList(LabelledList):
 
 def find_texts(
     source: str | Path,
+    columns: Columns = USUAL_COLUMNS,
     *,
     classes: Classes | None = None,
     labelled: bool = True,
-    column: str = "text",
-    person: str | Path | None = None,
-    label_column: str | None = None,
 ) -> TextList:
     """Read texts from a table with a column of texts, or from a .txt of one text per line.
 
     Args:
         source: a CSV, a Parquet file, a saved Hugging Face data set or a .txt; CSV and .txt are in UTF-8.
+        columns: the columns of texts, labels and people; people may be in a file of ids (see
+            `people_in_file`).
         classes: the full public list of classes; required with labels, for it is never read off them, unless
             a Hugging Face data set declares one.
-        labelled: False to pass over a column of labels, as for a prediction.
-        column: the column that holds the texts.
-        person: the column that tells whose each text is; or a file that does (see `people_in_file`).
-        label_column: the column of labels, if it is not 'label'.
+        labelled: False to ignore a column of labels, as for a prediction.
     """
+    column, person, label_column = columns.text or "text", columns.person, columns.label
     path = Path(source)
     columnar = is_columnar(path)
     there = path.is_file() or columnar
