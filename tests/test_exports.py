@@ -1,98 +1,79 @@
-import ast
-import importlib
 import pkgutil
-import types
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import dptransfer
+from dptransfer.base.lazy_exports import lazy_exports
 
-BELOW = [module.name for module in pkgutil.iter_modules(dptransfer.__path__) if module.ispkg]
-PACKAGES = ["dptransfer", *(f"dptransfer.{name}" for name in sorted(BELOW))]
-
-
-def public_names(module):
-    """What a package really has: everything bound in it without an underscore, except modules."""
-    present = {
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and not isinstance(value, types.ModuleType)
-        and name not in IMPORTED_FOR_USE
-    }
-    return present | getattr(module, "_PLACES", {}).keys()
+ROOT = Path(dptransfer.__file__).parent
+WITH_STUBS = sorted(
+    ".".join(("dptransfer", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+    for path in ROOT.rglob("*.pyi")
+)
 
 
-IMPORTED_FOR_USE = {
-    "annotations",
-    "TYPE_CHECKING",
-    "Any",
-    "ArgumentError",
-    "Registry",
-    "imported",
-}
+def test_every_package_with_public_names_has_a_stub():
+    packages = {f"dptransfer.{one.name}" for one in pkgutil.iter_modules(dptransfer.__path__) if one.ispkg}
+    assert packages - set(WITH_STUBS) == {"dptransfer.api", "dptransfer.base", "dptransfer.exact"}
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_all_is_what_is_there(name):
-    module = importlib.import_module(name)
-    if not hasattr(module, "__all__"):
-        assert not public_names(module)
-        return
-    assert len(set(module.__all__)) == len(module.__all__)
-    assert set(module.__all__) == public_names(module)
-    for exported in module.__all__:
+@pytest.mark.parametrize("name", WITH_STUBS)
+def test_every_name_of_a_stub_is_there(name):
+    module = import_module(name)
+    assert set(dir(module)) - set(module.__all__) <= {"__version__"}
+    assert module.__all__ == sorted(set(module.__all__))
+    for exported in dir(module):
         assert getattr(module, exported) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        module.nonsense  # noqa: B018
 
 
-def test_a_name_that_is_missing_or_hidden_would_be_noticed():
-    made = types.ModuleType("made")
-    made.there, made.__all__ = 1, ["there"]
-    assert set(made.__all__) == public_names(made)
-    made.hidden = 2
-    assert set(made.__all__) != public_names(made)
+@pytest.mark.parametrize("name", WITH_STUBS)
+def test_no_exported_name_is_that_of_a_file_of_the_package(name):
+    """The file, once imported, would take the name's place."""
+    module = import_module(name)
+    files = {one.name for one in pkgutil.iter_modules(getattr(module, "__path__", ()))}
+    taken = files & set(dir(module))
+    assert all(getattr(module, one) is import_module(f"{name}.{one}") for one in taken)
+
+
+def test_a_star_import_brings_the_public_names():
+    found = {}
+    exec("from dptransfer.extensions import *", found)
+    assert set(dptransfer.extensions.__all__) <= found.keys()
+
+
+def test_a_stub_exports_what_it_imports_also_under_another_name(tmp_path, monkeypatch):
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "__init__.py").touch()
+    (tmp_path / "beside" / "__init__.pyi").write_text(
+        "from math import pi as pi\nfrom math import tau\nfrom beside import inner as inner\nturn = tau\n"
+    )
+    (tmp_path / "beside" / "inner.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    find, names = lazy_exports("beside")
+    assert names() == find("__all__") == ["inner", "pi", "turn"]
+    assert (find("pi"), find("turn"), find("inner").__name__) == (
+        *(x * import_module("math").pi for x in (1, 2)),
+        "beside.inner",
+    )
+    with pytest.raises(AttributeError):
+        find("tau")
 
 
 def test_the_public_names_are_importable_from_the_top():
-    promised = {
-        "PrivateEmbeddings", "PublicEmbeddings", "Budget", "Guarantee", "Relation", "Ledger", "load",
-        "MeanPrototypes", "PublicPrototypes", "TopKPrototypes", "CoinPressPrototypes", "MeanEstimation",
-        "PublicPriorPrototypes", "PublicMap", "Auto", "NoisyGD", "DPSGDProbe", "AdaMix", "OnlyPublic",
-        "FullyPrivate", "NGD", "PPGD", "LanguageInit", "LeastSquares", "NewtonHead", "FeatureCovariance",
-        "GlobalAdapt", "FromZero", "FromShots", "FromNames", "Pace",
-    }  # fmt: skip
-    missing = {name for name in promised if not hasattr(dptransfer, name)}
-    assert not missing
-    assert promised <= set(dptransfer.__all__)
-    assert set(dir(dptransfer)) == {*dptransfer.__all__, "__version__"}
+    promised = """
+        fit check load verify evaluate PrivateEmbeddings PublicEmbeddings Budget Relation Unit Guarantee
+        Ledger PrivateClassifier SecureNoise SeededNoise Auto
+        methods encoders features privacy accounting errors testing
+    """.split()
+    assert set(promised) <= set(dptransfer.__all__)
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="nonsense"):
-        dptransfer.nonsense  # noqa: B018
-
-
-def shown_to_checkers(name):
-    """What a package imports, or assigns, for type checkers alone; '*' stands for all of a package."""
-    tree = ast.parse(Path(importlib.import_module(name).__file__).read_text())
-    (block,) = (
-        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
-    found = {}
-    for node in block.body:
-        if isinstance(node, ast.ImportFrom):
-            found |= {one.asname or one.name: f"{node.module}:{one.name}" for one in node.names}
-        else:
-            pairs = zip(node.targets[0].elts, node.value.elts, strict=True)
-            found |= {target.id: found.pop(value.id) for target, value in pairs}
-    return found
-
-
-def test_type_checkers_see_what_the_interpreter_finds():
-    methods = shown_to_checkers("dptransfer.methods")
-    assert methods == dptransfer.methods._PLACES
-    top = shown_to_checkers("dptransfer")
-    assert top.pop("*") == "dptransfer.methods:*"
-    again = {name: f"dptransfer.methods:{name}" for name in ("METHODS", *methods)}
-    assert top | again == dptransfer._PLACES
+def test_the_top_imports_nothing_before_it_is_used():
+    code = "import sys, dptransfer.extensions; print({'numpy', 'ast', 'dataclasses'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

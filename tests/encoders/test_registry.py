@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer import encoders
 from dptransfer.data import EncoderIdentity
 from dptransfer.encoders import ENCODERS, Encoder, available_encoders, encoder_of, get_encoder
 from dptransfer.encoders.in_memory import encode_images_in_memory
@@ -101,11 +100,6 @@ def test_toys_and_real_encoders_follow_the_protocol():
     assert isinstance(MeanColour(), Encoder)
     assert isinstance(WordLengths(), Encoder)
     assert not isinstance(object(), Encoder)
-
-
-def test_all_is_sorted_and_each_name_is_there():
-    assert encoders.__all__ == sorted(encoders.__all__)
-    assert all(hasattr(encoders, name) for name in encoders.__all__)
 
 
 def test_a_declared_grey_range_is_read_by_and_found_again_by_the_identity(tmp_path):

@@ -2,7 +2,6 @@ import copy
 import math
 import pickle
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import platformdirs
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import dptransfer.ledger
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.data.embeddings import PrivateEmbeddings
 from dptransfer.errors import (
@@ -308,13 +306,6 @@ def test_a_copy_of_a_ledger_is_the_same_ledger(ledger):
     for one in copies:
         with pytest.raises(BudgetExceeded):
             one.charge("clinic-a", [chosen(0.9)], label="fit")
-
-
-def test_the_package_exports_what_it_says():
-    found = {name for name, value in vars(dptransfer.ledger).items() if not name.startswith("_")}
-    modules = {path.stem for path in Path(dptransfer.ledger.__file__).parent.glob("[a-z]*.py")}
-    assert found - modules == set(dptransfer.ledger.__all__)
-    assert dptransfer.ledger.__all__ == sorted(dptransfer.ledger.__all__)
 
 
 def test_a_limit_that_promises_little_brings_a_warning_and_one_that_promises_nothing_is_refused():

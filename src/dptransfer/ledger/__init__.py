@@ -1,27 +1,5 @@
 """The data owner's append-only record of what was spent on which data set."""
 
-from dptransfer.ledger.entry import (
-    BudgetChange,
-    Charge,
-    Closing,
-    DataSet,
-    DatasetSummary,
-    Entry,
-    Named,
-    Receipt,
-)
-from dptransfer.ledger.ledger import Ledger
-from dptransfer.ledger.register import AnyDataSet
+from dptransfer.base.lazy_exports import lazy_exports
 
-__all__ = [
-    "AnyDataSet",
-    "BudgetChange",
-    "Charge",
-    "Closing",
-    "DataSet",
-    "DatasetSummary",
-    "Entry",
-    "Ledger",
-    "Named",
-    "Receipt",
-]
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -1,32 +1,5 @@
 """A query plus noise, with the event that says what it costs."""
 
-from dptransfer.mechanisms.base import Mechanism, Step
-from dptransfer.mechanisms.gaussian import GaussianMechanism, GaussianShares, SharesLeft
-from dptransfer.mechanisms.rounds import GaussianRounds, JointRounds, RoundsLeft, jointly, rounds_of
-from dptransfer.mechanisms.selection import (
-    SELECTIONS,
-    ExponentialMechanism,
-    LaplaceNoisyMax,
-    PermuteAndFlip,
-    Selection,
-    TopKMechanism,
-)
+from dptransfer.base.lazy_exports import lazy_exports
 
-__all__ = [
-    "SELECTIONS",
-    "ExponentialMechanism",
-    "GaussianMechanism",
-    "GaussianRounds",
-    "GaussianShares",
-    "JointRounds",
-    "LaplaceNoisyMax",
-    "Mechanism",
-    "PermuteAndFlip",
-    "RoundsLeft",
-    "Selection",
-    "SharesLeft",
-    "Step",
-    "TopKMechanism",
-    "jointly",
-    "rounds_of",
-]
+__getattr__, __dir__ = lazy_exports(__name__)

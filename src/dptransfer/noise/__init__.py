@@ -1,6 +1,5 @@
 """Privacy noise: sources, exact samplers, and what their arithmetic costs."""
 
-from dptransfer.noise.integer_noise import lattice_epsilon
-from dptransfer.noise.source import NoiseSource, SecureNoise, SeededNoise
+from dptransfer.base.lazy_exports import lazy_exports
 
-__all__ = ["NoiseSource", "SecureNoise", "SeededNoise", "lattice_epsilon"]
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -8,8 +8,6 @@ fit is not covered by the guarantee: steps in front that learn from rows, and sc
 told in a `PrivacyWarning`.
 """
 
-from dptransfer.sklearn.classifier import PrivateClassifier, SearchStopped
-from dptransfer.sklearn.pipeline import PrivatePipeline, make_private_pipeline
-from dptransfer.sklearn.search import PrivateSearch
+from dptransfer.base.lazy_exports import lazy_exports
 
-__all__ = ["PrivateClassifier", "PrivatePipeline", "PrivateSearch", "SearchStopped", "make_private_pipeline"]
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -1,0 +1,14 @@
+from dptransfer.accounting import area_ceiling as area_ceiling
+from dptransfer.accounting import rate_ceilings as rate_ceilings
+from dptransfer.audit.instance_loss import InstanceLosses as InstanceLosses
+from dptransfer.audit.instance_loss import has_instance_losses as has_instance_losses
+from dptransfer.audit.instance_loss import instance_losses as instance_losses
+from dptransfer.audit.lower_bound import audited_epsilon as audited_epsilon
+from dptransfer.audit.lower_bound import counted_epsilon as counted_epsilon
+from dptransfer.audit.lower_bound import excess_over_claim as excess_over_claim
+from dptransfer.audit.lower_bound import gaussian_epsilon as gaussian_epsilon
+from dptransfer.audit.membership import MembershipResult as MembershipResult
+from dptransfer.audit.membership import OperatingPoint as OperatingPoint
+from dptransfer.audit.membership import membership_attack as membership_attack
+from dptransfer.audit.membership import score_losses as score_losses
+from dptransfer.audit.membership import smaller_share as smaller_share

@@ -1,0 +1,16 @@
+from dptransfer.mechanisms.base import Mechanism as Mechanism
+from dptransfer.mechanisms.base import Step as Step
+from dptransfer.mechanisms.gaussian import GaussianMechanism as GaussianMechanism
+from dptransfer.mechanisms.gaussian import GaussianShares as GaussianShares
+from dptransfer.mechanisms.gaussian import SharesLeft as SharesLeft
+from dptransfer.mechanisms.rounds import GaussianRounds as GaussianRounds
+from dptransfer.mechanisms.rounds import JointRounds as JointRounds
+from dptransfer.mechanisms.rounds import RoundsLeft as RoundsLeft
+from dptransfer.mechanisms.rounds import jointly as jointly
+from dptransfer.mechanisms.rounds import rounds_of as rounds_of
+from dptransfer.mechanisms.selection import SELECTIONS as SELECTIONS
+from dptransfer.mechanisms.selection import ExponentialMechanism as ExponentialMechanism
+from dptransfer.mechanisms.selection import LaplaceNoisyMax as LaplaceNoisyMax
+from dptransfer.mechanisms.selection import PermuteAndFlip as PermuteAndFlip
+from dptransfer.mechanisms.selection import Selection as Selection
+from dptransfer.mechanisms.selection import TopKMechanism as TopKMechanism

@@ -1,0 +1,79 @@
+"""Registry of methods: our own, and those of other packages, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.base.plugins import Registry
+from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.methods.base import PrivateMethod
+
+_PACKAGE = "dptransfer.methods"
+# In the order of every list, table and legend.
+_OWN = {
+    "auto": "auto:Auto",
+    "public-prior": "heads.public_prior:PublicPriorPrototypes",
+    "mean": "prototypes.mean_prototypes:MeanPrototypes",
+    "public": "prototypes.pool_selection:PublicPrototypes",
+    "top-k": "prototypes.pool_selection:TopKPrototypes",
+    "mean-estimation": "prototypes.mean_estimation:MeanEstimation",
+    "projection": "prototypes.projection:Projection",
+    "coinpress": "prototypes.coinpress:CoinPressPrototypes",
+    "least-squares": "heads.least_squares:LeastSquares",
+    "dpsgd": "heads.dpsgd:DPSGDProbe",
+    "warm-start": "heads.warm_start:WarmStart",
+    "global-adapt": "heads.global_adapt:GlobalAdapt",
+    "noisy-gd": "heads.noisy_gd:NoisyGD",
+    "newton": "heads.newton:NewtonHead",
+    "feature-covariance": "heads.feature_covariance:FeatureCovariance",
+    "adamix": "mixed.adamix:AdaMix",
+    "ngd": "mixed.baselines:NGD",
+    "ppgd": "mixed.baselines:PPGD",
+    "fully-private": "mixed.baselines:FullyPrivate",
+    "only-public": "mixed.baselines:OnlyPublic",
+    "language": "mixed.baselines:LanguageInit",
+    "transfer-pate": "votes.transfer_pate:TransferPATE",
+    "prom-pate": "votes.prom_pate:PromPATE",
+    "pate": "votes.pate:PATE",
+    "film": "deep.film:FiLM",
+    "lora": "deep.lora:LoRA",
+    "warm-start-network": "deep.warm_start_network:WarmStartNetwork",
+}
+
+
+def _accepted(name: str, found: Any) -> type[PrivateMethod]:
+    """A class that can be used as the method of this name, or of its own name where none is given."""
+    from dataclasses import MISSING, fields
+    from inspect import isabstract
+
+    from dptransfer.methods.base import PrivateMethod
+    from dptransfer.methods.configuration import parts_of
+
+    if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
+        raise ArgumentError(
+            "A method is a class that derives from EmbeddingMethod or ImageMethod and has plan and run; got "
+            f"{found!r}. The page 'Adding a method' shows one."
+        )
+    theirs, own = not found.__module__.startswith(f"{_PACKAGE}."), getattr(found, "name", "")
+    if not own or own != (name or own):
+        raise ArgumentError(f"A method bears the name that it is found by; this one is named '{own}'.")
+    if theirs and own in (*_OWN, "private-tuning"):
+        raise ArgumentError(f"Names of this library cannot be taken; '{own}' is one. Choose another.")
+    if any(one.default is MISSING and one.default_factory is MISSING for one in fields(found)):
+        raise ArgumentError(f"Every field of a method has a default; one of '{own}' has none. Give it one.")
+    if theirs:
+        try:
+            tuple(parts_of(found))  # as whoever verifies a release does, of this method or of another
+        except NameError as problem:
+            raise ArgumentError(
+                f"The types of a method's fields must be there when it runs; of '{own}' {problem}. "
+                "Import it outside of TYPE_CHECKING."
+            ) from None
+    return found
+
+
+METHODS: Registry[type[PrivateMethod]] = Registry(
+    "method", _PACKAGE, {name: f"{_PACKAGE}.{place}" for name, place in _OWN.items()}, _accepted
+)

@@ -1,0 +1,11 @@
+from dptransfer.testing.contract import ContractBroken as ContractBroken
+from dptransfer.testing.encoder_rules import ENCODER_CHECKS as ENCODER_CHECKS
+from dptransfer.testing.encoder_rules import check_encoder as check_encoder
+from dptransfer.testing.event_rules import EVENT_CHECKS as EVENT_CHECKS
+from dptransfer.testing.event_rules import check_event as check_event
+from dptransfer.testing.method_rules import METHOD_CHECKS as METHOD_CHECKS
+from dptransfer.testing.method_rules import check_method as check_method
+from dptransfer.testing.query_rules import QUERY_CHECKS as QUERY_CHECKS
+from dptransfer.testing.query_rules import check_query as check_query
+from dptransfer.testing.reader_rules import READER_CHECKS as READER_CHECKS
+from dptransfer.testing.reader_rules import check_reader as check_reader
