@@ -19,7 +19,7 @@ def test_our_methods_are_found_by_the_name_they_bear():
 
 
 def test_listing_names_imports_no_method():
-    code = "import sys, dptransfer; print(len(dptransfer.METHODS.names), 'numpy' in sys.modules)"
+    code = "import sys, dptransfer; print(len(dptransfer.methods.METHODS.names), 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.split() == [str(len(METHODS)), "False"]
 
