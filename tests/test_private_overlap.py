@@ -10,12 +10,13 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import dptransfer as dpt
+from dptransfer import evaluate
 from dptransfer.cli.main import app
 from dptransfer.data import write_embeddings
 from dptransfer.errors import PrivateOverlap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, PublicPrototypes
-from dptransfer.release import evaluate, read_evaluation
+from dptransfer.release import read_evaluation
 from dptransfer.sklearn.classifier import PrivateClassifier as Estimator
 from dptransfer.sources import PublicImages
 from encoders.toys import MeanColour, WordLengths, pictures

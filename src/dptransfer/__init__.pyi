@@ -7,6 +7,7 @@ from dptransfer import privacy as privacy
 from dptransfer import testing as testing
 from dptransfer._version import __version__ as __version__
 from dptransfer.api.check import check as check
+from dptransfer.api.evaluate import evaluate as evaluate
 from dptransfer.api.fit import fit as fit
 from dptransfer.base.ray_workers import RayCluster as RayCluster
 from dptransfer.base.worker_pool import Processes as Processes
@@ -22,7 +23,6 @@ from dptransfer.privacy import Guarantee as Guarantee
 from dptransfer.privacy import Relation as Relation
 from dptransfer.privacy import Unit as Unit
 from dptransfer.release import PrivateClassifier as PrivateClassifier
-from dptransfer.release import evaluate as evaluate
 from dptransfer.release import read_release
 from dptransfer.sources import PrivateImages as PrivateImages
 from dptransfer.sources import PublicImages as PublicImages

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 import pytest
 
+from dptransfer import evaluate
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PrivateTuning, TransferPATE
@@ -13,7 +14,6 @@ from dptransfer.methods.heads import start
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Relation
-from dptransfer.release import evaluate
 from dptransfer.release.verify import UNVERIFIABLE
 
 from .forgeries import forged_outcome, forgeries, record

@@ -9,11 +9,12 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
+from dptransfer import evaluate
 from dptransfer.encoders import adapted, encode_images_in_memory
 from dptransfer.errors import Incompatible, ReleaseError, RowsOnRecord
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import Budget
-from dptransfer.release import card_of, evaluate, export_onnx
+from dptransfer.release import card_of, export_onnx
 from dptransfer.sources import find_images
 from release.models import rewrite
 

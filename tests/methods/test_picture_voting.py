@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
+from dptransfer import evaluate
 from dptransfer.data import Facts
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import ArgumentError, BudgetError, Incompatible
@@ -14,7 +15,6 @@ from dptransfer.methods.checkpoint import Workspace
 from dptransfer.methods.replan import verify_release
 from dptransfer.methods.votes.voting import spread
 from dptransfer.noise import SeededNoise
-from dptransfer.release import evaluate
 from methods.deep.tiny import PLACE, coloured
 
 from .samples import Repeatable, Silent

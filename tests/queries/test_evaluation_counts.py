@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 from contracts.rows import row, rows, steady
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import chunks
-from dptransfer.exact.feature_map import UnitNorm, apply
-from dptransfer.exact.softmax import softmax, softmax_resolution
-from dptransfer.privacy import Bound, Relation, Unit
-from dptransfer.queries import EvaluationCounts
-from dptransfer.queries.evaluation_counts import (
+from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,
     CONFIDENCE_KNOTS,
     MOST_CONFUSED,
@@ -20,6 +16,10 @@ from dptransfer.queries.evaluation_counts import (
     EvaluationLayout,
     chance_slack,
 )
+from dptransfer.exact.feature_map import UnitNorm, apply
+from dptransfer.exact.softmax import softmax, softmax_resolution
+from dptransfer.privacy import Bound, Relation, Unit
+from dptransfer.queries import EvaluationCounts
 
 from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, squared_bound, stays_within
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from dptransfer.exact.evaluation_layout import MOST_CONFUSED
 from dptransfer.privacy import Unit
 from dptransfer.queries import EvaluationCounts, LargestVotes, SecondMoments
-from dptransfer.queries.evaluation_counts import MOST_CONFUSED
 from dptransfer.queries.second_moments import OfAll
 from dptransfer.testing.query_rules import check_query
 

@@ -4,14 +4,14 @@ import numpy as np
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.data import Facts
-from dptransfer.methods.private_evaluation import mechanism_for, planned_query
-from dptransfer.privacy import EACH_ROW, Budget, Relation
-from dptransfer.queries.evaluation_counts import (
+from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,
     CONFIDENCE_KNOTS,
     TEMPERATURES,
     EvaluationLayout,
 )
+from dptransfer.methods.private_evaluation import mechanism_for, planned_query
+from dptransfer.privacy import EACH_ROW, Budget, Relation
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.noisy_counts import NoisyCounts
 

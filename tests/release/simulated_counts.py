@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from dptransfer.accounting import guarantee_of, mu_for
-from dptransfer.privacy import EACH_ROW, GaussianEvent, Relation
-from dptransfer.queries.evaluation_counts import (
+from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,
     CONFIDENCE_KNOTS,
+    GRID,
     TEMPERATURES,
-    EvaluationCounts,
     EvaluationLayout,
 )
+from dptransfer.privacy import EACH_ROW, GaussianEvent, Relation
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.noisy_counts import NoisyCounts
 
@@ -35,7 +35,7 @@ def answer_of(logits, labels):
 
     def add(name, cells, amounts=1.0):
         block = layout.blocks[name]
-        np.add.at(answer, block.start + cells, amounts * block.weight / EvaluationCounts.grid)
+        np.add.at(answer, block.start + cells, amounts * block.weight / GRID)
 
     add("answers", wrong)
     add("by_class", 2 * labels + wrong)
@@ -71,7 +71,7 @@ def counts_of_cells(cells, *, noise=NOISE, rng=None, bound=EACH_ROW):
         "chances": cells,
         "confidences": [right + wrong] * len(TEMPERATURES),
     }
-    weights = {name: layout.blocks[name].weight / EvaluationCounts.grid for name in layout.blocks}
+    weights = {name: layout.blocks[name].weight / GRID for name in layout.blocks}
     answer = np.concatenate([np.asarray(whole[name], dtype=float) * weights[name] for name in layout.blocks])
     if rng is not None:
         answer += rng.normal(size=answer.shape) * noise

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from dptransfer import evaluate
 from dptransfer.errors import ReleaseError, UnsafeRelease
 from dptransfer.release import (
     amend_release,
-    evaluate,
     read_evaluation,
     read_release,
     verify_files,

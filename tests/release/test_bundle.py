@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dptransfer import evaluate
 from dptransfer.accounting import guarantee_of
 from dptransfer.errors import ReleaseError, UnsafeRelease
 from dptransfer.release import read_evaluation, read_release, write_release
-from dptransfer.release.evaluation import evaluate
 from dptransfer.release.heads import CosineHead
 
 from .models import CHOICE, CLASSES, FILES, NOISE, heads, make_model, rewrite, rows

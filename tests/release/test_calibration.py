@@ -4,8 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dptransfer import evaluate
 from dptransfer.errors import ArgumentError, ReleaseError
-from dptransfer.release import evaluate, read_release
+from dptransfer.release import read_release
 from dptransfer.release.calibration import CHARGED, SIMULATED, Calibration, calibration_of
 from dptransfer.release.verify import verify_files
 

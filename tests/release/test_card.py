@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from base.pages import Page
+from dptransfer import evaluate
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.base.document import plain
 from dptransfer.encoders.base import EncoderDelta
 from dptransfer.privacy import LABEL_KEPT, GaussianEvent, Relation, Unit, for_rows, rounded_up, typeset
-from dptransfer.release import card_of, evaluate, read_release
+from dptransfer.release import card_of, read_release
 from dptransfer.release.card_privacy import attack_points
 
 from .models import CHOICE, CLASSES, ENCODER, NOISE, SAMPLED, make_model, rows

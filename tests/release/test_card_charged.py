@@ -1,8 +1,8 @@
 import re
 from dataclasses import replace
 
+from dptransfer import evaluate
 from dptransfer.privacy import Bound, Unit
-from dptransfer.release import evaluate
 from dptransfer.release.card import card_of, charged_figure, charged_weakest
 from dptransfer.release.charged_evaluation import tells_something
 
@@ -80,7 +80,7 @@ def test_seeded_test_results_are_a_warning_on_the_card():
 
 
 def test_unprotected_results_stand_beside_charged_ones():
-    from dptransfer.release import evaluate
+    from dptransfer import evaluate
 
     model = replace(make_model(), charged=evaluation())
     told = card_of(model, evaluate(model, rows(), [0, 1] * 10)).markdown()

@@ -5,8 +5,9 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, f1_score, recall_score
 
+from dptransfer import evaluate
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.release import Evaluation, evaluate
+from dptransfer.release import Evaluation
 from dptransfer.release.evaluation import wilson
 
 from .models import CLASSES, make_model, rows

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.evaluation_layout import CONFIDENCE_KNOTS, MOST_CONFUSED
 from dptransfer.privacy import Bound, Unit
-from dptransfer.queries.evaluation_counts import CONFIDENCE_KNOTS, MOST_CONFUSED
 from dptransfer.release.noisy_counts import NOTHING, Noisy, NoisyCounts, calibration_error, mean_share, share
 
 from .noisy_evaluations import drawn, evaluation, event, noisy, truth

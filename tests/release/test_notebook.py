@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
+from dptransfer import evaluate
 from dptransfer.privacy import LABEL_KEPT
-from dptransfer.release import evaluate
 from dptransfer.release.notebook import evaluation_summary, model_summary
 
 CLASSES = ["<b>cat</b>", "dog"]

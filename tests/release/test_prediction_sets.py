@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError, ReleaseError
+from dptransfer.exact.evaluation_layout import CHANCE_EDGES, chance_slack
 from dptransfer.privacy import EACH_ROW, Bound, Unit
-from dptransfer.queries.evaluation_counts import CHANCE_EDGES, chance_slack
 from dptransfer.release import read_release
 from dptransfer.release.classifier import probabilities
 from dptransfer.release.prediction_sets import PredictionSets, coverage_after_looking, sets_of, threshold_for

@@ -43,9 +43,9 @@ def attack(
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
     from dptransfer.audit.membership import CONFIDENCE, UNFAIR_CONFIDENCE, membership_attack
+    from dptransfer.encoders.model_inputs import encoder_behind
     from dptransfer.privacy import Unit
     from dptransfer.release import read_release
-    from dptransfer.release.model_inputs import encoder_behind
 
     require_other_than(members, others, "--others", "A row cannot be compared with itself.")
     released = read_release(model)

@@ -152,11 +152,11 @@ def evaluate(
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
+    from dptransfer.api.evaluate import evaluate as evaluate_release
+    from dptransfer.encoders.model_inputs import encoder_behind
     from dptransfer.exact.device import DEVICES
     from dptransfer.ledger import Ledger
     from dptransfer.release import amend_release, read_release
-    from dptransfer.release import evaluate as evaluate_model
-    from dptransfer.release.model_inputs import encoder_behind
 
     released = read_release(model)
     of_examples: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
@@ -205,7 +205,7 @@ def evaluate(
         rows, truth, whose = labelled_examples(test, seen_by, released.classes, **of_examples)
     where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
     known = open_ledger(ledger, must_exist=True) if ledger is not None else Ledger.default_if_there()
-    found = evaluate_model(
+    found = evaluate_release(
         released,
         rows,
         truth,

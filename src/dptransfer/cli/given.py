@@ -84,7 +84,7 @@ def given_rows(
     have been found.
     """
     from dptransfer.api.intake import Intake
-    from dptransfer.release.evaluation import evaluate_apart
+    from dptransfer.release.evaluation import evaluate_model
 
     of_examples: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
     with ExitStack() as kept:
@@ -130,7 +130,7 @@ def given_rows(
         yield Given(
             rows,
             with_shots(pool, shots, facts.classes, features, label_column),
-            None if tested is None else lambda model: evaluate_apart(model, *tested[:2], name=tested[2]),
+            None if tested is None else lambda model: evaluate_model(model, *tested[:2], name=tested[2]),
             None if tested is None else tested[0],
             room_for(facts, method),
             kept.close,
@@ -151,7 +151,7 @@ def given_pictures(
 ) -> Iterator[Given]:
     """Pictures for a method on pictures, at the size that its network takes."""
     from dptransfer.encoders import encode_pixels
-    from dptransfer.release.evaluation import evaluate_apart
+    from dptransfer.release.evaluation import evaluate_model
 
     if odd := [name for name in _OF_ROWS if about.pop(name, None) is not None]:
         raise ArgumentError(
@@ -175,7 +175,7 @@ def given_pictures(
 
         def run_test(model: PrivateClassifier) -> Evaluation:
             encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)
-            return evaluate_apart(model, encode_pixels(pixels, encoder), labels, name=name)
+            return evaluate_model(model, encode_pixels(pixels, encoder), labels, name=name)
 
         pixels = tested.pixels
 

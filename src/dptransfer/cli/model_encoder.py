@@ -29,7 +29,7 @@ def labelled_examples(
 ) -> tuple[PublicEmbeddings, Labelled, str]:
     """Rows of labelled test images or texts, which are nobody's secret; their labels; and a name."""
     from dptransfer.data import PublicEmbeddings
-    from dptransfer.release.model_inputs import encoded_here
+    from dptransfer.encoders.model_inputs import encoded_here
 
     columns: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
     columns["label_column"] = label_column

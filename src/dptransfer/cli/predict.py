@@ -160,9 +160,9 @@ def predict(
     import numpy as np
 
     from dptransfer.data.atomic_files import write_whole
+    from dptransfer.encoders.model_inputs import encoder_behind, table_for
     from dptransfer.exact.device import DEVICES
     from dptransfer.release import read_release
-    from dptransfer.release.model_inputs import encoder_behind, table_for
     from dptransfer.release.predictions import Question, csv_of, written
 
     released = read_release(model)
@@ -277,7 +277,7 @@ def _rows(
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
 
-    from dptransfer.release.model_inputs import encoder_behind
+    from dptransfer.encoders.model_inputs import encoder_behind
 
     tables = [is_table(path, features=features, **columns) for path in inputs]
     if any(tables) and not all(tables):
@@ -294,7 +294,7 @@ def _rows(
 def _from_table(
     released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
 ) -> NamedRows:
-    from dptransfer.release.model_inputs import table_for
+    from dptransfer.encoders.model_inputs import table_for
 
     table = table_for(released, path, features, label_column)
     names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
@@ -304,7 +304,7 @@ def _from_table(
 def _from_examples(
     inputs: Sequence[Path], encoder: Encoder, batch: int, columns: dict[str, str | None]
 ) -> list[NamedRows]:
-    from dptransfer.release.model_inputs import encoded_here
+    from dptransfer.encoders.model_inputs import encoded_here
     from dptransfer.sources import find_images
     from dptransfer.sources.file_types import IMAGE_ENDINGS
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.identity import require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.exact.evaluation_layout import EvaluationLayout
 from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
 from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger
@@ -21,8 +23,8 @@ from dptransfer.mechanisms.base import exact_answer
 from dptransfer.methods.base import require_kinds
 from dptransfer.methods.charging import charged
 from dptransfer.noise import NoiseSource, SecureNoise
-from dptransfer.privacy import Bound, Budget
-from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
+from dptransfer.privacy import Bound, Budget, GaussianEvent
+from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import CosineHead, Head, LinearHead, MeanCosineHead, score_arrays
@@ -121,9 +123,12 @@ def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> Eval
 
 def planned_query(facts: Facts) -> EvaluationCounts:
     """The same question of a head that is not there yet: what it costs is known by the classes alone."""
-    count = len(facts.classes)
-    blank = LinearHead(np.zeros((count, 1)), np.zeros(count))
-    return evaluation_query(blank, UnitNorm().fit(1, None), facts.bound)
+    return _blank_query(len(facts.classes), facts.bound)
+
+
+def _blank_query(classes: int, bound: Bound) -> EvaluationCounts:
+    blank = LinearHead(np.zeros((classes, 1)), np.zeros(classes))
+    return evaluation_query(blank, UnitNorm().fit(1, None), bound)
 
 
 def mechanism_for(question: EvaluationCounts, budget: Budget) -> GaussianMechanism:
@@ -156,4 +161,30 @@ def measured(
         seeded=noise.seeded,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         ledger_head=head,
+    )
+
+
+_ROUNDING = 1e-9  # what another build of the same arithmetic may differ by
+
+
+def is_planned_step(told: ChargedEvaluation) -> bool:
+    """Whether step, noise and cuts are those of `EvaluationCounts` with that much noise, and no others."""
+    (event,), counts = told.events, told.counts
+    if not isinstance(event, GaussianEvent):
+        return False
+    # What it costs is known by classes and bound alone: a head of zeros stands for the model's.
+    query = _blank_query(len(told.classes), counts.bound)
+    step = GaussianMechanism(query, event.noise_multiplier, event.relation)
+    paid = replace(event, numeric_epsilon=step.event.numeric_epsilon, sensitivity=step.event.sensitivity)
+    wanted = NoisyCounts.of_answer(np.zeros(query.shape), query.layout, step.scale, counts.bound)
+    pairs = [(event.sensitivity, step.event.sensitivity)]
+    pairs += [(counts.noise.get(name, math.nan), amount) for name, amount in wanted.noise.items()]
+    return (
+        paid == step.event
+        and event.numeric_epsilon >= step.event.numeric_epsilon * (1 - _ROUNDING)
+        and all(math.isclose(*pair, rel_tol=_ROUNDING) for pair in pairs)
+        and counts.noise.keys() == wanted.noise.keys()
+        and counts.chance_edges == wanted.chance_edges
+        and counts.confidence_knots == wanted.confidence_knots
+        and counts.temperatures == wanted.temperatures
     )

@@ -24,11 +24,13 @@ from typing import Any
 
 from dptransfer.base.document import one_line
 from dptransfer.data.embeddings import PoolOutline, RowsNeeded
+from dptransfer.errors import DPTransferError
 from dptransfer.exact.lattice import require_exact_norms
 from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods import METHODS
 from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.configuration import UnknownType, method_from_configuration
+from dptransfer.methods.private_evaluation import is_planned_step
 from dptransfer.methods.record import contradiction, notes_of_publisher
 from dptransfer.methods.tuning import PrivateTuning
 from dptransfer.privacy import Budget, Event, Unit, event_to_dict
@@ -36,7 +38,7 @@ from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
 from dptransfer.release.charged_evaluation import without_holdout
 from dptransfer.release.manifest import current_versions
-from dptransfer.release.verify import RECORD, STEPS, WORDS, Check, Verification, verify_files
+from dptransfer.release.verify import CHARGED, RECORD, STEPS, WORDS, Check, Verification, verify_files
 
 _ROUNDING = 1e-9  # what another build of the same arithmetic may differ by
 _HAIR = 1 + 1e-9  # so that a plan that is exactly the recorded one fits its own guarantee
@@ -55,14 +57,27 @@ def verify_release(path: str | Path) -> Verification:
     found = verify_files(path)
     if found.method is None or not any(check.name == "model" and check.passed for check in found.checks):
         return found  # there is nothing that could be planned again
-    checks = list(found.checks)
-    place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
     model = read_release(path)
+    checks = [_check_charged(model, one) for one in found.checks]
+    place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
     steps, plan = _check_steps(model)
     checks[place:place] = [steps, check_words(model)]
     if plan is not None:
         checks.insert(place + 2, _check_record(model, plan))
     return replace(found, checks=tuple(checks))
+
+
+def _check_charged(model: PrivateClassifier, check: Check) -> Check:
+    """The check of charged test results; it fails where their step is not that of such an evaluation."""
+    if check.name != CHARGED or not check.passed or model.charged is None:
+        return check
+    try:
+        if is_planned_step(model.charged):
+            return check
+    except DPTransferError as problem:
+        return replace(check, passed=False, detail=str(problem))
+    said = "its step and the noise it states are not those of such an evaluation"
+    return replace(check, passed=False, detail=said)
 
 
 def check_steps(model: PrivateClassifier) -> Check:

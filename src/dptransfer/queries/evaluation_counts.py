@@ -1,25 +1,25 @@
-"""Counts of how a released classifier does on private rows.
-
-A histogram that is asked for directly has less noise than the sum of the cells of a finer one, so accuracy,
-recall, precision, calibration and prediction sets each have a block of their own, and `EvaluationLayout` says
-which share of the answer's length each block gets.
-"""
+"""Counts of how a released classifier does on private rows, in the blocks of `exact.evaluation_layout`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.evaluation_layout import (
+    CHANCE_EDGES,
+    CONFIDENCE_KNOTS,
+    GRID,
+    TEMPERATURES,
+    EvaluationLayout,
+)
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
-from dptransfer.exact.lattice import SUM_BITS
 from dptransfer.exact.plain_floats import square_root
 from dptransfer.exact.softmax import (
     IntegerLogits,
@@ -27,7 +27,6 @@ from dptransfer.exact.softmax import (
     log_mean_softmax,
     logit_steps,
     softmax,
-    softmax_resolution,
 )
 from dptransfer.exact.sums import grouped
 from dptransfer.privacy import Relation
@@ -130,124 +129,8 @@ class CorrectCount(BoundedQuery):
         return over_chunks(right, len(rows), self.features.input_dimension)
 
 
-CHANCE_EDGES = (0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
-"""Where the true class's probability is cut; finer below, where the quantiles of prediction sets lie. A set
-holds the predicted class whatever its probability, so that matters only where the prediction is wrong, and is
-then at most ½: another class has as much."""
-CONFIDENCE_KNOTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Confidence is shared out between the two next knots, so that its sum is the knots' own, without error."""
-TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""What the head's temperature is multiplied with where the sum of confidences is asked for."""
-MOST_CONFUSED = 50
-"""Classes up to which there is a confusion matrix; more of them leave nothing in a cell but noise."""
-
-_SHARES = {
-    "answers": 0.28,
-    "by_class": 0.2,
-    "by_prediction": 0.1,
-    "confusion": 0.07,
-    "reliability": 0.1,
-    "chances": 0.2,
-    "confidences": 0.05,
-}
 _SPREAD = 2.0**32  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
 _LONG_ROW, _QUADRATIC_ROW = 2**24, 2**16  # grid norms of rows: squares of coordinates need the room
-_GRID = 2**SUM_BITS
-
-
-def chance_slack(classes: int) -> float:
-    """By which part of them probabilities from the least edge on, here and in `predict_proba`, may differ.
-
-    Exponentials are looked up at steps of 2⁻¹⁰, so each of the two in a quotient is off by a factor of
-    exp(±2⁻¹¹) at most. And they are rounded by at most half a `softmax_resolution`: the sum, which is at
-    least 1, by so much per class, and the one whose probability is compared by so much over the least edge.
-    Twice all of that leaves room for the grid of the rows.
-
-    >>> chance_slack(10)
-    0.00201...
-    """
-    return 2.0**-9 + (classes + 1 / CHANCE_EDGES[0]) * softmax_resolution(classes)
-
-
-class Block(NamedTuple):
-    """One histogram in the stack.
-
-    Attributes:
-        start: where it begins.
-        shape: of its cells.
-        weight: what an example's one is multiplied with, in grid steps: a count of the answer, divided by
-            weight ÷ grid, is one of examples.
-    """
-
-    start: int
-    shape: tuple[int, ...]
-    weight: int
-
-    @property
-    def stop(self) -> int:
-        """Where it ends."""
-        return self.start + math.prod(self.shape)
-
-
-@dataclass(frozen=True)
-class EvaluationLayout:
-    """Which histogram lies where in the stack, and how much of an example's length it has.
-
-    - `answers` (right, wrong): accuracy.
-    - `by_class` (true class) × (right, wrong): recall; `by_prediction` (predicted class) × (right, wrong):
-      precision; `confusion` (true class) × (predicted class).
-    - `reliability` (knot of the confidence) × (right, wrong): calibration.
-    - `chances` (cell of the true class's probability, from below; what is predicted right, in the last):
-      prediction sets.
-    - `confidences` (temperature): the sum of confidences at each of `TEMPERATURES`.
-
-    The squares of the weights add up to at most 1, in whole grid steps.
-
-    Attributes:
-        classes: how many.
-    """
-
-    classes: int
-
-    @cached_property
-    def blocks(self) -> dict[str, Block]:
-        """Each block by name, in order."""
-        shapes = {
-            "answers": (2,),
-            "by_class": (self.classes, 2),
-            "by_prediction": (self.classes, 2),
-            "confusion": (self.classes, self.classes),
-            "reliability": (len(CONFIDENCE_KNOTS), 2),
-            "chances": (len(CHANCE_EDGES) + 1,),
-            "confidences": (len(TEMPERATURES),),
-        }
-        shapes = {name: shapes[name] for name in self._names}
-        found: dict[str, Block] = {}
-        start = 0
-        for name, shape in shapes.items():
-            # Each temperature has a number of its own between 0 and 1: together they are as long as a one.
-            ones = len(TEMPERATURES) if name == "confidences" else 1
-            weight = int(_GRID * math.sqrt(self.share(name) / ones) * (1 - 2.0**-40))
-            found[name] = Block(start, shape, weight)
-            start = found[name].stop
-        return found
-
-    def share(self, name: str) -> float:
-        """The square of a block's part of an example's length."""
-        return _SHARES[name] / math.fsum(_SHARES[own] for own in self._names)
-
-    def reach(self, relation: Relation) -> float:
-        """How far one example moves the stack, at most; derived at `EvaluationCounts`."""
-        return 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2 - self.share("confidences"))
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(name for name in _SHARES if name != "confusion" or self.classes <= MOST_CONFUSED)
-
-    @property
-    def size(self) -> int:
-        """The number of cells in all blocks."""
-        return max(block.stop for block in self.blocks.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +173,7 @@ class EvaluationCounts(BoundedQuery):
     prior: Floats | None = None
 
     label = "how the classifier does on private rows"
-    grid = _GRID
+    grid = GRID
 
     @cached_property
     def layout(self) -> EvaluationLayout:

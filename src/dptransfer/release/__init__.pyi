@@ -11,7 +11,7 @@ from dptransfer.release.charged_evaluation import ChargedEvaluation as ChargedEv
 from dptransfer.release.classifier import PrivateClassifier as PrivateClassifier
 from dptransfer.release.classifier import Provenance as Provenance
 from dptransfer.release.evaluation import Evaluation as Evaluation
-from dptransfer.release.evaluation import evaluate as evaluate
+from dptransfer.release.evaluation import evaluate_model as evaluate_model
 from dptransfer.release.evaluation import evaluate_scores as evaluate_scores
 from dptransfer.release.files import require_target as require_target
 from dptransfer.release.heads import AverageHead as AverageHead

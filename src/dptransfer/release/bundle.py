@@ -20,10 +20,9 @@ import numpy as np
 
 from dptransfer.base.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
-from dptransfer.exact.feature_map import describe, read_features
+from dptransfer.features import describe, read_features  # which imports every kind of map
 from dptransfer.privacy import event_from_dict, event_to_dict
 from dptransfer.release.calibration import Calibration
-from dptransfer.release.card import card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
@@ -77,6 +76,8 @@ def write_release(
         contact: whom to ask about it.
         overwrite: replace a release that is there already.
     """
+    from dptransfer.release.card import card_of  # which reading needs not
+
     require_publishable(model, unsafe_for_publication)
     _require_same_classes(model, evaluation, model.charged)
     model = _stamped(model, title, contact)

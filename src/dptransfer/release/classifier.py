@@ -15,13 +15,13 @@ from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labels import Labelled, class_positions
+from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import DataError, ReleaseError
 from dptransfer.exact.device import gathered, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, apply, require_width
 from dptransfer.exact.features_on_device import apply_on_device
 from dptransfer.privacy import Event, Guarantee, rounded_up
 from dptransfer.release.heads import Head, head_arrays, scores_on_device
-from dptransfer.release.model_inputs import rows_for
 
 if TYPE_CHECKING:
     from dptransfer.encoders.base import EncoderDelta
@@ -234,11 +234,20 @@ class PrivateClassifier:
         best = self._over_rows(x, device, lambda scores: scores.argmax(axis=1, keepdims=True), 1, np.int64)
         return best[:, 0]
 
+    def _rows(self, x: Any, device: str) -> Any:
+        """Rows as they are; files, pictures and texts as the model's encoder gives them."""
+        is_array = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind in "fiu"
+        if is_array or isinstance(x, ShardedRows):
+            return x
+        from dptransfer.encoders.model_inputs import rows_for
+
+        return rows_for(self, x, device)
+
     def _over_rows(
         self, x: Any, device: str, answer: Callable[[Any], Any], columns: int, kind: DTypeLike
     ) -> AnyArray:
         """(rows, columns) of what `answer` makes of the scores, a chunk of rows at a time."""
-        rows = rows_for(self, x, device)
+        rows = self._rows(x, device)
         require_width(self.features, tuple(rows.shape))
         if use_cuda(device, rows):
             mapped, scores = apply_on_device(self.features), scores_on_device(self.head)

@@ -21,7 +21,6 @@ from dptransfer.base.arrays import Floats
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.ledger import Ledger
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.classifier import PrivateClassifier, probabilities
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 
 Interval: TypeAlias = tuple[float, float]
+ClassSizes: TypeAlias = Mapping[str | int, int] | Sequence[int]
+"""Class sizes by name, or in the order of the declared classes."""
 
 _Z95 = 1.959963984540054  # the 97.5 % point of the normal law
 _BINS = 15
@@ -209,57 +210,17 @@ def _schema() -> TypeAdapter[Evaluation]:
     return TypeAdapter(Evaluation)
 
 
-def evaluate(
+def evaluate_model(
     model: PrivateClassifier,
-    x: Any,
+    x: Any | PublicEmbeddings,
     y: ArrayLike | Labelled,
     *,
-    minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
-    name: str = "",
-    device: str = "cpu",
-    public: bool = False,
-    ledger: Ledger | None = None,
-    new_data_set: bool = False,
-) -> Evaluation:
-    """Test a classifier on labelled rows; no privacy is spent, and the test rows are not protected.
-
-    Rows that a ledger has on record as private, such as those that the model was fitted on, are refused:
-    `PrivateEvaluation` tests on them, for a budget of theirs.
-
-    Args:
-        model: the classifier.
-        x: test rows, as the model was fitted on, as an array or as `PublicEmbeddings`.
-        y: their classes.
-        minority_of: public class sizes of the training set, as a list in the order of the declared classes
-            or by name; they say which quarter of the classes is smallest. Default: the sizes declared with
-            the training data, else those of the test set.
-        name: whose rows these are, for the card.
-        device: where the rows are scored, 'cpu' or 'cuda'.
-        public: whether the test set is declared public; a release tells its sizes only then.
-        ledger: where private rows are on record; the user's default ledger file, if there is one.
-        new_data_set: the owner's word that rows on record are other people's than these; not of the data set
-            that the model was fitted on.
-
-    Raises:
-        PrivateOverlap: the ledger has test rows, or their sources, on record. For the owner's eyes only.
-    """
-    book = Ledger.default_if_there() if ledger is None else ledger
-    if book is not None:
-        book.require_unrelated(x, fit=model.provenance.ledger_head, new_data_set=new_data_set)
-    return evaluate_apart(model, x, y, minority_of=minority_of, name=name, device=device, public=public)
-
-
-def evaluate_apart(
-    model: PrivateClassifier,
-    x: Any,
-    y: ArrayLike | Labelled,
-    *,
-    minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
+    minority_of: ClassSizes | None = None,
     name: str = "",
     device: str = "cpu",
     public: bool = False,
 ) -> Evaluation:
-    """The same for rows that were compared with the private ones already, before a charge."""
+    """Test a classifier on labelled rows; `dptransfer.evaluate` compares them with a ledger first."""
     found = evaluate_scores(
         model.scores(x.rows if isinstance(x, PublicEmbeddings) else x, device=device),
         y,
@@ -279,7 +240,7 @@ def evaluate_scores(
     classes: tuple[str | int, ...],
     temperature: float = 1.0,
     calibration: Calibration | None = None,
-    minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
+    minority_of: ClassSizes | None = None,
     name: str = "",
 ) -> Evaluation:
     """The evaluation of any model's scores, say those of a reference without privacy.
@@ -363,9 +324,7 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Int
     return max(0.0, mean - below / len(values)), min(1.0, mean + above / len(values))
 
 
-def _class_sizes(
-    classes: tuple[str | int, ...], declared: Mapping[str | int, int] | Sequence[int]
-) -> list[int]:
+def _class_sizes(classes: tuple[str | int, ...], declared: ClassSizes) -> list[int]:
     """The declared sizes in the order of the classes."""
     if isinstance(declared, Mapping) and set(declared) == set(classes):
         declared = [declared[name] for name in classes]

@@ -14,7 +14,7 @@ interval is the set of θ with D(θ)² ≤ Z² times that variance, a quadratic 
 Fieller's, without sampling). Where noise alone could have made up the count, nothing can be said: the
 interval is (0, 1).
 
-All of it is post-processing: nothing here has seen a private row. `release.noisy_shares` has the intervals.
+All of it is post-processing: nothing here has seen a private row.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ import numpy as np
 
 from dptransfer.base.arrays import Floats
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import EACH_ROW, Bound, Unit
-from dptransfer.queries.evaluation_counts import (
+from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,
     CONFIDENCE_KNOTS,
+    GRID,
     TEMPERATURES,
-    EvaluationCounts,
     EvaluationLayout,
 )
+from dptransfer.privacy import EACH_ROW, Bound, Unit
 
 Z = 2.05
 """Intervals reach so many standard deviations to either side: 96 % of a normal law where 95 % are promised,
@@ -188,7 +188,7 @@ class NoisyCounts:
         """The counts in a noisy answer of `EvaluationCounts` whose noise has this standard deviation."""
         blocks, noise = {}, {}
         for name, block in layout.blocks.items():
-            weight = block.weight / EvaluationCounts.grid
+            weight = block.weight / GRID
             blocks[name] = np.round(answer[block.start : block.stop].reshape(block.shape) / weight, _DIGITS)
             noise[name] = scale / weight
         return cls(blocks, noise, bound)

@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Floats, Integers
-from dptransfer.queries.evaluation_counts import chance_slack
+from dptransfer.exact.evaluation_layout import chance_slack
 from dptransfer.release.noisy_counts import NoisyCounts, pooled
 
 

@@ -8,10 +8,9 @@ no verification of files can show is said in `NOT_SHOWN`, wherever its outcome i
 from __future__ import annotations
 
 import html
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,10 +20,7 @@ from dptransfer.base.document import one_line
 from dptransfer.base.document_html import escape_html
 from dptransfer.base.document_text import escape_markdown
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.exact.feature_map import UnitNorm
-from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.privacy import Budget, GaussianEvent, Guarantee, event_from_dict, number, rounded_up, typeset
-from dptransfer.queries.evaluation_counts import EvaluationCounts
+from dptransfer.privacy import Budget, Guarantee, event_from_dict, number, rounded_up, typeset
 from dptransfer.release.bundle import read_evaluation, read_release
 from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
@@ -38,9 +34,9 @@ from dptransfer.release.manifest import (
     current_versions,
     read_manifest,
 )
-from dptransfer.release.noisy_counts import NoisyCounts
 
 STEPS, RECORD, WORDS, CARD_TEXT = "steps", "record", "description", "card text"
+CHARGED = "charged evaluation"
 """Names of checks without which nothing is verified. `methods.replan` makes the first three: are the steps
 those of the method, do notes and lists follow from them, and is the method described in its own words?"""
 
@@ -293,43 +289,16 @@ def _tested(manifest: Manifest) -> tuple[Check, ...]:
 
 
 def _charged(manifest: Manifest) -> tuple[Check, ...]:
-    """Charged test results: their guarantee, what one unit moves them by, and the noise that they state."""
+    """The guarantee of charged test results; `methods.replan` checks what one unit moves them by."""
     if manifest.charged_evaluation is None:
         return ()
-    name = "charged evaluation"
+    name = CHARGED
     try:
         told = ChargedEvaluation.from_dict(manifest.charged_evaluation)
-        such = _is_such_an_evaluation(told)
     except DPTransferError as problem:
         return (Check(name, False, str(problem)),)
-    if not such:
-        return (Check(name, False, "its step and the noise it states are not those of such an evaluation"),)
     agreement = _recomputed(name, told.guarantee, manifest.charged_evaluation["events"])[1]
     return (agreement, *_promise("promise to test rows", told.guarantee, None))
-
-
-def _is_such_an_evaluation(told: ChargedEvaluation) -> bool:
-    """Whether step, noise and cuts are those of `EvaluationCounts` with that much noise, and no others."""
-    (event,), counts, classes = told.events, told.counts, len(told.classes)
-    if not isinstance(event, GaussianEvent):
-        return False
-    # What it costs is known by classes and bound alone: a head of zeros stands for the model's.
-    blank = np.zeros((classes, 1)), np.zeros(classes)
-    query = EvaluationCounts(UnitNorm().fit(1, None), *blank, bound=counts.bound)
-    step = GaussianMechanism(query, event.noise_multiplier, event.relation)
-    paid = replace(event, numeric_epsilon=step.event.numeric_epsilon, sensitivity=step.event.sensitivity)
-    wanted = NoisyCounts.of_answer(np.zeros(query.shape), query.layout, step.scale, counts.bound)
-    pairs = [(event.sensitivity, step.event.sensitivity)]
-    pairs += [(counts.noise.get(name, math.nan), amount) for name, amount in wanted.noise.items()]
-    return (
-        paid == step.event
-        and event.numeric_epsilon >= step.event.numeric_epsilon * (1 - _ROUNDING)
-        and all(math.isclose(*pair, rel_tol=_ROUNDING) for pair in pairs)
-        and counts.noise.keys() == wanted.noise.keys()
-        and counts.chance_edges == wanted.chance_edges
-        and counts.confidence_knots == wanted.confidence_knots
-        and counts.temperatures == wanted.temperatures
-    )
 
 
 def _unchanged(directory: Path, name: str, manifest: Manifest) -> str:

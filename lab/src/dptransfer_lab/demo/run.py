@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dptransfer import verify
+from dptransfer import evaluate, verify
 from dptransfer.encoders import get_encoder
 from dptransfer.errors import ArgumentError, BudgetExceeded, DPTransferError
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod, PublicPriorPrototypes, PublicPrototypes
 from dptransfer.privacy import Budget, rounded_up
-from dptransfer.release import Evaluation, PrivateClassifier, card_of, evaluate
+from dptransfer.release import Evaluation, PrivateClassifier, card_of
 from dptransfer_lab.demo.curve import accuracy_curve
 from dptransfer_lab.demo.digits import digits_sets
 from dptransfer_lab.demo.embed import Embedded, claim_folder, embed

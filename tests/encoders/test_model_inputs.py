@@ -7,13 +7,11 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import EncoderDelta, adapted, encode_pixels, encoder_of, get_encoder
+from dptransfer.encoders import EncoderDelta, adapted, encode_pixels, encoder_of, get_encoder, model_inputs
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.exact.feature_map import UnitNorm
-from dptransfer.release import model_inputs
 from encoders.toys import WordLengths
-
-from .models import heads, make_model
+from release.models import heads, make_model
 
 pytest.importorskip("torch")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,17 +17,36 @@ from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.exact.device import on_cuda
 
 if TYPE_CHECKING:
-    from dptransfer.data import RawTable
+    from dptransfer.data import Facts, RawTable
     from dptransfer.data.identity import EncoderIdentity
     from dptransfer.encoders import Encoder
     from dptransfer.encoders.base import EncoderDelta
-    from dptransfer.release.classifier import PrivateClassifier
     from dptransfer.sources import ImageList, TextList
 
 _BATCH = 8
 
 
-def rows_for(model: PrivateClassifier, x: Any, device: str) -> Any:
+class InputModel(Protocol):
+    """What is asked of a classifier to make rows for it."""
+
+    @property
+    def facts(self) -> Facts:
+        """What was declared of the examples that it was fitted on."""
+
+    @property
+    def dimension(self) -> int:
+        """Width of the rows that it takes."""
+
+    @property
+    def encoder(self) -> EncoderIdentity | None:
+        """The encoder whose rows it takes, if on record."""
+
+    @property
+    def encoder_delta(self) -> EncoderDelta | None:
+        """What it changed in that encoder, if anything."""
+
+
+def rows_for(model: InputModel, x: Any, device: str) -> Any:
     """The rows of what a model is to predict, as `PrivateClassifier.scores` describes it.
 
     Args:
@@ -61,7 +80,7 @@ def rows_for(model: PrivateClassifier, x: Any, device: str) -> Any:
 
 
 def table_for(
-    model: PrivateClassifier, path: Path, features: str | None = None, label_column: str | None = None
+    model: InputModel, path: Path, features: str | None = None, label_column: str | None = None
 ) -> RawTable:
     """Rows of numbers at a path, if they are such as the model takes.
 
@@ -88,7 +107,7 @@ def table_for(
     return table
 
 
-def encoder_behind(model: PrivateClassifier, spec: str | None, device: str) -> Encoder:
+def encoder_behind(model: InputModel, spec: str | None, device: str) -> Encoder:
     """The encoder whose rows the model takes; `spec` says where it is where the release does not."""
     from dptransfer.encoders import encoder_of, get_encoder
 
@@ -123,7 +142,7 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
     return rows
 
 
-def _at_path(model: PrivateClassifier, path: Path, device: str) -> Any:
+def _at_path(model: InputModel, path: Path, device: str) -> Any:
     from dptransfer.encoders.encoding import examples_in, held_in
     from dptransfer.sources.contents import contents_of
 
@@ -142,7 +161,7 @@ def _at_path(model: PrivateClassifier, path: Path, device: str) -> Any:
     return encoded_here(examples_in(path, encoder, None, labelled=False), encoder, _BATCH)
 
 
-def _of_texts(model: PrivateClassifier, texts: Sequence[str], device: str) -> EncodedRows:
+def _of_texts(model: InputModel, texts: Sequence[str], device: str) -> EncodedRows:
     from dptransfer.encoders import encode_texts_in_memory
 
     encoder = _own_encoder(model, device)
@@ -154,7 +173,7 @@ def _of_texts(model: PrivateClassifier, texts: Sequence[str], device: str) -> En
     return encode_texts_in_memory(texts, encoder, batch=_BATCH)
 
 
-def _of_pictures(model: PrivateClassifier, pictures: Sequence[Any], device: str) -> EncodedRows:
+def _of_pictures(model: InputModel, pictures: Sequence[Any], device: str) -> EncodedRows:
     """Files as such where all are files, so that those that cannot be read are named; others by number."""
     from dptransfer.encoders import encode_pictures
     from dptransfer.sources import find_images
@@ -181,7 +200,7 @@ def _of_pictures(model: PrivateClassifier, pictures: Sequence[Any], device: str)
         return encode_pictures(opened, len(pictures), encoder, batch=_BATCH)
 
 
-def _of_pixels(model: PrivateClassifier, pixels: Any, device: str) -> EncodedRows:
+def _of_pixels(model: InputModel, pixels: Any, device: str) -> EncodedRows:
     """Rows for pictures as bytes, (pictures, height, width, 3), of any one size."""
     from dptransfer.encoders import encode_pixels
 
@@ -194,7 +213,7 @@ def _of_pixels(model: PrivateClassifier, pixels: Any, device: str) -> EncodedRow
     return encode_pixels(pixels, encoder)
 
 
-def _own_encoder(model: PrivateClassifier, device: str) -> Encoder:
+def _own_encoder(model: InputModel, device: str) -> Encoder:
     recorded = _recorded(model)
     if recorded is None:
         raise DataError(
@@ -204,7 +223,7 @@ def _own_encoder(model: PrivateClassifier, device: str) -> Encoder:
     return _loaded(recorded, model.encoder_delta, device)
 
 
-def _recorded(model: PrivateClassifier) -> EncoderIdentity | None:
+def _recorded(model: InputModel) -> EncoderIdentity | None:
     """The plain encoder on record."""
     return model.facts.encoder if model.encoder_delta is None else model.encoder_delta.base
 
