@@ -99,6 +99,8 @@ def readable(cls: type[_Fitted]) -> type[_Fitted]:
 
 def read_features(arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedFeatures:
     """Restore a map from a release."""
+    from dptransfer.exact import public_map, vocabulary_map  # noqa: F401  # which make their kinds readable
+
     kind = settings.get("kind")
     if kind not in _READERS:
         raise ArgumentError(

@@ -20,7 +20,7 @@ import numpy as np
 
 from dptransfer.base.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
-from dptransfer.features import describe, read_features  # which imports every kind of map
+from dptransfer.exact.feature_map import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.charged_evaluation import ChargedEvaluation
