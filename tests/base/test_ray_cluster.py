@@ -115,7 +115,7 @@ class TestLocal:
     @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
     def test_no_worker_outlives_a_starter_that_is_killed(self, ray):
         script = """
-            from workers import jobs
+            from base import jobs
             from dptransfer.base.ray_workers import RayCluster
 
             for _, found in RayCluster("local", 2).each(jobs.name_then_sleep, [0, 0, 1, 1], "nap"):

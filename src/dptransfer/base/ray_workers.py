@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dptransfer.base.checks import positive, whole
 from dptransfer.base.ray_connection import connected, place_of, runtime_env
 from dptransfer.base.worker_env import own_core
-from dptransfer.base.worker_pool import Lost, Outcome, answered, handed_out, require_packable
+from dptransfer.base.worker_pool import TaskResult, WorkerLost, map_with_retries, require_packable, run_task
 from dptransfer.base.workers import Piece, Result
 from dptransfer.errors import DataError, DPTransferError
 
@@ -126,28 +126,30 @@ class RayCluster:
         ray = connected(self.address, self.workers)
         there = ray.cluster_resources().get("GPU" if self.gpus else "CPU", 1)
         window = self.workers or 2 * max(1, int(there))
-        return handed_out(lambda: _Crew(ray, work, window, self.gpus), pieces, what, patience=self.patience)
+        return map_with_retries(
+            lambda: _RayPool(ray, work, window, self.gpus), pieces, what, patience=self.patience
+        )
 
 
-class _Crew:
+class _RayPool:
     """The tasks of one piece of work; Ray finds a place for each."""
 
     def __init__(self, ray: Any, work: Callable[..., Any], window: int, gpus: int = 0) -> None:
         self.window, self._ray, self._work = window, ray, work
         self._stored: Any = None
         self._pulse = Pulse(ray)
-        self._tasks: dict[Future[Outcome], Any] = {}
+        self._tasks: dict[Future[TaskResult], Any] = {}
         # Whoever handed a task out does so again, for a task lost is counted there.
         how: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "runtime_env": runtime_env()}
         how |= {"num_gpus": gpus} if gpus else {}
         self._task = ray.remote(**how)(_on_own_core)
 
-    def submit(self, piece: Any) -> Future[Outcome]:
+    def submit(self, piece: Any) -> Future[TaskResult]:
         self.require_alive()
         if self._stored is None:
             self._stored = self._put()
         task = self._task.remote(self._stored, piece)
-        answer: Future[Outcome] = task.future()
+        answer: Future[TaskResult] = task.future()
         self._tasks[answer] = task
         return answer
 
@@ -161,11 +163,11 @@ class _Crew:
                 "cluster with a larger one: ray start --object-store-memory=BYTES ..."
             ) from None
 
-    def outcome(self, answer: Future[Outcome]) -> Outcome:
+    def outcome(self, answer: Future[TaskResult]) -> TaskResult:
         del self._tasks[answer]
         broken = self._ray.exceptions
         try:
-            outcome = Outcome(*answer.result())
+            outcome = TaskResult(*answer.result())
         except broken.RayTaskError as problem:  # not the work's own, which would be in the outcome
             raise DPTransferError(
                 "Work and results must travel between this machine and all of the cluster; on one of them: "
@@ -178,9 +180,9 @@ class _Crew:
             ) from None
         except (broken.RayError, ConnectionError) as problem:
             self._stored = None  # it may have gone with its machine
-            raise Lost(f"Ray says {type(problem).__name__}") from None
+            raise WorkerLost(f"Ray says {type(problem).__name__}") from None
         if isinstance(outcome.problem, OSError) and not isinstance(outcome.problem, DPTransferError):
-            return Outcome(None, _unreadable(outcome.problem))
+            return TaskResult(None, _unreadable(outcome.problem))
         return outcome
 
     def require_alive(self) -> None:
@@ -198,7 +200,7 @@ class _Crew:
 def _on_own_core(work: Callable[[Any], Any], piece: Any) -> tuple[Any, BaseException | None]:
     """What a task does."""
     with own_core():
-        return tuple(answered(work, piece))
+        return tuple(run_task(work, piece))
 
 
 def _unreadable(problem: OSError) -> DataError:

@@ -24,7 +24,8 @@ from dptransfer.base.workers import Piece, Result
 from dptransfer.errors import ArgumentError, DPTransferError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from multiprocessing.process import BaseProcess
 
 
 ATTEMPTS = 3
@@ -34,29 +35,29 @@ _SLOWEST_TIMES, _AT_LEAST = 20.0, 600.0
 _LOOK = 5.0  # seconds between two looks at whether anybody is there
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """A worker is gone before it could answer; its words say what is known of why."""
 
 
-class Outcome(NamedTuple):
+class TaskResult(NamedTuple):
     """What became of a piece: a result, or what was raised."""
 
     result: Any
     problem: BaseException | None
 
 
-class Crew(Protocol):
+class WorkerPool(Protocol):
     """Those who work at present."""
 
     @property
     def window(self) -> int:
         """How many pieces they have at a time."""
 
-    def submit(self, piece: Any) -> Future[Outcome]:
+    def submit(self, piece: Any) -> Future[TaskResult]:
         """Hand a piece to whoever is free."""
 
-    def outcome(self, answer: Future[Outcome]) -> Outcome:
-        """What came back; raises `Lost` if nothing did."""
+    def outcome(self, answer: Future[TaskResult]) -> TaskResult:
+        """What came back; raises `WorkerLost` if nothing did."""
 
     def require_alive(self) -> None:
         """Raise if there is nobody left who could answer, or replace whoever died."""
@@ -65,19 +66,19 @@ class Crew(Protocol):
         """End them at once, in the middle of a piece if need be."""
 
 
-def handed_out(
-    gather: Callable[[], Crew], pieces: Sequence[Any], what: str, *, patience: float | None
+def map_with_retries(
+    start_pool: Callable[[], WorkerPool], pieces: Sequence[Any], what: str, *, patience: float | None
 ) -> Iterator[tuple[int, Any]]:
     """(number, result) of every piece, each once, as they come back.
 
     A piece whose worker dies is handed out again. If none comes back for too long, somebody hangs: all are
     ended, and others begin with what they had. Each of that is one loss of a piece; three losses of one,
     without another finished in between, end everything, so that work which kills whoever does it does not
-    go on forever, and a machine that dies with many pieces is one loss each. A crew that is gone as a whole
+    go on forever, and a machine that dies with many pieces is one loss each. A pool that is gone as a whole
     ends everything at once.
 
     Args:
-        gather: begins a crew.
+        start_pool: begins a pool.
         pieces: what is handed out.
         what: what a piece is called.
         patience: seconds in which one piece must come back; None for twenty times what the slowest has taken
@@ -86,32 +87,32 @@ def handed_out(
     from concurrent.futures import FIRST_COMPLETED, Future, wait
 
     waiting, losses, done, slowest = deque(range(len(pieces))), Counter[int](), 0, 0.0
-    running: dict[Future[Outcome], tuple[int, float]] = {}
+    running: dict[Future[TaskResult], tuple[int, float]] = {}
     if not pieces:
         return
-    crew = gather()
+    pool = start_pool()
     try:
         while waiting or running:
-            while waiting and len(running) < crew.window:
+            while waiting and len(running) < pool.window:
                 number = waiting.popleft()
-                running[crew.submit(pieces[number])] = number, time.monotonic()
+                running[pool.submit(pieces[number])] = number, time.monotonic()
             limit = max(_AT_LEAST, _SLOWEST_TIMES * slowest) if patience is None else patience
-            answers, until = set[Future[Outcome]](), time.monotonic() + limit
+            answers, until = set[Future[TaskResult]](), time.monotonic() + limit
             while not answers and (left := until - time.monotonic()) > 0:
                 answers = wait(running, min(left, _LOOK), return_when=FIRST_COMPLETED).done
-                crew.require_alive()
+                pool.require_alive()
             if not answers:
                 lost = sorted(number for number, _ in running.values())
                 _count(losses, lost, what, f"none came back in {limit:.0f} s")
                 running.clear()
                 waiting.extendleft(reversed(lost))
-                crew.end()
-                crew = gather()
+                pool.end()
+                pool = start_pool()
             for answer in answers:
                 number, began = running.pop(answer)
                 try:
-                    result, problem = crew.outcome(answer)
-                except Lost as why:
+                    result, problem = pool.outcome(answer)
+                except WorkerLost as why:
                     _count(losses, [number], what, str(why))
                     waiting.appendleft(number)
                     continue
@@ -123,18 +124,18 @@ def handed_out(
                 done += 1
                 tell(done, len(pieces), what)
     finally:
-        crew.end()
+        pool.end()
 
 
-def answered(work: Callable[[Piece], Any], piece: Piece) -> Outcome:
+def run_task(work: Callable[[Piece], Any], piece: Piece) -> TaskResult:
     """What work gives for a piece, or raises: it goes home as it is, and no worker prints it."""
     try:
-        return Outcome(work(piece), None)
+        return TaskResult(work(piece), None)
     except BaseException as problem:
-        return Outcome(None, sendable(problem))
+        return TaskResult(None, _portable(problem))
 
 
-def sendable(problem: BaseException) -> BaseException:
+def _portable(problem: BaseException) -> BaseException:
     """What was raised, with where; or that it was, if it does not survive the way home."""
     where = "".join(traceback.format_tb(problem.__traceback__)).rstrip()
     try:
@@ -196,7 +197,7 @@ class Processes:
         count = min(self.workers or len(cores_here()), max(1, len(pieces)))
         with require_packable(work):
             packed = pickle.dumps(work, protocol=5)
-        return handed_out(lambda: _Crew(packed, count), pieces, what, patience=self.patience)
+        return map_with_retries(lambda: _ProcessPool(packed, count), pieces, what, patience=self.patience)
 
 
 @cache
@@ -204,13 +205,13 @@ def _require_start() -> None:
     trial = _Worker(pickle.dumps(len), cores_here())
     try:
         trial.ask(())
-    except Lost as why:
+    except WorkerLost as why:
         raise DPTransferError(f"A worker process must start and live; {why}. Do without --engine.") from None
     finally:
         trial.end()
 
 
-class _Crew:
+class _ProcessPool:
     """One thread here for every process there, so that none waits for whoever uses the results."""
 
     def __init__(self, work: bytes, count: int) -> None:
@@ -218,26 +219,26 @@ class _Crew:
 
         self.window = 2 * count
         self._threads = ThreadPoolExecutor(count, "dptransfer-worker")
-        self._all = [_Worker(work, share) for share in _shares(count)]
+        self._workers = [_Worker(work, share) for share in _shares(count)]
         self._free: SimpleQueue[_Worker] = SimpleQueue()
-        for worker in self._all:
+        for worker in self._workers:
             self._free.put(worker)
 
-    def submit(self, piece: Any) -> Future[Outcome]:
+    def submit(self, piece: Any) -> Future[TaskResult]:
         return self._threads.submit(self._ask, piece)
 
-    def outcome(self, answer: Future[Outcome]) -> Outcome:
+    def outcome(self, answer: Future[TaskResult]) -> TaskResult:
         return answer.result()
 
     def require_alive(self) -> None:
         """This machine is; whoever died is replaced."""
 
     def end(self) -> None:
-        for worker in self._all:
+        for worker in self._workers:
             worker.end()
         self._threads.shutdown(cancel_futures=True)
 
-    def _ask(self, piece: Any) -> Outcome:
+    def _ask(self, piece: Any) -> TaskResult:
         worker = self._free.get()
         try:
             return worker.ask(piece)
@@ -246,68 +247,69 @@ class _Crew:
 
 
 class _Worker:
-    """One place: a process that is started when there is something to do, and again when it has died."""
+    """An executor with one process: a crash loses one piece, and the next piece starts a new process."""
 
     def __init__(self, work: bytes, cores: Sequence[int]) -> None:
         self._work, self._cores = work, cores
-        self._process: Any = None
-        self._line: Any = None
-        self._ended, self._starting = False, threading.Lock()
+        self._pool: ProcessPoolExecutor | None = None
+        self._process: BaseProcess
+        self._receipt: Future[TaskResult]
+        self._ended, self._lock = False, threading.Lock()
 
-    def ask(self, piece: Any) -> Outcome:
+    def ask(self, piece: Any) -> TaskResult:
+        from concurrent.futures.process import BrokenProcessPool
+
         try:
-            if self._process is None:
-                self._start()
-            self._line.send(piece)
-            return Outcome(*self._line.recv())
-        except (EOFError, OSError):
-            raise Lost(_in_words(self._found_dead())) from None
+            pool = self._started()
+            problem = self._receipt.result().problem
+            return TaskResult(None, problem) if problem else pool.submit(_run_received, piece).result()
+        except BrokenProcessPool:
+            raise self._cleared_away() from None
 
     def end(self) -> None:
-        with self._starting:
-            self._ended = True
-            process = self._process
-        if process is not None:
-            process.kill()
-            process.join()
+        with self._lock:
+            self._ended, pool, self._pool = True, self._pool, None
+        if pool is not None:
+            self._process.kill()
+            pool.shutdown(cancel_futures=True)
 
-    def _start(self) -> None:
+    def _started(self) -> ProcessPoolExecutor:
         import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
 
-        context = multiprocessing.get_context("spawn")
-        with self._starting:
+        with self._lock:
             if self._ended:
-                raise EOFError
-            self._line, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, self._cores), daemon=True)
-            process.start()
-            self._process = process
-            theirs.close()
-        try:
-            self._line.recv_bytes()  # it is up
-        except EOFError:
-            code = self._found_dead()
-            if code is None or code <= 0:  # somebody ended it
-                raise
-            raise DPTransferError(
+                raise WorkerLost("it was ended")
+            if self._pool is None:
+                context = multiprocessing.get_context("spawn")
+                self._pool = ProcessPoolExecutor(1, context, _begin_worker, (self._cores,))
+                # A task, and no argument of the process, whose start could not be ended while it reads.
+                self._receipt = self._pool.submit(_receive_work, self._work)
+                [self._process] = self._pool._processes.values()
+            return self._pool
+
+    def _cleared_away(self) -> DPTransferError | WorkerLost:
+        """What a broken executor means, once it is gone."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is None:
+            return WorkerLost("it was ended")
+        pool.shutdown()
+        code = int(self._process.exitcode or 0)
+        if self._receipt.exception() is not None and code > 0:  # below zero somebody killed it
+            return DPTransferError(
                 "A worker process must start; it ended before its first piece, and its own words are above. "
                 'In a script, begin under `if __name__ == "__main__":`.'
-            ) from None
-        self._line.send_bytes(self._work)
-
-    def _found_dead(self) -> int | None:
-        """The exit code of a process that is gone, once it is buried; None for one that never was."""
-        if self._process is None:
-            return None
-        self._process.kill()  # one that closed its line and lives on would keep what it knows
-        self._process.join()
-        code, self._process = self._process.exitcode, None
-        self._line.close()
-        return code  # type: ignore[no-any-return]  # of a module that is imported late
+            )
+        return WorkerLost(f"its process ended with {_exit_words(code)}")
 
 
-def _serve(line: Any, cores: Sequence[int]) -> None:
-    """What a worker process does: it gets the work once, then answers one piece after the other.
+_received: Callable[[Any], Any] = len
+"""In a worker process: what it does with each piece."""
+
+
+def _begin_worker(cores: Sequence[int]) -> None:
+    """Prepare a worker process.
 
     Ctrl-C is for whoever started it. It ends at once when that process is gone, since it holds private rows.
     """
@@ -321,16 +323,30 @@ def _serve(line: Any, cores: Sequence[int]) -> None:
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(len(cores))  # for what the main module of a script has loaded already
-    with suppress(EOFError, OSError):  # whoever asks is gone, or wants no more
-        line.send_bytes(b"")
-        work = _unpacked(line.recv_bytes())
-        while True:
-            _send(line, answered(work, line.recv()))
 
 
 def _end_with(starter: Any) -> None:
     starter.join()
     os._exit(1)
+
+
+def _receive_work(packed: bytes) -> TaskResult:
+    global _received
+    try:
+        _received = pickle.loads(packed)
+    except (AttributeError, ImportError) as why:
+        problem = ArgumentError(
+            f"Work must come from a module that a worker process can import; there: {why}. "
+            "Put it into a file, and import it from there."
+        )
+        return TaskResult(None, problem)
+    except Exception as why:
+        return TaskResult(None, _portable(why))
+    return TaskResult(None, None)
+
+
+def _run_received(piece: Any) -> TaskResult:
+    return run_task(_received, piece)
 
 
 @contextmanager
@@ -345,33 +361,6 @@ def require_packable(work: Callable[..., Any]) -> Iterator[None]:
         ) from problem
 
 
-def _unpacked(work: bytes) -> Callable[..., Any]:
-    """The work; or, if it cannot be opened here, something that says so when it is asked."""
-    try:
-        opened: Callable[..., Any] = pickle.loads(work)
-        return opened
-    except Exception as problem:
-        why = problem
-
-        def refuse(piece: Any) -> None:
-            if not isinstance(why, AttributeError | ImportError):
-                raise why
-            raise ArgumentError(
-                f"Work must come from a module that a worker process can import; there: {why}. "
-                "Put it into a file, and import it from there."
-            )
-
-        return refuse
-
-
-def _send(line: Any, outcome: Outcome) -> None:
-    try:
-        packed = pickle.dumps(tuple(outcome), protocol=5)
-    except Exception as problem:
-        packed = pickle.dumps((None, sendable(problem)), protocol=5)
-    line.send_bytes(packed)
-
-
 def _shares(count: int) -> list[list[int]]:
     """The cores of each worker: an equal share, or one that several share where there are too few."""
     cores = cores_here()
@@ -381,14 +370,12 @@ def _shares(count: int) -> list[list[int]]:
     return [cores[begin:end] for begin, end in pairwise(ends)]  # neighbours share memory and caches
 
 
-def _in_words(code: int | None) -> str:
-    """What became of a process, by its exit code, which is below zero for a signal.
+def _exit_words(code: int) -> str:
+    """An exit code, which is below zero for a signal.
 
-    >>> _in_words(-9)
-    'its process ended with SIGKILL'
+    >>> _exit_words(-9)
+    'SIGKILL'
     """
-    if code is None:
-        return "its process could not be started"
     with suppress(ValueError):
-        return f"its process ended with {signal.Signals(-code).name}"
-    return f"its process ended with exit code {code}"
+        return signal.Signals(-code).name
+    return f"exit code {code}"

@@ -5,7 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from dptransfer.base.worker_env import environment_beside, environment_of_task, own_core, thread_variables
+from dptransfer.base.worker_env import (
+    environment_beside,
+    environment_of_task,
+    own_core,
+    thread_variables,
+    usable_cores,
+)
+
+
+def test_cores_are_those_that_this_process_may_use_or_all_where_nobody_can_tell(monkeypatch):
+    assert usable_cores() == len(os.sched_getaffinity(0))
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert usable_cores() == os.cpu_count()
 
 
 def test_threads_are_at_least_one():
@@ -26,7 +38,7 @@ def test_a_task_has_this_package_others_and_the_users_paths(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/users")
     given = environment_of_task(Path("/others"))
     assert given["PYTHONPATH"].split(os.pathsep)[1:] == ["/others", "/users"]
-    assert (Path(given["PYTHONPATH"].split(os.pathsep)[0]) / "dptransfer" / "workers").is_dir()
+    assert (Path(given["PYTHONPATH"].split(os.pathsep)[0]) / "dptransfer" / "base").is_dir()
     assert given["OPENBLAS_NUM_THREADS"] == "1"
     monkeypatch.delenv("PYTHONPATH")
     assert os.pathsep not in environment_of_task()["PYTHONPATH"]  # nor the folder where a task happens to be
