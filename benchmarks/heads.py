@@ -27,6 +27,7 @@ import numpy as np
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.methods import DPSGDProbe
+from dptransfer.methods.base import Task
 from dptransfer.methods.heads.gradient_head import head_rows
 from dptransfer.noise import SecureNoise
 from dptransfer.privacy import Budget
@@ -73,7 +74,7 @@ def ours(size: Size, x, y, device: str) -> dict:
         finish(device)
 
     return {
-        "dptransfer": lambda: method.run(plan, features, private, SecureNoise(), None),
+        "dptransfer": lambda: method.run(Task(plan, features, private, SecureNoise(), None)),
         "... of which mapping the rows": mapping,
         "... of which noise and samples": draws,
     }

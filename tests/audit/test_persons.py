@@ -9,6 +9,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import SELECTIONS, TopKMechanism, rounds
 from dptransfer.methods import METHODS
+from dptransfer.methods.base import Task
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Budget, Relation, Unit
 from dptransfer.queries import SimilarityScores
@@ -157,7 +158,7 @@ def test_what_a_person_moves_in_all_shares_of_a_budget_is_what_was_paid_for(rela
     public = PublicEmbeddings(rows[:2])
     plan = method.plan(private.facts, Budget(epsilon=EPSILON, delta=DELTA, relation=relation), public)
     with witnessing() as shown:
-        method.run(plan, method.prepare(private.facts, public), private, SeededNoise(0), public)
+        method.run(Task(plan, method.prepare(private.facts, public), private, SeededNoise(0), public))
     assert len(shown) == 1 + method.steps
 
     def mu():

@@ -13,6 +13,7 @@ from dptransfer.exact.softmax_gradient import RESIDUAL_NORM, whole_numbers
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import RoundsLeft
 from dptransfer.methods import METHODS, FromNames, LanguageInit, OnlyPublic
+from dptransfer.methods.base import Task
 from dptransfer.methods.heads import start
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
@@ -164,7 +165,7 @@ def test_an_answer_divided_by_the_realised_size_of_its_sample_is_caught(monkeypa
         samples = []
         for seed, private in enumerate((many, fewer)):
             with witnessing() as shown:
-                method.run(plan, features, private, SeededNoise(seed), None)
+                method.run(Task(plan, features, private, SeededNoise(seed), None))
             samples.append([-np.linalg.norm(step.answer) for step in shown])
         return excess_over_claim(*samples, promised.events)
 

@@ -17,6 +17,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, RoundsLeft
 from dptransfer.methods import METHODS, FromShots, FromZero, Pace
+from dptransfer.methods.base import Task
 from dptransfer.methods.heads.gradient_head import Guide
 from dptransfer.methods.mixed.baselines import _MeanClipGuide
 from dptransfer.noise import SeededNoise
@@ -127,7 +128,7 @@ def shown_by(method, plan, private, noise, features=FEATURES):
         if isinstance(getattr(method, "start", None), FromShots):
             weights = public_start(method.start, features, public)
             patch.setattr(FromShots, "weights", lambda *given: weights.copy())
-        method.run(plan, features, private, noise, public)
+        method.run(Task(plan, features, private, noise, public))
     return shown
 
 

@@ -14,6 +14,11 @@ from dptransfer.release.heads import CosineHead
 from .method_suite import Watched
 
 
+def with_steps(task, *steps):
+    """The task with other steps than were planned."""
+    return replace(task, plan=replace(task.plan, mechanisms=steps))
+
+
 @dataclass(frozen=True)
 class PeeksInPlan(MeanPrototypes):
     """Looks at private rows while it plans."""
@@ -30,9 +35,9 @@ class LooksForFree(MeanPrototypes):
     def plan(self, facts, budget, public=None):
         return self.make_plan([], budget)
 
-    def run(self, plan, features, private, noise, public):
-        step = super().plan(private.facts, Budget(epsilon=1.0, delta=1e-5)).mechanisms
-        outcome = super().run(replace(plan, mechanisms=step), features, private, noise, public)
+    def run(self, task):
+        step = super().plan(task.private.facts, Budget(epsilon=1.0, delta=1e-5)).mechanisms
+        outcome = super().run(with_steps(task, *step))
         return replace(outcome, events=())
 
 
@@ -52,8 +57,8 @@ class FitsItsPlanToTheData(MeanPrototypes):
 class ReturnsOtherEvents(MeanPrototypes):
     """Says after the run that it cost less."""
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
+    def run(self, task):
+        outcome = super().run(task)
         return replace(outcome, events=tuple(replace(e, noise_multiplier=99.0) for e in outcome.events))
 
 
@@ -61,35 +66,27 @@ class ReturnsOtherEvents(MeanPrototypes):
 class ChangesItsEvent(MeanPrototypes):
     """Runs with less noise than it planned, and is honest about it afterwards."""
 
-    def run(self, plan, features, private, noise, public):
-        bold = [replace(step, noise_multiplier=step.noise_multiplier / 4) for step in plan.mechanisms]
-        return super().run(replace(plan, mechanisms=tuple(bold)), features, private, noise, public)
+    def run(self, task):
+        bold = [replace(step, noise_multiplier=step.noise_multiplier / 4) for step in task.plan.mechanisms]
+        return super().run(with_steps(task, *bold))
 
 
 @dataclass(frozen=True)
 class WidensItsQuery(MeanPrototypes):
     """Asks a costlier query than the one it planned, by way of `with_query`."""
 
-    def run(self, plan, features, private, noise, public):
-        (step,) = plan.mechanisms
-        return super().run(
-            replace(plan, mechanisms=(with_query(step, features=features, classes=99),)),
-            features,
-            private,
-            noise,
-            public,
-        )
+    def run(self, task):
+        (step,) = task.plan.mechanisms
+        return super().run(with_steps(task, with_query(step, features=task.prepared, classes=99)))
 
 
 @dataclass(frozen=True)
 class TakesOneMoreStep(NoisyGD):
     """Descends one step further than it paid for."""
 
-    def run(self, plan, features, private, noise, public):
-        (paid,) = plan.mechanisms
-        return super().run(
-            replace(plan, mechanisms=(replace(paid, times=paid.times + 1),)), features, private, noise, public
-        )
+    def run(self, task):
+        (paid,) = task.plan.mechanisms
+        return super().run(with_steps(task, replace(paid, times=paid.times + 1)))
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ class Boasts(MeanPrototypes):
 class ChargesTwice(MeanPrototypes):
     """Talks to the ledger itself."""
 
-    def run(self, plan, features, private, noise, public):
+    def run(self, task):
         import gc
 
         from dptransfer.errors import LedgerError
@@ -123,28 +120,28 @@ class ChargesTwice(MeanPrototypes):
 
         for ledger in [item for item in gc.get_objects() if type(item) is Ledger]:
             with suppress(LedgerError):  # other tests leave ledgers behind whose files are gone
-                if any(entry.dataset.name == private.name for entry in ledger.history()):
-                    ledger.charge(private, plan.events, label="again")
-        return super().run(plan, features, private, noise, public)
+                if any(entry.dataset.name == task.private.name for entry in ledger.history()):
+                    ledger.charge(task.private, task.plan.events, label="again")
+        return super().run(task)
 
 
 @dataclass(frozen=True)
 class Swallows(MeanPrototypes):
     """Hides a failed run behind a release of zeros."""
 
-    def run(self, plan, features, private, noise, public):
+    def run(self, task):
         try:
-            return super().run(plan, features, private, noise, public)
+            return super().run(task)
         except OSError:
-            return Outcome(CosineHead(np.zeros((3, features.dimension))), plan.events)
+            return Outcome(CosineHead(np.zeros((3, task.prepared.dimension))), task.plan.events)
 
 
 @dataclass(frozen=True)
 class BringsItsOwnNoise(MeanPrototypes):
     """Adds randomness that no seed repeats."""
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
+    def run(self, task):
+        outcome = super().run(task)
         more = np.random.default_rng().normal(size=outcome.head.prototypes.shape)
         return replace(outcome, head=CosineHead(outcome.head.prototypes + more))
 
@@ -153,9 +150,9 @@ class BringsItsOwnNoise(MeanPrototypes):
 class MindsTheOrder(MeanPrototypes):
     """Lets the first row count more."""
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
-        nudge = np.nan_to_num(private.rows[:1], posinf=0.0, neginf=0.0).sum()
+    def run(self, task):
+        outcome = super().run(task)
+        nudge = np.nan_to_num(task.private.rows[:1], posinf=0.0, neginf=0.0).sum()
         return replace(outcome, head=CosineHead(outcome.head.prototypes + np.tanh(nudge)))
 
 
@@ -163,37 +160,37 @@ class MindsTheOrder(MeanPrototypes):
 class InfersItsClasses(MeanPrototypes):
     """Releases prototypes of the classes it found, not of those declared."""
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
-        return replace(outcome, head=CosineHead(outcome.head.prototypes[np.unique(private.labels)]))
+    def run(self, task):
+        outcome = super().run(task)
+        return replace(outcome, head=CosineHead(outcome.head.prototypes[np.unique(task.private.labels)]))
 
 
 @dataclass(frozen=True)
 class RefusesNan(MeanPrototypes):
     """Raises on a row that is not finite, and so tells that it is there."""
 
-    def run(self, plan, features, private, noise, public):
-        if not np.isfinite(private.rows).all():
+    def run(self, task):
+        if not np.isfinite(task.private.rows).all():
             raise ValueError("rows must be finite")
-        return super().run(plan, features, private, noise, public)
+        return super().run(task)
 
 
 @dataclass(frozen=True)
 class ReleasesRows(MeanPrototypes):
     """Hands out three private rows as prototypes."""
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
-        return replace(outcome, head=CosineHead(np.array(private.rows[:3], dtype=np.float64)))
+    def run(self, task):
+        outcome = super().run(task)
+        return replace(outcome, head=CosineHead(np.array(task.private.rows[:3], dtype=np.float64)))
 
 
 @dataclass(frozen=True)
 class KeepsAReference(MeanPrototypes):
     """Keeps the data inside the released head."""
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
-        object.__setattr__(outcome.head, "source", private)
+    def run(self, task):
+        outcome = super().run(task)
+        object.__setattr__(outcome.head, "source", task.private)
         return outcome
 
 
@@ -207,8 +204,8 @@ class _Upside(CosineHead):
 class PredictsByUnsavedRule(MeanPrototypes):
     """Predicts by a rule that the release does not contain."""
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
+    def run(self, task):
+        outcome = super().run(task)
         return replace(outcome, head=_Upside(outcome.head.prototypes))
 
 
@@ -225,19 +222,19 @@ class PeeksAtPixels(FiLM):
 class RefusesBlackPictures(FiLM):
     """Raises where a picture could not be read, and so tells that there is one."""
 
-    def run(self, plan, prepared, private, noise, public):
-        if len(private.labels) and not private.pixels[:].any(axis=(1, 2, 3)).all():
+    def run(self, task):
+        if len(task.private.labels) and not task.private.pixels[:].any(axis=(1, 2, 3)).all():
             raise ValueError("a picture is black")
-        return super().run(plan, prepared, private, noise, public)
+        return super().run(task)
 
 
 @dataclass(frozen=True)
 class ReleasesPicturesAsRows(FiLM):
     """Hands out the rows of three private pictures as the head's weights."""
 
-    def run(self, plan, prepared, private, noise, public):
-        outcome = super().run(plan, prepared, private, noise, public)
-        rows = encode_pixels(private.pixels[:3], self.encoder_after(None, outcome.encoder_delta))
+    def run(self, task):
+        outcome = super().run(task)
+        rows = encode_pixels(task.private.pixels[:3], self.encoder_after(None, outcome.encoder_delta))
         return replace(outcome, head=replace(outcome.head, weights=rows.astype(np.float64)))
 
 
@@ -245,10 +242,10 @@ class ReleasesPicturesAsRows(FiLM):
 class AddsAnAnswer(MeanPrototypes):
     """Draws noise of its own for an answer that no event pays for."""
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
-        total = np.nan_to_num(private.rows, posinf=0.0, neginf=0.0).sum(axis=0)
-        noisy = total + noise.discrete_gaussian(10.0, total.shape)
+    def run(self, task):
+        outcome = super().run(task)
+        total = np.nan_to_num(task.private.rows, posinf=0.0, neginf=0.0).sum(axis=0)
+        noisy = total + task.noise.discrete_gaussian(10.0, total.shape)
         return replace(outcome, head=CosineHead(outcome.head.prototypes + np.tanh(noisy)))
 
 
@@ -256,9 +253,9 @@ class AddsAnAnswer(MeanPrototypes):
 class AsksTwice(MeanPrototypes):
     """Asks the one mechanism that it paid for a second time."""
 
-    def run(self, plan, features, private, noise, public):
-        super().run(plan, features, private, noise, public)
-        return super().run(plan, features, private, noise, public)
+    def run(self, task):
+        super().run(task)
+        return super().run(task)
 
 
 @dataclass(frozen=True)
@@ -298,10 +295,10 @@ class ForgetsThePeople(MeanPrototypes):
 class RefusesMissingIds(MeanPrototypes):
     """Raises where a person has a single row."""
 
-    def run(self, plan, features, private, noise, public):
-        if private.people is not None and len(set(private.people)) == len(private.people):
+    def run(self, task):
+        if task.private.people is not None and len(set(task.private.people)) == len(task.private.people):
             raise ValueError("ids are missing")
-        return super().run(plan, features, private, noise, public)
+        return super().run(task)
 
 
 @dataclass(frozen=True)
@@ -319,10 +316,10 @@ class TakesPersonsAsRows(CoinPressPrototypes):
 class CountsRowsAsPersons(MeanPrototypes):
     """Bounds every row as if it were a person."""
 
-    def run(self, plan, features, private, noise, public):
-        if private.people is not None:
-            private.people = np.arange(len(private.rows))
-        return super().run(plan, features, private, noise, public)
+    def run(self, task):
+        if task.private.people is not None:
+            task.private.people = np.arange(len(task.private.rows))
+        return super().run(task)
 
 
 PICTURE_CHEATS = {

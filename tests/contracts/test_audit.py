@@ -15,7 +15,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import Selection, SharesLeft, TopKMechanism
 from dptransfer.methods import METHODS, PublicPrototypes, TopKPrototypes
-from dptransfer.methods.base import with_query
+from dptransfer.methods.base import Task, with_query
 from dptransfer.methods.heads import public_prior
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
@@ -87,7 +87,7 @@ def weighted_shares(method, plan, private, noise):
 
 def chosen_direction(method, plan, private, noise):
     """How many of the chosen public rows look like the private one."""
-    chosen = np.array(method.run(plan, FEATURES, private, noise, POOL).prototypes)
+    chosen = np.array(method.run(Task(plan, FEATURES, private, noise, POOL)).prototypes)
     return POOL.rows[chosen, 0].sum(axis=1)
 
 
@@ -158,7 +158,7 @@ def recorded(plan, private, seed=0):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SharesLeft, "release", listening)
         patch.setattr(public_prior, "_LONG_TAIL", np.inf)  # which the worst case has, and steps are audited
-        STEPPING.run(plan, STEPPING.prepare(private.facts, POOL), private, Listening(seed), POOL)
+        STEPPING.run(Task(plan, STEPPING.prepare(private.facts, POOL), private, Listening(seed), POOL))
     return [(*release, scale) for release, scale in zip(releases, scales, strict=True)]
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from audit.witness import witnessing
+from dptransfer.methods.base import Task
 from dptransfer.methods.heads.gradient_head import head_rows
 from dptransfer.noise import SeededNoise
 
@@ -18,7 +19,7 @@ def price_of_pair(method, data, other, seed=0):
     (event,) = plan.events
     features = method.features.fit(data.facts.dimension, None)
     with witnessing() as shown:
-        method.run(plan, features, data, SeededNoise(seed), None)
+        method.run(Task(plan, features, data, SeededNoise(seed), None))
     there = head_rows(features, other)
     spent = 0.0
     for step in shown:

@@ -44,8 +44,8 @@ class Backwards(MeanPrototypes):
 
     name: ClassVar[str] = "backwards"
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
+    def run(self, task):
+        outcome = super().run(task)
         return replace(outcome, head=CosineHead(-outcome.head.prototypes))
 
 

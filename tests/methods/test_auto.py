@@ -22,6 +22,7 @@ from dptransfer.methods import (
     TopKPrototypes,
     auto,
 )
+from dptransfer.methods.base import Task
 from dptransfer.methods.surrogate import FAMILIES, scaled_budget
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, SelectionEvent, Unit
@@ -417,4 +418,4 @@ def test_its_own_run_is_never_used():
     plan = Auto(candidates=(GOOD,)).plan(FACTS, BUDGET, POOL)
     assert plan.method is GOOD
     with pytest.raises(AssertionError, match="belongs to the method"):
-        Auto().run(plan, UnitNorm().fit(WIDTH, None), data(), SeededNoise(0), POOL)
+        Auto().run(Task(plan, UnitNorm().fit(WIDTH, None), data(), SeededNoise(0), POOL))

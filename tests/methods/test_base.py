@@ -167,7 +167,7 @@ class PublicOnly(EmbeddingMethod):
     def plan(self, facts, budget, public=None):
         return self.make_plan([], budget)
 
-    def run(self, plan, features, private, noise, public):
+    def run(self, task):
         return Outcome(CosineHead(np.eye(3, WIDTH)), events=())
 
 
@@ -226,7 +226,7 @@ class Pixels(ImageMethod):
     def plan(self, facts, budget, public=None):
         return self.make_plan([], budget)
 
-    def run(self, plan, prepared, private, noise, public):
+    def run(self, task):
         return Outcome(CosineHead(np.eye(2, 4)), events=(), features=UnitNorm().fit(4, None))
 
 
@@ -316,9 +316,9 @@ def test_public_work_is_done_before_the_charge_and_handed_to_the_run():
             assert ledger.history() == []
             return UnitNorm(pool=2).fit(facts.dimension, public)
 
-        def run(self, plan, prepared, private, noise, public):
+        def run(self, task):
             charged.append(len(ledger.history()))
-            return Outcome(CosineHead(np.eye(3, prepared.dimension)), events=())
+            return Outcome(CosineHead(np.eye(3, task.prepared.dimension)), events=())
 
     charged = []
     model = Prepares().fit(private(), budget=BUDGET, ledger=ledger)

@@ -11,6 +11,7 @@ from dptransfer.encoders import adapted, encode_pixels, get_encoder
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, LoRA, NoisyGD, PictureTuning, PrivateTuning
+from dptransfer.methods.base import Task
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import BestOfManyEvent, Budget, Unit
@@ -30,8 +31,8 @@ class Backwards(FiLM):
 
     name: ClassVar[str] = "backwards"
 
-    def run(self, plan, prepared, private, noise, public):
-        outcome = super().run(plan, prepared, private, noise, public)
+    def run(self, task):
+        outcome = super().run(task)
         return replace(outcome, head=replace(outcome.head, weights=-outcome.head.weights))
 
 
@@ -74,7 +75,7 @@ def test_the_better_candidate_is_released_and_one_search_is_charged():
 def test_a_trial_is_scored_on_rows_of_the_encoder_as_it_left_it():
     private, far = images(), replace(GOOD, reach=100.0)
     plan = far.plan(private.facts, BUDGET)
-    outcome = far.run(plan, far.prepare(private.facts, None), private, Repeatable(1), None)
+    outcome = far.run(Task(plan, far.prepare(private.facts, None), private, Repeatable(1), None))
     found = PictureTuning(candidates=(far, GOOD)).rows_for(far, outcome, private)
     plain = get_encoder("small-cnn", size=SIDE)
     assert (found == encode_pixels(private.pixels, adapted(plain, outcome.encoder_delta))).all()

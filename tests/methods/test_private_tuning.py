@@ -49,8 +49,8 @@ class Spends(MeanPrototypes):
 
     name: ClassVar[str] = "spends"
 
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
+    def run(self, task):
+        outcome = super().run(task)
         return replace(outcome, events=outcome.events * 2)
 
 

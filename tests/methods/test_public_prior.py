@@ -374,9 +374,9 @@ def true_counts(data):
 class PeeksAtTheEnd(PublicPriorPrototypes):
     """Lets true class sizes set the offset: a private value outside a mechanism."""
 
-    def run(self, plan, prepared, private, noise, public):
-        outcome = super().run(plan, prepared, private, noise, public)
-        return replace(outcome, head=replace(outcome.head, offset=np.log(true_counts(private))))
+    def run(self, task):
+        outcome = super().run(task)
+        return replace(outcome, head=replace(outcome.head, offset=np.log(true_counts(task.private))))
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ class Forgets(EmbeddingMethod):
         query = ClassSums(self.outline(facts, public), len(facts.classes), bound=facts.bound)
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
-    def run(self, plan, features, private, noise, public):
-        step = self.fitted(plan.mechanisms[0], features)
-        sums = step.release(private.rows, private.labels, private.people, noise=noise)
+    def run(self, task):
+        step = self.fitted(task.plan.mechanisms[0], task.prepared)
+        sums = step.release(*task.examples, noise=task.noise)
         return Outcome(CosineHead(np.asarray(sums, dtype=float)), (step.event,))
 
     def fitted(self, step, features):
@@ -60,8 +60,8 @@ class RunsTwice(Remembers):
 
     name = "runs-twice"
 
-    def run(self, plan, features, private, noise, public):
-        once = super().run(plan, features, private, noise, public)
+    def run(self, task):
+        once = super().run(task)
         return replace(once, events=once.events * 2)
 
 
@@ -150,9 +150,9 @@ def test_a_method_that_chooses_among_others_is_tried_for_their_sake_and_not_othe
     runs = []
     own = MeanPrototypes.run
 
-    def run(self, *given):
-        runs.append(len(given[2].labels))
-        return own(self, *given)
+    def run(self, task):
+        runs.append(len(task.private.labels))
+        return own(self, task)
 
     monkeypatch.setattr(MeanPrototypes, "run", run)
     MeanPrototypes().fit(private(), budget=BUDGET, ledger=Ledger.in_memory())
@@ -191,9 +191,9 @@ class OnPictures(ImageMethod):
     def plan(self, facts, budget, public=None):
         return self.make_plan([], budget)
 
-    def run(self, plan, prepared, private, noise, public):
-        seen = private.pixels[np.arange(len(private.labels))]
-        assert seen.shape[1:] == private.facts.shape == (4, 4, 3)
+    def run(self, task):
+        seen = task.private.pixels[np.arange(len(task.private.labels))]
+        assert seen.shape[1:] == task.private.facts.shape == (4, 4, 3)
         if self.fails:
             raise RuntimeError("no good")
         return Outcome(CosineHead(np.eye(2, 4)), events=(), features=UnitNorm().fit(4, None))
@@ -233,9 +233,9 @@ def test_what_only_real_rows_bring_about_is_still_found_after_the_run():
     class Waits(Remembers):
         name = "waits"
 
-        def run(self, plan, features, private, noise, public):
-            found = super().run(plan, features, private, noise, public)
-            return found if len(private.labels) < 100 else replace(found, events=())
+        def run(self, task):
+            found = super().run(task)
+            return found if len(task.private.labels) < 100 else replace(found, events=())
 
     ledger = Ledger.in_memory()
     with pytest.raises(DPTransferError, match="The charge stands"):

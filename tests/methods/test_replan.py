@@ -280,8 +280,8 @@ class Plugged(EmbeddingMethod):
     def plan(self, facts, budget, public=None):
         return replace(dpt.methods.MeanPrototypes().plan(facts, budget, public), method=self)
 
-    def run(self, plan, features, private, noise, public):
-        return dpt.methods.MeanPrototypes().run(plan, features, private, noise, public)
+    def run(self, task):
+        return dpt.methods.MeanPrototypes().run(task)
 
 
 def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path):

@@ -9,6 +9,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.methods import FiLM
 from dptransfer.methods.auto import AutoOnPictures, _noise, pixels_pay
+from dptransfer.methods.base import Task
 from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes
 from dptransfer.privacy import Budget, Relation, Unit
 
@@ -61,7 +62,7 @@ def test_the_plan_is_that_of_film_with_the_reason():
     assert plan.events == plan.method.plan(facts, BUDGET).events
     assert plan.notes[0].startswith("Auto chose 'film', which trains on pixels: a class has 268 times")
     with pytest.raises(AssertionError, match="belongs to the method"):
-        chooser.run(plan, None, None, None, None)
+        chooser.run(Task(plan, None, None, None, None))
 
 
 def test_where_rows_are_to_be_taken_a_plan_on_pixels_is_refused_with_what_to_do():

@@ -550,9 +550,9 @@ def test_every_kind_of_mechanism_answers_from_the_workspace(tmp_path, ledger):
 class DrawsOutside(dpt.methods.MeanPrototypes):
     """Takes noise past its mechanisms, which a run that goes on would draw again."""
 
-    def run(self, plan, prepared, private, noise, public):
-        noise.discrete_gaussian(1.0, (1,))
-        return super().run(plan, prepared, private, noise, public)
+    def run(self, task):
+        task.noise.discrete_gaussian(1.0, (1,))
+        return super().run(task)
 
 
 def test_noise_outside_of_answers_is_refused(tmp_path, ledger):

@@ -5,7 +5,7 @@ A method is a frozen dataclass of hyper-parameters with three functions of its o
 - `plan(facts, budget, public)` picks mechanisms and noise. It sees no private example, so it can be printed,
   costed and tested before anyone's record is touched.
 - `prepare(facts, public)` does what needs public data alone, such as fitting a feature map.
-- `run(plan, prepared, private, noise, public)` executes the plan. It is the only reader of private examples.
+- `run(task)` executes the plan of a `Task`. It is the only reader of private examples.
 
 `fit` joins them in the one order that keeps the promise: whatever can fail on public grounds fails first, the
 ledger is charged before an example is read for an answer (a data set without a name is hashed to find its
@@ -23,12 +23,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
 from dptransfer.base import checks
+from dptransfer.base.arrays import AnyArray, Labels, People
 from dptransfer.data import (
     Facts,
     PrivateData,
@@ -118,6 +119,45 @@ class Outcome:
     answers: Sequence[Sequence[int]] | None = None
 
 
+Prepared = TypeVar("Prepared")
+Private = TypeVar("Private", bound=PrivateData)
+Public = TypeVar("Public")
+
+
+@dataclass(frozen=True, eq=False)
+class Task(Generic[Prepared, Private, Public]):
+    """What a run is given.
+
+    Attributes:
+        plan: what was charged.
+        prepared: what `prepare` returned; of an `EmbeddingMethod` the fitted feature map.
+        private: the private examples.
+        noise: the source of all noise, by way of the plan's mechanisms.
+        public: the public examples.
+    """
+
+    plan: Plan
+    prepared: Prepared
+    private: Private
+    noise: NoiseSource
+    public: Public
+
+    @property
+    def facts(self) -> Facts:
+        """What is declared of the private examples."""
+        return self.private.facts
+
+    @property
+    def examples(self) -> tuple[AnyArray, Labels, People | None]:
+        """Rows, their labels and whose they are, in the order in which mechanisms take them."""
+        private: Any = self.private
+        return private.rows, private.labels, private.people
+
+
+RowsTask: TypeAlias = Task[FittedFeatures, PrivateEmbeddings, PublicEmbeddings | None]
+"""Of most methods on rows."""
+
+
 @dataclass(frozen=True)
 class Outline:
     """Stands in for a feature map that is not fitted yet: a plan needs its width alone."""
@@ -189,7 +229,7 @@ class PrivateMethod(ABC):
         return None
 
     @abstractmethod
-    def run(self, plan: Plan, prepared: Any, private: Any, noise: NoiseSource, public: Any, /) -> Outcome:
+    def run(self, task: Task[Any, Any, Any], /) -> Outcome:
         """Execute the plan; the only reader of private examples."""
 
     @final
@@ -248,7 +288,8 @@ class PrivateMethod(ABC):
         public = method.described(public)
         prepared = method.prepare(private.facts, public)
         facts = private.facts if held is None else held.facts_of_fit(private.facts)
-        require_rehearsed(plan, prepared, private, facts, public, require_as_planned)
+        task = Task(plan, prepared, private, noise, public)
+        require_rehearsed(task, facts, require_as_planned)
         told = None if public is None else public.record  # here, as it may read public files
         space = None if workspace is None else opened_workspace(workspace, noise)
         events = plan.events if held is None else held.events
@@ -256,7 +297,7 @@ class PrivateMethod(ABC):
         with charged(ledger, private, events, method.name, new_data_set, space, request, public) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
             own, kept = (private, None) if held is None else held.split(private, drawn)
-            outcome = method.run(plan, prepared, own, drawn, public)
+            outcome = method.run(replace(task, private=own, noise=drawn))
             require_as_planned(plan, outcome)
             features = prepared if outcome.features is None else outcome.features
             checked = None if held is None else held.checked(kept, outcome, features, drawn, receipt)

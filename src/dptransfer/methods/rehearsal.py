@@ -11,6 +11,7 @@ What is tried may still do otherwise on real data: `base.require_as_planned` ask
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,40 +26,33 @@ from dptransfer.privacy import Unit
 from dptransfer.sources import PrivateImages
 
 if TYPE_CHECKING:
-    from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+    from dptransfer.methods.base import Outcome, Plan, PrivateMethod, Task
 
 _MOST_EXAMPLES = 32
 
 
 def require_rehearsed(
-    plan: Plan,
-    prepared: Any,
-    private: PrivateData,
-    facts: Facts,
-    public: Any,
-    check: Callable[[Plan, Outcome], None],
+    task: Task[Any, Any, Any], facts: Facts, check: Callable[[Plan, Outcome], None]
 ) -> None:
     """Raise if the method is not this library's own and its run on made-up data fails the check.
 
     Args:
-        plan: what is to run.
-        prepared: what the method prepared from public data.
-        private: only its type is looked at, and how its pictures were read.
+        task: what is to run; of the private data only the type is looked at, and how pictures were read.
         facts: what is declared of the data that the run gets.
-        public: what the run gets.
         check: raises for an outcome that is not as planned.
     """
-    if not _is_foreign(plan.method):
+    method = task.plan.method
+    if not _is_foreign(method):
         return
-    stand_in = made_up(private, facts)
+    tried = replace(task, private=made_up(task.private, facts), noise=SeededNoise(0))
     try:
         with reported_to(lambda *_: None), not_recording():
-            check(plan, plan.method.run(plan, prepared, stand_in, SeededNoise(0), public))
+            check(task.plan, method.run(tried))
     except Exception as problem:
         said = " ".join(f"{type(problem).__name__}: {problem}".split()).rstrip(".")
         raise DPTransferError(
             "A method of another package is tried on made-up examples before it is charged for; the run of "
-            f"'{plan.method.name}' failed ({said}). Nothing was read or charged. Its author must repair it: "
+            f"'{method.name}' failed ({said}). Nothing was read or charged. Its author must repair it: "
             "with_query gives a planned step its fitted features."
         ) from problem
 

@@ -14,7 +14,7 @@ from dptransfer.accounting import fits, mu_for
 from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray
 from dptransfer.base.progress import reported_to
-from dptransfer.data import Facts, PrivateData, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.encoders import encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
@@ -27,11 +27,11 @@ from dptransfer.methods.base import (
     Outcome,
     Plan,
     PrivateMethod,
+    Task,
     configuration_of,
     require_as_planned,
 )
 from dptransfer.methods.image_method import ImageMethod
-from dptransfer.noise import NoiseSource
 from dptransfer.privacy import BestOfManyEvent, Budget, Unit, rounded_up
 from dptransfer.queries import CorrectCount
 from dptransfer.release.heads import score_arrays
@@ -271,36 +271,33 @@ class PrivateTuning(EmbeddingMethod):
         """What each candidate prepares."""
         return [candidate.prepare(facts, public) for candidate in self.candidates]
 
-    def run(
-        self, plan: Plan, prepared: list[Any], private: PrivateData, noise: NoiseSource, public: Any
-    ) -> Outcome:
+    def run(self, task: Task[list[Any], Any, Any]) -> Outcome:
         """Trial after trial; all but the best are forgotten.
 
         Nobody is told how far they are: steps that begin again and again would tell how many trials there
         are, and their number which candidates they are of. The price holds where neither is known.
         """
         with reported_to(lambda *_: None):
-            best = self._best(plan, prepared, private, noise, public)
-        return replace(best, events=plan.events)
+            best = self._best(task)
+        return replace(best, events=task.plan.events)
 
-    def _best(
-        self, plan: Plan, prepared: list[Any], private: PrivateData, noise: NoiseSource, public: Any
-    ) -> Outcome:
-        (trials,) = plan.mechanisms
+    def _best(self, task: Task[list[Any], Any, Any]) -> Outcome:
+        (trials,) = task.plan.mechanisms
         assert isinstance(trials, Trials)
         highest, best = -math.inf, None
         # Neither how many trials there were nor which is ever told, but a run that goes on must not redraw.
+        private, noise = task.private, task.noise
         count = noise.once("number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape)))
         for _ in range(int(count)):
             place = int(noise.once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
-            chosen, ready = trials.plans[place], prepared[place]
+            chosen, ready = trials.plans[place], task.prepared[place]
             if chosen.method is not self.candidates[place]:  # `Auto` named another when it planned
-                ready = chosen.method.prepare(private.facts, public)
-            outcome = chosen.method.run(chosen, ready, private, noise, public)
+                ready = chosen.method.prepare(task.facts, task.public)
+            outcome = chosen.method.run(replace(task, plan=chosen, prepared=ready))
             require_as_planned(chosen, outcome)
             seen_by = ready if outcome.features is None else outcome.features
             arrays: dict[str, Any] = score_arrays(outcome.head)
-            question = CorrectCount(seen_by, **arrays, bound=private.facts.bound)
+            question = CorrectCount(seen_by, **arrays, bound=task.facts.bound)
             asked = trials.score.open(noise=noise)
             rows = self.rows_for(chosen.method, outcome, private)
             score = asked.release(question, rows, private.labels, private.people)

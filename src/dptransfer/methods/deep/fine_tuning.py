@@ -19,7 +19,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.mechanisms import GaussianRounds, rounds_of
-from dptransfer.methods.base import Outcome, Plan
+from dptransfer.methods.base import Outcome, Plan, Task
 from dptransfer.methods.deep.augment import MOST_VIEWS
 from dptransfer.methods.deep.cross_example_check import require_as_released, require_own_gradients
 from dptransfer.methods.deep.network import Network
@@ -178,25 +178,18 @@ class FineTuning(ImageMethod):
         pool = PublicEmbeddings(encode_pixels(public.pixels, network.encoder))
         return PublicMap(axes=self.axes).fit(network.dimension, pool)
 
-    def run(
-        self,
-        plan: Plan,
-        prepared: TrainedParts,
-        private: PrivateImages,
-        noise: NoiseSource,
-        public: PublicImages | None,
-    ) -> Outcome:
+    def run(self, task: Task[TrainedParts, PrivateImages, PublicImages | None]) -> Outcome:
         """Ask, step; everything but the noisy answers is post-processing."""
-        *before, paid = rounds_of(plan.mechanisms)
-        kept = Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch)
-        loss, bound = self.informed(PictureLoss(kept), before, private, noise), private.facts.bound
-        descent = TwoDescents(prepared, paid, self.pace, self.reach)
-        rounds, positions = paid.open(noise=noise), np.arange(len(private.labels))
+        *before, paid = rounds_of(task.plan.mechanisms)
+        kept = Pictures(task.prepared, task.private.pixels, views=self.views, micro_batch=self.micro_batch)
+        loss, bound = self.informed(PictureLoss(kept), before, task.private, task.noise), task.facts.bound
+        descent = TwoDescents(task.prepared, paid, self.pace, self.reach)
+        rounds, positions = paid.open(noise=task.noise), np.arange(len(task.private.labels))
         for _ in counted(paid.times, "noisy gradient step"):
             here = loss.gradients_at(descent.theta)
-            question = NetworkGradient(prepared.size, here, self.micro_batch, self.clip, bound=bound)
-            descent.step(rounds.release(question, positions, private.labels, private.people))
-        return self.outcome(loss, descent.average, plan)
+            question = NetworkGradient(task.prepared.size, here, self.micro_batch, self.clip, bound=bound)
+            descent.step(rounds.release(question, positions, task.private.labels, task.private.people))
+        return self.outcome(loss, descent.average, task.plan)
 
 
 class TwoDescents:

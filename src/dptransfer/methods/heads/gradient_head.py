@@ -32,7 +32,7 @@ from dptransfer.exact.feature_map import FittedFeatures, OnLattice
 from dptransfer.exact.features_on_device import mapped_on_cuda
 from dptransfer.exact.sums import by_size
 from dptransfer.mechanisms import GaussianRounds, rounds_of
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Event, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
@@ -278,26 +278,19 @@ class GradientHead(EmbeddingMethod):
         super().require_public(facts, public)
         use_cuda(self.device)
 
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """Ask, make a gradient of the answer, step; everything but the noisy answers is post-processing."""
-        *before, paid = rounds_of(plan.mechanisms)
-        seen = head_rows(features, private, self.device)
-        guide = self.informed(self.guide(features, private.facts, public), before, seen, noise)
-        rounds = paid.open(noise=noise)
+        *before, paid = rounds_of(task.plan.mechanisms)
+        seen = head_rows(task.prepared, task.private, self.device)
+        guide = self.informed(self.guide(task.prepared, task.facts, task.public), before, seen, task.noise)
+        rounds = paid.open(noise=task.noise)
         descent = Descent(guide.start, paid.times, self.pace, knows=guide.knows)
         for _ in counted(paid.times, "noisy gradient step"):
             question = guide.question(descent.weights, seen.features)
             answer = rounds.release(question, seen.rows, seen.labels, seen.people)
             gradient = guide.gradient(descent.weights, answer)
             descent.step(gradient, guide.noise_norm(answer, paid.scale))
-        return Outcome(guide.head(descent.average), plan.events)
+        return Outcome(guide.head(descent.average), task.plan.events)
 
     def informed(
         self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource

@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
 from dptransfer.methods.about import FEATURES, GREEN, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.heads.gradient_head import head_rows
-from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassSums, L2Query, SecondMoments
 from dptransfer.queries.second_moments import OfAll, OfClasses
@@ -106,16 +105,14 @@ class LeastSquares(EmbeddingMethod):
 
         return self.calibrated_plan(steps, budget)
 
-    def run(
-        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """Release the three, then solve: post-processing."""
-        seen = head_rows(features, private)
-        everyone, each, sums = _queries(seen.features, len(private.facts.classes), private.facts.bound)
+        seen = head_rows(task.prepared, task.private)
+        everyone, each, sums = _queries(seen.features, len(task.facts.classes), task.facts.bound)
         asked: tuple[L2Query, ...] = (everyone, each, sums)
         answers, scales = [], []
-        for paid, query in zip(rounds_of(plan.mechanisms), asked, strict=True):
-            answers.append(paid.open(noise=noise).release(query, seen.rows, seen.labels, seen.people))
+        for paid, query in zip(rounds_of(task.plan.mechanisms), asked, strict=True):
+            answers.append(paid.open(noise=task.noise).release(query, seen.rows, seen.labels, seen.people))
             scales.append(paid.scale)
         everything = everyone.symmetric(answers[0])[0]
         own = each.symmetric(answers[1])
@@ -126,7 +123,7 @@ class LeastSquares(EmbeddingMethod):
                 for own_c, target in zip(own, answers[2], strict=True)
             ]
         )
-        return Outcome(LinearHead(weights, np.zeros(len(weights)), _temperature(weights)), plan.events)
+        return Outcome(LinearHead(weights, np.zeros(len(weights)), _temperature(weights)), task.plan.events)
 
 
 def _queries(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.progress import steps as counted
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
-from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import FEATURES, TEAL, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.heads.gradient_head import head_rows
 from dptransfer.methods.heads.least_squares import solved
-from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SecondMoments, SoftmaxGradient
 from dptransfer.queries.second_moments import OfProbabilities
@@ -87,16 +85,14 @@ class NewtonHead(EmbeddingMethod):
 
         return self.calibrated_plan(rounds, budget)
 
-    def run(
-        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """Gradient, curvature, solve; and again."""
-        of_gradients, of_curvatures = rounds_of(plan.mechanisms)
-        gradients, curvatures = of_gradients.open(noise=noise), of_curvatures.open(noise=noise)
-        bound = private.facts.bound
-        weights = np.zeros((len(private.facts.classes), features.dimension))
+        of_gradients, of_curvatures = rounds_of(task.plan.mechanisms)
+        gradients, curvatures = of_gradients.open(noise=task.noise), of_curvatures.open(noise=task.noise)
+        bound = task.facts.bound
+        weights = np.zeros((len(task.facts.classes), task.prepared.dimension))
         offset = np.zeros(len(weights))
-        seen = head_rows(features, private)
+        seen = head_rows(task.prepared, task.private)
         for _ in counted(self.steps, "noisy Newton step"):
             slope = SoftmaxGradient(seen.features, weights, offset, clip=self.clip, bound=bound)
             bend = SecondMoments(seen.features, OfProbabilities(weights), bound=bound)
@@ -106,4 +102,4 @@ class NewtonHead(EmbeddingMethod):
             weights = weights - np.stack(
                 [solved(own, against, strength) for own, against in zip(curvature, gradient, strict=True)]
             )
-        return Outcome(LinearHead(weights, offset), plan.events)
+        return Outcome(LinearHead(weights, offset), task.plan.events)

@@ -19,11 +19,10 @@ from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan, Task
 from dptransfer.methods.heads.gradient_head import HeadRows, head_rows
 from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentred
 from dptransfer.methods.heads.words import CONFIDENCE_SHARE, WordReader
-from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
 from dptransfer.release.heads import LinearHead, QuadraticHead
@@ -137,28 +136,21 @@ class PublicPriorPrototypes(EmbeddingMethod):
         has_words = _words_of(described) > 0 and both_fit
         return _Maps(axes, VocabularyMap().fit(facts.dimension, described) if has_words else None)
 
-    def run(
-        self,
-        plan: Plan,
-        prepared: _Maps,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
+    def run(self, task: Task[_Maps, PrivateEmbeddings, PublicEmbeddings | None]) -> Outcome:
         """Counts, words, a centre, steps; everything between them is post-processing."""
-        (shares,) = plan.mechanisms
+        (shares,), private, public = task.plan.mechanisms, task.private, task.public
         assert isinstance(shares, GaussianShares)
-        purse = shares.open(noise=noise)
+        purse = shares.open(noise=task.noise)
         spent = _Spent()
-        counting = ClassCounts(len(private.facts.classes), bound=private.facts.bound)
-        noisy = purse.release(counting, self.count_share, private.rows, private.labels, private.people)
+        counting = ClassCounts(len(task.facts.classes), bound=task.facts.bound)
+        noisy = purse.release(counting, self.count_share, *task.examples)
         spent.on("counts", self.count_share)
         count_scale = purse.scale(counting, self.count_share)
         counts = count_estimates(noisy, count_scale)
         noise_of_sum = purse.scale(purse.budget.query, 1.0)
         typical = _geometric_mean(counts) / noise_of_sum
 
-        words, in_words = prepared.words, None
+        words, in_words = task.prepared.words, None
         reader = None if words is None else WordReader.of(purse, words, private, typical)
         if reader is not None and reader.is_worth_asking:
             part = reader.share()
@@ -171,7 +163,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
                     alone = LinearHead(in_words, np.zeros(len(counts)))
                     return Outcome(alone, (shares.event,), notes=(spent.note,), features=words)
 
-        features = prepared.axes
+        features = task.prepared.axes
         sums_suit = in_words is None and private.people is None and _has_long_tail(counts, noise_of_sum)
         if isinstance(features, FittedPublicMap):
             readable = min(_AXES * math.sqrt(typical), _MOST_ENTRIES / float(counts.sum()))

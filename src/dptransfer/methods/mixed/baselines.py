@@ -9,10 +9,10 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.arrays import Floats, Integers
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.methods.about import BLUE, GREEN, MIXED, RIGHT_STEPS, SLATE, TEAL, WINE, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.heads.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, Pace
 from dptransfer.methods.heads.start import (
     FromNames,
@@ -24,7 +24,6 @@ from dptransfer.methods.heads.start import (
     mapped_shots,
 )
 from dptransfer.methods.mixed.adamix import SMALLEST_CLIP, AdaMix
-from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import Head, LinearHead
@@ -69,16 +68,9 @@ class OnlyPublic(EmbeddingMethod):
         """No steps."""
         return self.make_plan([], budget, facts.unit)
 
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """The start is all there is."""
-        weights = self.start.weights(features, private.facts, public)
+        weights = self.start.weights(task.prepared, task.facts, task.public)
         return Outcome(LinearHead(weights, np.zeros(len(weights))), ())
 
 

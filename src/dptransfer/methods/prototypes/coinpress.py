@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, RelationMismatch
-from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BROWN, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, with_query
-from dptransfer.noise import NoiseSource
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, RowsTask, with_query
 from dptransfer.privacy import LABEL_KEPT, Budget, Relation
 from dptransfer.queries import RecentredSums
 from dptransfer.release.heads import CosineHead
@@ -91,21 +89,19 @@ class CoinPressPrototypes(EmbeddingMethod):
 
         return self.calibrated_plan(steps, budget)
 
-    def run(
-        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """Clip, release, recentre; every radius is a function of declared and released numbers."""
-        dimension = features.dimension
-        counts = np.maximum(np.array(private.facts.class_counts, dtype=np.float64), 1.0)
+        dimension = task.prepared.dimension
+        counts = np.maximum(np.array(task.facts.class_counts, dtype=np.float64), 1.0)
         length = math.sqrt(dimension)  # the analysis is for rows of norm √d; the query's rows have norm 1
         tail = math.sqrt(dimension + 2 * math.sqrt(dimension * math.log(100)) + 2 * math.log(100))
         centres = np.zeros((len(counts), dimension))
         radius = np.full(len(counts), length)
         events = []
-        for step in plan.mechanisms:
+        for step in task.plan.mechanisms:
             clip = np.minimum(np.sqrt(radius**2 + 6 * radius + tail**2), radius + tail)
-            step = with_query(step, features=features, centres=centres / length, radii=clip / length)
-            sums = step.release(private.rows, private.labels, noise=noise)
+            step = with_query(step, features=task.prepared, centres=centres / length, radii=clip / length)
+            sums = step.release(task.private.rows, task.private.labels, noise=task.noise)
             centres = centres + clip[:, None] * sums / counts[:, None]
             radius = tail * np.sqrt(1 / counts + (clip * step.scale / counts) ** 2)
             events.append(step.event)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.device import DEVICES, use_cuda
-from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import SKY, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
-from dptransfer.noise import NoiseSource
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import ClassSumsAndCounts
 from dptransfer.release.heads import EuclideanHead
@@ -75,11 +73,10 @@ class MeanEstimation(EmbeddingMethod):
         query = ClassSumsAndCounts(outline, len(facts.classes), weight=weight, bound=facts.bound)
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
-    def run(
-        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """Release sums and counts; centres are their quotients."""
-        (mechanism,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)
-        released = mechanism.release(private.rows, private.labels, private.people, noise=noise)
+        (planned,) = task.plan.mechanisms
+        mechanism = with_query(planned, features=task.prepared, device=self.device)
+        released = mechanism.release(*task.examples, noise=task.noise)
         counts = np.maximum(released[:, -1] / mechanism.query.exact_weight, self.smallest_count)
         return Outcome(EuclideanHead(released[:, :-1] / counts[:, None]), (mechanism.event,))

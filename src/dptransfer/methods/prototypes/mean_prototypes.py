@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dptransfer.base import checks
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.device import DEVICES, use_cuda
-from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BLUE, PROTOTYPES, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
-from dptransfer.noise import NoiseSource
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import ClassSums
 from dptransfer.release.heads import CosineHead
@@ -59,10 +57,9 @@ class MeanPrototypes(EmbeddingMethod):
         query = ClassSums(self.outline(facts, public), len(facts.classes), bound=facts.bound)
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
-    def run(
-        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """Release the sums; their directions are the prototypes."""
-        (sums,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)
-        released = sums.release(private.rows, private.labels, private.people, noise=noise)
+        (planned,) = task.plan.mechanisms
+        sums = with_query(planned, features=task.prepared, device=self.device)
+        released = sums.release(*task.examples, noise=task.noise)
         return Outcome(CosineHead(released), (sums.event,))

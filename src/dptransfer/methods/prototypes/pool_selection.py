@@ -12,15 +12,13 @@ import numpy as np
 from dptransfer.accounting import selection_epsilon_for
 from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.device import DEVICES, use_cuda
-from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.similarity import GRID_NORM
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
 from dptransfer.methods.about import GOLD, PROTOTYPES, VERMILION, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
-from dptransfer.noise import NoiseSource
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SimilarityScores
 from dptransfer.queries.similarity import GridPool
@@ -89,22 +87,15 @@ class PoolSelection(EmbeddingMethod):
             )
         return self.make_plan([selection], budget)
 
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
-        assert public is not None
-        step: Any = plan.mechanisms[0]
-        candidates = GridPool(features, public.rows, self.precision)
-        how = {"device": self.device, "workers": public.workers}
-        selection = with_query(step, features=features, candidates=candidates, **how)
-        chosen = selection.release(private.rows, private.labels, private.people, noise=noise)
-        chosen = chosen.reshape(len(private.facts.classes), -1)  # one or several for each class
+        assert task.public is not None
+        step: Any = task.plan.mechanisms[0]
+        candidates = GridPool(task.prepared, task.public.rows, self.precision)
+        how = {"device": self.device, "workers": task.public.workers}
+        selection = with_query(step, features=task.prepared, candidates=candidates, **how)
+        chosen = selection.release(*task.examples, noise=task.noise)
+        chosen = chosen.reshape(len(task.facts.classes), -1)  # one or several for each class
         prototypes = candidates[chosen.ravel()].reshape(*chosen.shape, -1) / float(GRID_NORM[self.precision])
         return Outcome(self.head(prototypes), (selection.event,), prototypes=chosen.tolist())
 

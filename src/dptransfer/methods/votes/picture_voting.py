@@ -12,10 +12,9 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.arrays import Integers
 from dptransfer.data import Facts
-from dptransfer.methods.base import Outcome, Plan
+from dptransfer.methods.base import Outcome, Task
 from dptransfer.methods.votes.picture_student import PictureStudent, Untaught
 from dptransfer.methods.votes.voting import teacher_of_each_row
-from dptransfer.noise import NoiseSource
 from dptransfer.sources import PrivateImages, PublicImages
 
 if TYPE_CHECKING:
@@ -93,29 +92,28 @@ class PictureVoting(PictureStudent):
         require_own_ballots(teachers, course, network.side, network.identity.name)
         return Prepared(teachers, course, self.untaught_student(network, public))
 
-    def run(
-        self, plan: Plan, prepared: Prepared, private: PrivateImages, noise: NoiseSource, public: PublicImages
-    ) -> Outcome:
+    def run(self, task: Task[Prepared, PrivateImages, PublicImages]) -> Outcome:
         """Teachers, votes, and a student on public pictures."""
         from dptransfer.methods.deep.teachers import ballots_of
 
         assert self.teachers is not None
+        private, public, noise = task.private, task.public, task.noise
         questions = self.questions(len(public))
         teacher = teacher_of_each_row(len(private.labels), private.people, self.teachers, noise)
         ballots = ballots_of(
-            prepared.teachers,
-            prepared.course,
+            task.prepared.teachers,
+            task.prepared.course,
             private.pixels,
             private.labels,
             parts_of(teacher, self.teachers),
             public.pixels[questions],
             noise.kept,
         )
-        answers = self.answered(plan.mechanisms, ballots, questions, noise)
-        head, features, encoder, delta = self.learned(prepared.student, public, answers, noise)
+        answers = self.answered(task.plan.mechanisms, ballots, questions, noise)
+        head, features, encoder, delta = self.learned(task.prepared.student, public, answers, noise)
         return Outcome(
             head,
-            plan.events,
+            task.plan.events,
             notes=self.answer_notes(answers),
             features=features,
             encoder_delta=delta,

@@ -22,15 +22,13 @@ import numpy as np
 from dptransfer.base.arrays import AnyArray, Floats, Floats32, Integers, Labels
 from dptransfer.base.progress import tell
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.feature_map import Features, FittedFeatures, apply
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods.about import TEACHERS, TEAL, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.methods.base import EmbeddingMethod, Outcome, RowsTask
 from dptransfer.methods.votes.student import linear_student
 from dptransfer.methods.votes.voting import Voting, teacher_of_each_row
-from dptransfer.noise import NoiseSource
 
 _NO_VOTE = -1  # `queries.votes.ABSTAINS`
 _AT_ONCE = 32  # teachers that one thread is given at a time
@@ -143,29 +141,23 @@ class TransferPATE(Voting, EmbeddingMethod):
         options={"teachers": "How many teachers share the private rows."},
     )
 
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
+    def run(self, task: RowsTask) -> Outcome:
         """Teachers, votes, and a student on public rows."""
+        private, public, noise = task.private, task.public, task.noise
         assert public is not None
         assert self.teachers is not None
         questions = self.questions(len(public))
         teacher = teacher_of_each_row(len(private.labels), private.people, self.teachers, noise)
 
         def ballots() -> AnyArray:
-            rows, asked = _mapped(features, private.rows), _mapped(features, public.rows[questions])
+            rows, asked = (_mapped(task.prepared, one) for one in (private.rows, public.rows[questions]))
             return linear_ballots(rows, private.labels, teacher, asked, teachers=self.teachers or 0)
 
         cast = noise.kept("ballots", ballots)
-        answers = self.answered(plan.mechanisms, cast, questions, noise)
-        pool, soft = _MappedPool(features, public.rows), self.labels == "soft"
+        answers = self.answered(task.plan.mechanisms, cast, questions, noise)
+        pool, soft = _MappedPool(task.prepared, public.rows), self.labels == "soft"
         head = linear_student(pool, answers, soft=soft, self_training=self.self_training)
-        return Outcome(head, plan.events, notes=self.answer_notes(answers), answers=answers.by_class())
+        return Outcome(head, task.plan.events, notes=self.answer_notes(answers), answers=answers.by_class())
 
 
 @dataclass(frozen=True, eq=False)
