@@ -33,11 +33,11 @@ from dptransfer.mechanisms import PermuteAndFlip as PermuteAndFlip
 from dptransfer.mechanisms import TopKMechanism as TopKMechanism
 from dptransfer.methods.about import About as About
 from dptransfer.methods.base import EmbeddingMethod as EmbeddingMethod
+from dptransfer.methods.base import ImageMethod as ImageMethod
 from dptransfer.methods.base import Outcome as Outcome
 from dptransfer.methods.base import Plan as Plan
 from dptransfer.methods.base import Task as Task
 from dptransfer.methods.base import with_query as with_query
-from dptransfer.methods.image_method import ImageMethod as ImageMethod
 from dptransfer.methods.votes.voting import Voting as Voting
 from dptransfer.noise import NoiseSource as NoiseSource
 from dptransfer.privacy import Bound as Bound

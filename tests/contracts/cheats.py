@@ -279,7 +279,7 @@ class TakesAnything(MeanPrototypes):
 
     takes_public = None
 
-    def _require_data(self, private, public):
+    def require_data(self, private, public):
         pass
 
 

@@ -282,7 +282,7 @@ def test_what_is_assumed_of_the_network_stands_in_the_guarantee(name):
 
 
 def test_teachers_that_see_each_others_pictures_are_refused_before_the_charge(monkeypatch):
-    """By kernels of known layers, one of which is not what it was; own networks: `test_image_method`."""
+    """By kernels of known layers, one of which is not what it was; own networks: `test_own_networks`."""
     plain = torch.nn.functional.interpolate
     rolled = lambda maps, *given, **how: plain(maps + maps.roll(1, 0), *given, **how)  # noqa: E731
     monkeypatch.setattr("torch.nn.functional.interpolate", rolled)

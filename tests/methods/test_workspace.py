@@ -171,13 +171,13 @@ def test_a_workspace_refuses_other_people_for_the_same_rows(tmp_path, ledger):
 
 
 def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeypatch):
-    from dptransfer.methods import base
+    from dptransfer.methods import fitting
 
-    monkeypatch.setattr(base, "current_versions", lambda: {"dptransfer": "99"})
+    monkeypatch.setattr(fitting, "current_versions", lambda: {"dptransfer": "99"})
     with pytest.raises(WorkspaceError, match="software version"):
         dpt.methods.NoisyGD(steps=4).fit(**broken_off)
     monkeypatch.undo()
-    monkeypatch.setattr(base, "_packages", lambda method: {"somebody-elses"})  # now the method comes from it
+    monkeypatch.setattr(fitting, "_packages", lambda method: {"somebody-elses"})  # brings it now
     with pytest.raises(WorkspaceError, match="software version"):
         dpt.methods.NoisyGD(steps=4).fit(**broken_off)
 

@@ -75,7 +75,6 @@ def plan(
     from dptransfer.mechanisms import rounds_of
     from dptransfer.methods import Auto, ImageMethod
     from dptransfer.methods.base import configuration_of
-    from dptransfer.methods.holdout import HoldOut
     from dptransfer.methods.prototypes.pool_sizing import pool_sizing
     from dptransfer.release.card_privacy import counted_as
     from dptransfer.sources import read_public
@@ -123,19 +122,18 @@ def plan(
     heed(budget, facts.declared_units)
     try:
         with working(f"Planning '{chosen.name}'"):
-            held = None if holdout is None else HoldOut.planned(chosen, facts, budget, rows, holdout)
-            made = chosen.plan(facts, budget, rows) if held is None else held.plan
+            paid = chosen.plan_fit(facts, budget, rows, holdout=holdout)
+            made = paid.plan
     except RowsNeeded:
         raise ArgumentError(
             f"'{chosen.name}' chooses by the public rows themselves here; '{public}' is not encoded. "
             "Encode it first: dptransfer encode POOL --public --out pool.emb"
         ) from None
-    paid = made if held is None else held
     sizing = None
     if isinstance(rows, PublicEmbeddings) and not unencoded:
         with working("Trying out a part of the pool"):
             sizing = pool_sizing(made.method, facts, rows.with_workers(hands))
-    notes = [*([unencoded] if unencoded else []), *made.notes, *(() if held is None else (held.note,))]
+    notes = [*([unencoded] if unencoded else []), *made.notes, *paid.notes]
     if rows is None and isinstance(chosen, Auto):
         notes += _with_a_pool(chosen, facts, budget)
     if assumed:

@@ -1,6 +1,7 @@
 from dptransfer.methods.about import About as About
 from dptransfer.methods.auto import Auto as Auto
 from dptransfer.methods.base import EmbeddingMethod as EmbeddingMethod
+from dptransfer.methods.base import ImageMethod as ImageMethod
 from dptransfer.methods.base import Plan as Plan
 from dptransfer.methods.base import PrivateMethod as PrivateMethod
 from dptransfer.methods.base import configuration_of as configuration_of
@@ -19,7 +20,6 @@ from dptransfer.methods.heads.start import FromNames as FromNames
 from dptransfer.methods.heads.start import FromShots as FromShots
 from dptransfer.methods.heads.start import FromZero as FromZero
 from dptransfer.methods.heads.warm_start import WarmStart as WarmStart
-from dptransfer.methods.image_method import ImageMethod as ImageMethod
 from dptransfer.methods.known_methods import METHODS as METHODS
 from dptransfer.methods.mixed.adamix import AdaMix as AdaMix
 from dptransfer.methods.mixed.baselines import NGD as NGD

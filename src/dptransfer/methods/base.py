@@ -1,4 +1,4 @@
-"""Plan, prepare, charge, run, wrap: written once, for every method.
+"""What a method is: `plan`, `prepare` and `run`; `fit` joins them, once for all methods.
 
 A method is a frozen dataclass of hyper-parameters with three functions of its own:
 
@@ -12,22 +12,20 @@ ledger is charged before an example is read for an answer (a data set without a 
 account), and what comes out is checked to have cost what was charged.
 
 Methods on the rows of an encoder derive from `EmbeddingMethod`, those that must see pixels from
-`image_method.ImageMethod`.
+`ImageMethod`. The joining itself is `methods.fitting`.
 """
 
 from __future__ import annotations
 
-import datetime
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
-from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
+from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
 from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Labels, People
 from dptransfer.data import (
@@ -36,11 +34,9 @@ from dptransfer.data import (
     PrivateEmbeddings,
     PublicData,
     PublicEmbeddings,
-    content_digest,
-    public_record,
 )
-from dptransfer.data.sharded_rows import stored_bytes
-from dptransfer.errors import ArgumentError, DPTransferError, WorkspaceError
+from dptransfer.data.grey_levels import GreyRange, declared_range
+from dptransfer.errors import ArgumentError, DPTransferError, Incompatible
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.exact.plain_floats import plain_floats
@@ -48,20 +44,18 @@ from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
-from dptransfer.methods.charging import charged, opened_workspace
-from dptransfer.methods.checkpoint import RecordedNoise
-from dptransfer.methods.rehearsal import require_rehearsed
 from dptransfer.noise import NoiseSource, SecureNoise
-from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, event_to_dict
-from dptransfer.release.classifier import PrivateClassifier, Provenance
+from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
+from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import Head
-from dptransfer.release.manifest import current_versions
 from dptransfer.sources import PrivateImages, PublicImages
 
 if TYPE_CHECKING:
     from dptransfer.data.identity import EncoderIdentity
+    from dptransfer.encoders import Encoder
     from dptransfer.encoders.base import EncoderDelta
-    from dptransfer.methods.holdout import HoldOut
+    from dptransfer.methods.deep.network import Network
+    from dptransfer.methods.fit_plan import FitPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +227,15 @@ class PrivateMethod(ABC):
         """Execute the plan; the only reader of private examples."""
 
     @final
+    def plan_fit(
+        self, facts: Facts, budget: Budget, public: PublicData | None = None, *, holdout: float | None = None
+    ) -> FitPlan:
+        """What `fit` would charge for, with the check of a hold-out; from public facts alone."""
+        from dptransfer.methods.fit_plan import FitPlan
+
+        return FitPlan.made(self, facts, budget, public, holdout)
+
+    @final
     @plain_floats()  # no flag and no filter of the caller's changes what is computed, or makes rows tell
     def fit(
         self,
@@ -245,6 +248,7 @@ class PrivateMethod(ABC):
         new_data_set: bool = False,
         workspace: str | os.PathLike[str] | None = None,
         holdout: float | None = None,
+        plan: FitPlan | None = None,
     ) -> PrivateClassifier:
         """Plan, prepare, charge the ledger, run, and wrap the result.
 
@@ -257,11 +261,13 @@ class PrivateMethod(ABC):
             new_data_set: the owner's word that rows on record under another name, private or public ones of
                 this fit, are other people's here.
             workspace: a folder for a run of hours. Killed, it goes on when `fit` is called again with the
-                same arguments: one charge, no answer drawn twice (see `methods.workspace`). It is private;
+                same arguments: one charge, no answer drawn twice (see `methods.checkpoint`). It is private;
                 delete it once the model is saved.
             holdout: keep each unit, an example or a person, from the fit with this chance and check the
-                result on those kept, inside the one charge (see `methods.holdout`); the model then carries
+                result on those kept, inside the one charge (see `methods.fit_plan`); the model then carries
                 how well it does, as `charged`. Under add/remove that costs nothing more.
+            plan: what `plan_fit` returned for the same facts, budget, public data and hold-out; then nothing
+                is planned twice.
 
         Raises:
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
@@ -274,61 +280,21 @@ class PrivateMethod(ABC):
         Warns:
             PrivacyWarning: the budget promises little, by its numbers and the declared size alone.
         """
+        from dptransfer.methods.charging import require_kinds
+        from dptransfer.methods.fitting import fit_planned
+
         noise = SecureNoise() if noise is None else noise
         ledger = Ledger.default() if ledger is None else ledger
         require_kinds(budget, ledger, noise)
-        self._require_data(private, public)
+        self.require_data(private, public)
         heed(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
-        held = None if holdout is None else self._with_holdout(private.facts, budget, public, holdout)
-        plan = self.plan(private.facts, budget, public) if held is None else held.plan
-        _require_honest(plan, held, budget, private.facts.unit)
-        method = plan.method
-        method._require_data(private, public)
-        method.require_public(private.facts, public)
-        public = method.described(public)
-        prepared = method.prepare(private.facts, public)
-        facts = private.facts if held is None else held.facts_of_fit(private.facts)
-        task = Task(plan, prepared, private, noise, public)
-        require_rehearsed(task, facts, require_as_planned)
-        told = None if public is None else public.record  # here, as it may read public files
-        space = None if workspace is None else opened_workspace(workspace, noise)
-        events = plan.events if held is None else held.events
-        request = partial(_request, plan, held, private, public, told)
-        with charged(ledger, private, events, method.name, new_data_set, space, request, public) as receipt:
-            drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
-            own, kept = (private, None) if held is None else held.split(private, drawn)
-            outcome = method.run(replace(task, private=own, noise=drawn))
-            require_as_planned(plan, outcome)
-            features = prepared if outcome.features is None else outcome.features
-            checked = None if held is None else held.checked(kept, outcome, features, drawn, receipt)
-        return PrivateClassifier(
-            head=outcome.head,
-            features=features,
-            facts=replace(own.facts, encoder=outcome.encoder) if outcome.encoder else own.facts,
-            events=outcome.events if held is None else held.events,
-            guarantee=plan.guarantee if held is None else held.guarantee,
-            provenance=Provenance(
-                method=method.name,
-                configuration=configuration_of(method),
-                seeded=noise.seeded,
-                notes=(*plan.notes, *outcome.notes, *(() if held is None else (held.note,))),
-                public=told,
-                ledger_head=receipt.head,
-                created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                versions=current_versions(*_packages(method)),
-                prototypes=public_record(outcome.prototypes, private.facts, public),
-                answers=public_record(outcome.answers, private.facts, public),
-                summary=method.about.card,
-                reference=method.about.reference,
-            ),
-            encoder_delta=outcome.encoder_delta,
-            charged=checked,
-        )
-
-    def _with_holdout(self, facts: Facts, budget: Budget, public: Any, chance: float) -> HoldOut:
-        from dptransfer.methods.holdout import HoldOut
-
-        return HoldOut.planned(self, facts, budget, public, chance)
+        if plan is None:
+            plan = self.plan_fit(private.facts, budget, public, holdout=holdout)
+        else:
+            plan.require_made_for(self, private.facts, budget, public, holdout)
+        plan.require_honest()
+        how: dict[str, Any] = {"new_data_set": new_data_set, "workspace": workspace}
+        return fit_planned(plan, private, public, ledger=ledger, noise=noise, **how)
 
     def require_public(self, facts: Facts, public: Any) -> None:
         """Raise, before anything is charged, if the public data a run needs are not there."""
@@ -365,7 +331,7 @@ class PrivateMethod(ABC):
                 f"one {facts.unit.words}. Declare a unit that it bounds, or choose another method."
             )
 
-    def _require_data(self, private: PrivateData, public: PublicData | None) -> None:
+    def require_data(self, private: PrivateData, public: PublicData | None) -> None:
         """Raise for data of a kind, or with a unit, that the method is not made for."""
         if not isinstance(private, self.takes):
             remedy = f"Example: {self.takes.__name__}(x, y, classes=['a', 'b'])."
@@ -452,59 +418,50 @@ class EmbeddingMethod(PrivateMethod):
         return Outline(width, facts.dimension)
 
 
-def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
-    """Raise for a mix-up of arguments, which would otherwise show after the charge or in the middle of it."""
-    if not isinstance(budget, Budget):
-        raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
-    if not isinstance(ledger, Ledger):
-        raise ArgumentError(f"ledger must be a Ledger; got {ledger!r}. Open a file with Ledger(path).")
-    if not (hasattr(noise, "seeded") and hasattr(noise, "once")):
-        raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
+@dataclass(frozen=True)
+class ImageMethod(PrivateMethod):
+    """Base of the methods that must see pixels; their outcome brings its own feature map.
 
-
-def _request(
-    plan: Plan,
-    held: HoldOut | None,
-    private: PrivateData,
-    public: PublicData | None,
-    told: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """What a run that goes on must have in common with the one that was interrupted.
-
-    Rows are digested again: an array, or a file that is mapped, may be another since they were first read.
+    Attributes:
+        encoder: the public encoder whose network it works with, as `get_encoder` takes it.
+        size: side of the pictures, for encoders that leave it open.
+        device: where it computes: 'cpu', 'cuda', ...
+        grey_range: how the pictures were read, as `PrivateImages` takes it; a release reads others so.
     """
-    if not private.is_unchanged():
-        raise WorkspaceError(
-            "A run in a workspace goes on with the examples that it began with; these changed since they "
-            "were first read. Nothing was charged. Make the data anew, and do not write to their array."
-        )
-    return {
-        "method": plan.method.name,
-        "software version": current_versions(*_packages(plan.method)),
-        "configuration": configuration_of(plan.method),
-        **({} if held is None else {"hold-out": held.chance}),
-        "budget": [event_to_dict(event) for event in (plan.events if held is None else held.events)],
-        "list of declared facts": private.facts.to_dict(),
-        "public data set": told,
-        # Bytes are scored as they are, and the same rows in floats are not: pieces must not be mixed.
-        "form of public rows": stored_bytes(getattr(public, "rows", None)),
-        "private data set": private.fingerprint,
-        "person for some row": None if private.people is None else content_digest(private.people),
-    }
 
+    encoder: str = "efficientnet-lite0"
+    size: int | None = None
+    device: str = "cpu"
+    grey_range: GreyRange | None = field(default=None, kw_only=True)
 
-def _require_honest(plan: Plan, held: HoldOut | None, budget: Budget, unit: Unit) -> None:
-    """Recompute a plan's promise from its steps, before anything is charged."""
-    told = None if plan.events else unit
-    assumed = plan.guarantee.assumptions
-    promise = guarantee_of(plan.events, budget.delta, assumed, relation=budget.relation, unit=told)
-    protects = {plan.guarantee.unit, *(event.unit for event in plan.events)} == {unit}
-    paid = plan.events if held is None else held.events
-    if not fits(paid, budget) or plan.guarantee != promise or not protects:
-        raise DPTransferError(
-            "A plan must stay within its budget, protect the declared unit and promise what its steps give; "
-            f"that of '{plan.method.name}' does not. Nothing was read or charged; please report this."
-        )
+    field_checks: ClassVar[checks.Checks] = {"grey_range": lambda _, value: declared_range(value)}
+    takes: ClassVar[type[Any]] = PrivateImages
+    takes_public: ClassVar[type[Any]] = PublicImages
+
+    def network(self) -> Network:
+        """The public network, loaded; its `side` is that of the pictures."""
+        from dptransfer.methods.deep.network import network_of
+
+        return network_of(self.encoder, size=self.size, device=self.device, grey_range=self.grey_range)
+
+    def require_data(self, private: PrivateData, public: PublicData | None) -> None:
+        """Raise, besides, for pictures that were read in another range of greys."""
+        super().require_data(private, public)
+        if {getattr(one, "grey_range", self.grey_range) for one in (private, public)} != {self.grey_range}:
+            raise Incompatible(
+                f"Pictures must be read as the method says, with grey_range={self.grey_range}; some are not. "
+                "Say the same to the method, the private and the public pictures."
+            )
+
+    def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
+        """The encoder whose rows a run's result takes: this one, as the run has left it."""
+        from dptransfer.encoders import adapted, encoder_of
+
+        base = base if delta is None else delta.base
+        own: Encoder = self.network().encoder  # first, as it may be one that is found by its place alone
+        if base is not None and base != own.identity:
+            return encoder_of(base, device=self.device, delta=delta)
+        return own if delta is None else adapted(own, delta)
 
 
 def require_as_planned(plan: Plan, outcome: Outcome) -> None:
@@ -537,11 +494,3 @@ def configuration_of(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [configuration_of(item) for item in value]
     return value
-
-
-def _packages(method: PrivateMethod) -> set[str]:
-    """The packages that add this method, or one that it chooses among, to the library's own."""
-    from dptransfer.methods import METHODS
-
-    found = {METHODS.package(one.name) for one in (method, *getattr(method, "candidates", ()))}
-    return {package for package in found if package is not None}

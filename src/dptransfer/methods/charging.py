@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from dptransfer.methods.base import PrivateMethod
 
 
+def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
+    """Raise for a mix-up of arguments, which would otherwise show after the charge or in the middle of it."""
+    if not isinstance(budget, Budget):
+        raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
+    if not isinstance(ledger, Ledger):
+        raise ArgumentError(f"ledger must be a Ledger; got {ledger!r}. Open a file with Ledger(path).")
+    if not (hasattr(noise, "seeded") and hasattr(noise, "once")):
+        raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
+
+
 @contextmanager
 def charged(
     ledger: Ledger,
@@ -27,7 +37,7 @@ def charged(
     events: Sequence[Event],
     label: str,
     new_data_set: bool = False,
-    space: Workspace | None = None,
+    checkpoint: Workspace | None = None,
     request: Callable[[], Mapping[str, Any]] | None = None,
     public: PublicData | None = None,
 ) -> Iterator[Receipt]:
@@ -39,13 +49,13 @@ def charged(
         events: what it costs.
         label: what the entry calls it.
         new_data_set: the owner's word that rows on record under another name are other people's here.
-        space: the workspace, if there is one.
+        checkpoint: the workspace, if there is one.
         request: gives what a run that goes on in it must have in common with the one that was interrupted.
         public: the public data of the run, in which nothing private may be.
     """
     _require_own_script()
-    with nullcontext() if space is None else space:
-        number = None if space is None or request is None else space.bind(request())
+    with nullcontext() if checkpoint is None else checkpoint:
+        number = None if checkpoint is None or request is None else checkpoint.bind(request())
         receipt = ledger.charge(
             private,
             tuple(events),
@@ -57,7 +67,7 @@ def charged(
         try:
             yield receipt
         except BaseException as problem:
-            if space is None:
+            if checkpoint is None:
                 with suppress(LedgerError):  # the charge stands; the first error is the one to show
                     ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
             raise
@@ -77,6 +87,16 @@ def _require_own_script() -> None:
             "A script that starts processes is read by each of them, and must not fit again there; this one "
             'would. Put what it does under `if __name__ == "__main__":`. Nothing was charged here.'
         )
+
+
+def opened_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
+    """The workspace at this path; noise that can be repeated is refused there."""
+    if noise.seeded:
+        raise ArgumentError(
+            "A workspace keeps answers whose noise nobody can repeat; this noise is seeded, and a run that "
+            "goes on would repeat its beginning. Leave out the seed, or the workspace."
+        )
+    return Workspace(path)
 
 
 def require_room(
@@ -106,21 +126,5 @@ def require_room(
     Raises:
         BudgetExceeded: the account does not cover it.
     """
-    from dptransfer.methods.holdout import HoldOut
-
-    try:
-        held = None if holdout is None else HoldOut.planned(method, facts, budget, public, holdout)
-        events = method.plan(facts, budget, public).events if held is None else held.events
-    except RowsNeeded:
-        return
-    ledger.require_room(name, events)
-
-
-def opened_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
-    """The workspace at this path; noise that can be repeated is refused there."""
-    if noise.seeded:
-        raise ArgumentError(
-            "A workspace keeps answers whose noise nobody can repeat; this noise is seeded, and a run that "
-            "goes on would repeat its beginning. Leave out the seed, or the workspace."
-        )
-    return Workspace(path)
+    with suppress(RowsNeeded):
+        ledger.require_room(name, method.plan_fit(facts, budget, public, holdout=holdout).events)

@@ -20,8 +20,7 @@ from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.base import exact_answer
-from dptransfer.methods.base import require_kinds
-from dptransfer.methods.charging import charged
+from dptransfer.methods.charging import charged, require_kinds
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget, GaussianEvent
 from dptransfer.queries.evaluation_counts import EvaluationCounts

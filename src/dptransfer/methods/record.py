@@ -18,14 +18,13 @@ from dptransfer.encoders.base import BESIDE
 from dptransfer.exact.feature_map import FittedFeatures, FittedSideBySide, FittedUnitNorm, UnitNorm
 from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
-from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods import METHODS
 from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.deep.fine_tuning import FineTuning
 from dptransfer.methods.deep.trained_parts import delta_kind
 from dptransfer.methods.deep.warm_start_network import WarmStartNetwork
-from dptransfer.methods.holdout import HoldOut
-from dptransfer.methods.private_evaluation import ASSUMPTIONS, planned_query
+from dptransfer.methods.fit_plan import FitPlan
+from dptransfer.methods.private_evaluation import ASSUMPTIONS
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
 from dptransfer.methods.tuning import PrivateTuning, Trials
 from dptransfer.methods.votes.picture_voting import PictureVoting
@@ -75,8 +74,8 @@ def _notes(model: PrivateClassifier, plan: Plan) -> str | None:
     charged = model.charged
     if charged is not None and charged.holdout is not None:
         budget = Budget(epsilon=1.0, relation=model.guarantee.relation)
-        check = GaussianMechanism(planned_query(model.facts), 1.0, budget.relation)
-        if not notes or notes.pop() != HoldOut(charged.holdout, plan, check, budget).note:
+        made = FitPlan(plan.method, model.facts, budget, plan, holdout=charged.holdout)
+        if not notes or (notes.pop(),) != made.notes:
             return "the note about the hold-out is not that of its chance and relation"
     implied = [*plan.notes, *_answered(model, plan.method)]
     if notes and notes[0].startswith(_OF_AUTO):

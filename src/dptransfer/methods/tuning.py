@@ -24,6 +24,7 @@ from dptransfer.methods.about import About
 from dptransfer.methods.auto import Auto
 from dptransfer.methods.base import (
     EmbeddingMethod,
+    ImageMethod,
     Outcome,
     Plan,
     PrivateMethod,
@@ -31,7 +32,6 @@ from dptransfer.methods.base import (
     configuration_of,
     require_as_planned,
 )
-from dptransfer.methods.image_method import ImageMethod
 from dptransfer.privacy import BestOfManyEvent, Budget, Unit, rounded_up
 from dptransfer.queries import CorrectCount
 from dptransfer.release.heads import score_arrays

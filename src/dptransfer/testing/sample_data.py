@@ -17,7 +17,7 @@ from dptransfer.encoders import adapted, encode_pixels, encoder_of
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import row_shares
-from dptransfer.methods import base
+from dptransfer.methods import fitting
 from dptransfer.noise import SeededNoise
 from dptransfer.noise.race import Choice, Wanted
 from dptransfer.noise.score_bins import ScoreBins
@@ -366,7 +366,7 @@ def fit_sample(
     Rules look at this run: the trial on made-up examples before it is left out.
     """
     here = sample_data_for(method)
-    with mock.patch.object(base, "require_rehearsed"):
+    with mock.patch.object(fitting, "rehearse"):
         return method.fit(
             here.private() if data is None else data,
             here.pool,

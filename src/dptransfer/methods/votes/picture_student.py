@@ -18,7 +18,7 @@ from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm, apply
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.image_method import ImageMethod
+from dptransfer.methods.base import ImageMethod
 from dptransfer.methods.votes.student import linear_student
 from dptransfer.methods.votes.voting import Answers, Voting
 from dptransfer.noise import NoiseSource

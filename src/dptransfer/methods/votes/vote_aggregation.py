@@ -22,7 +22,7 @@ from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import GaussianMechanism, Step
 from dptransfer.methods import charging
-from dptransfer.methods.base import require_kinds
+from dptransfer.methods.charging import require_kinds
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.queries import LargestVotes, VoteCounts

@@ -43,7 +43,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.base import require_kinds
+from dptransfer.methods.charging import require_kinds
 from dptransfer.methods.votes.vote_aggregation import NO_LABELS, Inquiry, charged, counted, require_votes
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Unit, rounded_up

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
+from dptransfer import accounting
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.data import Facts
 from dptransfer.encoders import adapted, encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.ledger import Charge, Ledger
+from dptransfer.methods import base, private_evaluation
 from dptransfer.methods.checkpoint import RecordedNoise
-from dptransfer.methods.holdout import HoldOut, facts_of_fit
+from dptransfer.methods.fit_plan import FitPlan, facts_of_fit
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
@@ -49,7 +52,7 @@ def held(data=None, method=None, *, budget=BUDGET, ledger=None, noise=None, hold
 
 def planned(budget=BUDGET, method=None, facts=None, chance=0.2, public=None):
     facts = facts or private().facts
-    return HoldOut.planned(method or dpt.methods.MeanPrototypes(), facts, budget, public, chance)
+    return FitPlan.made(method or dpt.methods.MeanPrototypes(), facts, budget, public, chance)
 
 
 def with_people(count=600, each=4, **declared):
@@ -71,7 +74,7 @@ def test_fit_and_check_each_spend_the_whole_budget(budget, method):
         said = guarantee_of(events, budget.delta)
         used = {"epsilon": said.epsilon, "rho": said.rho, "mu": said.mu}
         assert used[budget.currency] == pytest.approx(budget.amount, rel=1e-6)
-    assert "the larger of the two" in made.note
+    assert "the larger of the two" in made.notes[0]
 
 
 def test_the_charge_is_one_and_the_model_says_the_same():
@@ -85,7 +88,7 @@ def test_the_charge_is_one_and_the_model_says_the_same():
     told = "20% of examples, chosen at random, are kept out of training and used for testing."
     assert any(told in note for note in model.provenance.notes)
     assert 90 < model.charged.size.count < 150
-    note = planned(facts=with_people().facts).note
+    note = planned(facts=with_people().facts).notes[0]
     assert note.startswith("20% of people, chosen at random,")
 
 
@@ -149,12 +152,57 @@ def test_in_a_workspace_the_split_is_drawn_once(tmp_path):
         held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run", holdout=0.3)
 
 
+@pytest.mark.parametrize("holdout", [None, 0.2])
+def test_a_fit_with_a_plan_made_before_plans_nothing_again_and_releases_the_same(monkeypatch, holdout):
+    plans, calibrations = [], []
+    plan, calibrate = dpt.methods.MeanPrototypes.plan, accounting.noise_multiplier_for
+
+    def counted_plan(*given):
+        plans.append(given)
+        return plan(*given)
+
+    def counted_calibration(*given):
+        calibrations.append(given)
+        return calibrate(*given)
+
+    monkeypatch.setattr(dpt.methods.MeanPrototypes, "plan", counted_plan)
+    for place in (base, private_evaluation):
+        monkeypatch.setattr(place, "noise_multiplier_for", counted_calibration)
+    first = held(holdout=holdout)
+    asked = 1 + (holdout is not None)
+    assert (len(plans), len(calibrations)) == (1, asked)
+    made = dpt.methods.MeanPrototypes().plan_fit(private().facts, BUDGET, holdout=holdout)
+    again = held(holdout=holdout, plan=made)
+    assert (len(plans), len(calibrations)) == (2, 2 * asked)
+    assert (again.head.prototypes == first.head.prototypes).all()
+    assert (again.events, again.guarantee) == (first.events, first.guarantee)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"method": dpt.methods.MeanPrototypes(features=UnitNorm(pool=2))},
+        {"data": private(size=500)},
+        {"budget": Budget(epsilon=0.5, delta=1e-5)},
+        {"public": pool()},
+        {"holdout": 0.3},
+        {"holdout": None},
+    ],
+    ids=lambda other: "-".join(map(str, other)),
+)
+def test_a_plan_made_for_anything_else_is_refused_before_the_charge(other):
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match="A plan belongs"):
+        held(plan=planned(), ledger=ledger, **other)
+    assert ledger.history() == []
+
+
 def _killed(*_):
     raise RuntimeError("killed")
 
 
 def test_a_killed_run_goes_on_with_the_same_units(tmp_path, monkeypatch):
-    ledger, drawn, split = Ledger.in_memory(), [], HoldOut.split
+    ledger, drawn, split = Ledger.in_memory(), [], FitPlan.split
 
     def noted(self, data, noise):
         assert isinstance(noise, RecordedNoise)
@@ -162,12 +210,12 @@ def test_a_killed_run_goes_on_with_the_same_units(tmp_path, monkeypatch):
         drawn.append(kept.rows)
         return own, kept
 
-    monkeypatch.setattr(HoldOut, "split", noted)
-    checked = HoldOut.checked
-    monkeypatch.setattr(HoldOut, "checked", _killed)
+    monkeypatch.setattr(FitPlan, "split", noted)
+    evaluate = FitPlan.evaluate
+    monkeypatch.setattr(FitPlan, "evaluate", _killed)
     with pytest.raises(RuntimeError, match="killed"):
         held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run")
-    monkeypatch.setattr(HoldOut, "checked", checked)
+    monkeypatch.setattr(FitPlan, "evaluate", evaluate)
     held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run")
     assert (drawn[0] == drawn[1]).all()
     assert sum(isinstance(entry, Charge) for entry in ledger.history()) == 1
@@ -193,8 +241,8 @@ def test_pictures_held_out_are_seen_by_the_encoder_as_the_run_left_it(monkeypatc
     pytest.importorskip("torch")
     from methods.deep.tiny import PLACE, tiny_classifier
 
-    halves, split = [], HoldOut.split
-    monkeypatch.setattr(HoldOut, "split", lambda *given: halves.append(split(*given)) or halves[0])
+    halves, split = [], FitPlan.split
+    monkeypatch.setattr(FitPlan, "split", lambda *given: halves.append(split(*given)) or halves[0])
     far = dpt.methods.FiLM(encoder=PLACE, size=8, steps=12, micro_batch=16, reach=100.0)
     model = held(images(), far, noise=Silent(), holdout=0.5)
     own, kept = halves[0]

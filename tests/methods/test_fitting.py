@@ -15,7 +15,7 @@ from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.row_shares import recording
 from dptransfer.methods import Auto, EmbeddingMethod, ImageMethod, MeanPrototypes, PrivateTuning
 from dptransfer.methods.base import Outcome, with_query
-from dptransfer.methods.rehearsal import made_up
+from dptransfer.methods.fitting import made_up
 from dptransfer.privacy import Unit
 from dptransfer.queries import ClassSums
 from dptransfer.release.heads import CosineHead
@@ -252,7 +252,7 @@ def test_the_command_line_refuses_it_in_a_line(tmp_path):
     np.savez(tmp_path / "rows.npz", x=x, y=y)
     path = tmp_path / "ledger.sqlite"
     words = ["fit", str(tmp_path / "rows.npz"), "--classes", "ant,bee,cat", "--epsilon", "1"]
-    words += ["--method", "methods.test_rehearsal:Forgets", "--name", "samples", "--ledger", str(path)]
+    words += ["--method", "methods.test_fitting:Forgets", "--name", "samples", "--ledger", str(path)]
     done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "model")])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.output
     assert "made-up examples" in done.stderr
