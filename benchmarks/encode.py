@@ -28,7 +28,13 @@ import numpy as np
 from PIL import Image
 
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.encoders import ImageEncoder, encode_images, encode_images_in_memory, get_encoder
+from dptransfer.encoders import (
+    EncodeOptions,
+    ImageEncoder,
+    encode_images,
+    encode_images_in_memory,
+    get_encoder,
+)
 from dptransfer.encoders.checkpoint import read_checkpoint
 from dptransfer.encoders.efficientnet import NAME, efficientnet_graph, weights_file
 from dptransfer.sources import find_images
@@ -65,7 +71,7 @@ class NoNetwork(ImageEncoder):
 
     def __init__(self, encoder: ImageEncoder) -> None:
         self.identity, self._encoder = encoder.identity, encoder
-        self.prepared_apart = encoder.prepared_apart
+        self.picklable_prepare = encoder.picklable_prepare
 
     def prepare(self, image: Image.Image) -> np.ndarray:
         """As the encoder does."""
@@ -111,7 +117,7 @@ def measure(images, options, folder: Path) -> None:
 
     ways = {
         name: lambda encoder=encoder: encode_images(
-            images, encoder, folder / "x.emb", batch=options.batch, overwrite=True
+            images, encoder, folder / "x.emb", EncodeOptions(batch=options.batch, overwrite=True)
         )
         for name, encoder in encoders.items()
     }

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from dptransfer.api.intake import Intake
+from dptransfer.encoders import shards
 from dptransfer.encoders.encoding import kept_rows
-from dptransfer.encoders.extract import PartialRows
 from dptransfer.errors import ArgumentError, DataError, LedgerError
 from dptransfer.sources import find_images, read_public
 from encoders.toys import MeanColour, WordLengths, pictures
@@ -66,20 +66,21 @@ def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others
 def test_a_pool_that_was_killed_goes_on(intake, tmp_path, monkeypatch):
     private, folder = pictures(tmp_path / "photos", 4), pictures(tmp_path / "pool", 70, seed=1)
     done = []
-    add = PartialRows.add
+    encode = shards.EncodeShard.__call__
 
-    def die_at(number, self, index, *given):
+    def die_at(number, self, piece):
         if len(done) == number:
             raise KeyboardInterrupt
-        done.append(index)
-        add(self, index, *given)
+        done.append(encode(self, piece).resumed)
+        return encode(self, piece)
 
-    monkeypatch.setattr(PartialRows, "add", lambda *given: die_at(1, *given))
+    monkeypatch.setattr(shards, "_FEWEST", 32)
+    monkeypatch.setattr(shards.EncodeShard, "__call__", lambda *given: die_at(1, *given))
     with pytest.raises(KeyboardInterrupt):
         intake(private, encoder=MeanColour()).public(folder)
-    monkeypatch.setattr(PartialRows, "add", lambda *given: die_at(9, *given))
+    monkeypatch.setattr(shards.EncodeShard, "__call__", lambda *given: die_at(9, *given))
     assert len(intake(private, encoder=MeanColour()).public(folder)) == 70
-    assert done == [0, 1, 2]
+    assert done == [False, True, False, False]
 
 
 def test_texts_pixels_and_files_in_lists_are_encoded_in_memory(intake, tmp_path):

@@ -194,19 +194,20 @@ def test_predict_refuses_an_unreadable_image(cli, photos, encoder):
 
 
 def test_a_killed_run_goes_on(cli_json, photos, encoder, monkeypatch):
-    from dptransfer.encoders.extract import PartialRows
+    from dptransfer.encoders import shards
 
-    add, calls = PartialRows.add, []
+    encode, calls = shards.EncodeShard.__call__, []
 
-    def die_at_the_third(self, *given):
-        calls.append(given)
+    def die_at_the_third(self, piece):
+        calls.append(piece)
         if len(calls) == 3:
             raise SystemExit(9)
-        add(self, *given)
+        return encode(self, piece)
 
+    monkeypatch.setattr(shards, "_FEWEST", 4)
     words = ("encode", photos, "--encoder", encoder, "--out", "p.emb", "--batch", "4")
     with monkeypatch.context() as patch:
-        patch.setattr(PartialRows, "add", die_at_the_third)
+        patch.setattr(shards.EncodeShard, "__call__", die_at_the_third)
         with pytest.raises(AssertionError):  # the command did not end well
             cli_json(*words)
     assert not Path("p.emb").exists()
@@ -216,30 +217,32 @@ def test_a_killed_run_goes_on(cli_json, photos, encoder, monkeypatch):
 def test_a_killed_fit_of_images_goes_on_with_its_encoding_and_leaves_no_rows(
     cli, photos, encoder, ledger, tmp_path, monkeypatch
 ):
-    from dptransfer.encoders.extract import PartialRows
+    from dptransfer.encoders import shards
 
     encoded = []
-    add = PartialRows.add
+    encode = shards.EncodeShard.__call__
 
-    def die_after(batches, self, index, *given):
-        if len(encoded) == batches:
+    def die_after(parts, self, piece):
+        if len(encoded) == parts:
             raise SystemExit(9)
-        encoded.append(index)
-        add(self, index, *given)
+        found = encode(self, piece)
+        encoded.append((piece[0], found.resumed))
+        return found
 
+    monkeypatch.setattr(shards, "_FEWEST", 32)
     for number in range(12, 40):  # more than one batch of 32
         Image.new("RGB", (8, 8)).save(photos / "red" / f"{number}.png")
     words = ("fit", photos, "--encoder", encoder, *FIT, "--out", "model")
     with monkeypatch.context() as patch:
-        patch.setattr(PartialRows, "add", lambda *given: die_after(1, *given))
+        patch.setattr(shards.EncodeShard, "__call__", lambda *given: die_after(1, *given))
         with pytest.raises(AssertionError):  # the command did not end well
             cli(*words)
     (left,) = tmp_path.glob("photos.*")
     assert left.match("photos.rows-of-model-*.emb.partial")
     assert left.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setattr(PartialRows, "add", lambda *given: die_after(9, *given))
+    monkeypatch.setattr(shards.EncodeShard, "__call__", lambda *given: die_after(9, *given))
     cli(*words)
-    assert encoded == [0, 1]  # each once
+    assert encoded == [(0, False), (0, True), (1, False)]
     assert [one.charges for one in Ledger(ledger).datasets()] == [1]
     assert {entry.name for entry in tmp_path.iterdir()} - {"ledger.sqlite", "ledger.sqlite.key"} == {
         "photos",

@@ -11,7 +11,7 @@ import dptransfer as dpt
 from dptransfer.cli.main import app
 from dptransfer.data import atomic_files as on_disk
 from dptransfer.data import write_embeddings
-from dptransfer.encoders import encode_images
+from dptransfer.encoders import EncodeOptions, encode_images
 from dptransfer.sources import find_images
 from encoders.toys import MeanColour
 
@@ -74,7 +74,9 @@ def write(folder):
 
 def encode(folder, **how):
     """Encode photographs."""
-    encode_images(find_images(folder / "photos"), MeanColour(), folder / "out.emb", batch=4, **how)
+    encode_images(
+        find_images(folder / "photos"), MeanColour(), folder / "out.emb", EncodeOptions(batch=4, **how)
+    )
 
 
 def encode_again(folder):

@@ -1,9 +1,5 @@
-import os
-import subprocess
-import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +7,13 @@ from PIL import Image
 
 from dptransfer.base.progress import reported_to
 from dptransfer.data import Labelled
-from dptransfer.encoders import encode_images, encode_images_in_memory, encode_texts, extract
-from dptransfer.encoders.extract import PartialRows
+from dptransfer.encoders import encode_images_in_memory, extract, shards
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import TextList, find_images, read_private, read_public, read_table
 from dptransfer.sources.digests import file_digests
 
 from . import toys
-from .toys import MeanColour, WordLengths, pictures
+from .toys import MeanColour, WordLengths, encode, pictures
 
 PARTS = ("rows.npy", "labels.npy", "sources.json")
 
@@ -28,13 +23,19 @@ def images(tmp_path):
     return find_images(pictures(tmp_path / "in", 21))
 
 
+@pytest.fixture(autouse=True)
+def _parts_are_small(monkeypatch):
+    """A run that is killed repeats eight items at most."""
+    monkeypatch.setattr(shards, "_FEWEST", 8)
+
+
 def contents(folder):
     return [(folder / part).read_bytes() for part in PARTS]
 
 
 def test_images_become_an_emb_folder_with_labels_and_encoder(images, tmp_path):
     encoder, seen = MeanColour(), []
-    report = encode_images(
+    report = encode(
         images, encoder, tmp_path / "a.emb", batch=8, name="zoo", progress=lambda *at: seen.append(at)
     )
     private = read_private(report.path)
@@ -49,31 +50,14 @@ def test_images_become_an_emb_folder_with_labels_and_encoder(images, tmp_path):
 
 def test_every_call_of_the_model_has_one_shape(images, tmp_path):
     encoder = MeanColour()
-    encode_images(images, encoder, tmp_path / "a.emb", batch=8)
+    encode(images, encoder, tmp_path / "a.emb", batch=8)
     assert encoder.calls == [8, 8, 8]
-
-
-def test_the_model_works_on_while_rows_are_written(images, tmp_path, monkeypatch):
-    second, add = threading.Event(), PartialRows.add
-
-    class Watched(MeanColour):
-        def forward(self, pixels):
-            if self.calls:
-                second.set()
-            return super().forward(pixels)
-
-    def waits(*batch):
-        assert second.wait(60)  # seconds; never waited for unless something is broken
-        add(*batch)
-
-    monkeypatch.setattr(PartialRows, "add", waits)
-    assert encode_images(images, Watched(), tmp_path / "a.emb", batch=8).examples == 21
 
 
 def test_an_unreadable_file_is_a_row_of_zeros_and_the_owner_is_told(images, tmp_path):
     images.paths[3].write_bytes(b"damaged")
     images.paths[20].unlink()
-    report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    report = encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
     rows = read_table(report.path).rows
     assert np.flatnonzero((rows == 0).all(axis=1)).tolist() == [3, 20]
     assert report.unreadable == (images.sources()[3], images.sources()[20])
@@ -82,9 +66,7 @@ def test_an_unreadable_file_is_a_row_of_zeros_and_the_owner_is_told(images, tmp_
 
 def test_unreadable_files_may_be_dropped_from_a_public_pool(images, tmp_path):
     images.paths[3].write_bytes(b"damaged")
-    report = encode_images(
-        images, MeanColour(), tmp_path / "a.emb", batch=8, drop_unreadable=True, public=True
-    )
+    report = encode(images, MeanColour(), tmp_path / "a.emb", batch=8, drop_unreadable=True, public=True)
     public = read_public(report.path)
     assert report.examples == len(public) == 20
     assert images.sources()[3] not in public.sources
@@ -98,39 +80,26 @@ def test_an_encoder_that_breaks_on_every_picture_is_an_error_and_not_a_set_of_ze
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        encode_images(images, Broken(), tmp_path / "a.emb")
+        encode(images, Broken(), tmp_path / "a.emb")
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_an_interrupted_run_goes_on_and_ends_the_same(images, tmp_path, batches):
     images.paths[3].write_bytes(b"damaged")
-    whole = encode_images(images, MeanColour(), tmp_path / "whole.emb", batch=8)
+    whole = encode(images, MeanColour(), tmp_path / "whole.emb", batch=8)
     with pytest.raises(KeyboardInterrupt):
-        encode_images(images, MeanColour(fails_after=batches), tmp_path / "a.emb", batch=8)
+        encode(images, MeanColour(fails_after=batches), tmp_path / "a.emb", batch=8)
     assert not (tmp_path / "a.emb").exists()
     rest = MeanColour()
-    report = encode_images(images, rest, tmp_path / "a.emb", batch=8)
+    report = encode(images, rest, tmp_path / "a.emb", batch=8)
     assert (report.resumed, len(rest.calls)) == (8 * batches, 3 - batches)
     assert report.unreadable == whole.unreadable
     assert contents(tmp_path / "a.emb") == contents(tmp_path / "whole.emb")
 
 
-def test_a_killed_process_goes_on_and_ends_the_same(images, tmp_path):
-    encode_images(images, MeanColour(), tmp_path / "whole.emb", batch=4)
-    command = [sys.executable, str(Path(toys.__file__)), str(tmp_path / "in"), str(tmp_path / "a.emb"), "8"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as running:
-        assert running.stdout.readline() == "now\n"
-        running.kill()
-    assert running.returncode == -9
-    assert not (tmp_path / "a.emb").exists()
-    report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=4)
-    assert 8 <= report.resumed < 21
-    assert contents(tmp_path / "a.emb") == contents(tmp_path / "whole.emb")
-
-
 def interrupted(images, out, batch=8):
     with pytest.raises(KeyboardInterrupt):
-        encode_images(images, MeanColour(fails_after=1), out, batch=batch)
+        encode(images, MeanColour(fails_after=1), out, batch=batch)
 
 
 def test_another_job_in_the_same_place_is_refused_or_restarted(images, tmp_path):
@@ -138,38 +107,38 @@ def test_another_job_in_the_same_place_is_refused_or_restarted(images, tmp_path)
     interrupted(images, out)
     other = MeanColour(name="other")
     with pytest.raises(DataError, match="another unfinished job"):
-        encode_images(images, other, out, batch=8)
+        encode(images, other, out, batch=8)
     with pytest.raises(DataError, match="another unfinished job"):
-        encode_images(images, MeanColour(), out, batch=4)
-    assert encode_images(images, other, out, batch=8, overwrite=True).resumed == 0
+        encode(images, MeanColour(), out, batch=4)
+    assert encode(images, other, out, batch=8, overwrite=True).resumed == 0
 
 
 def test_an_edited_picture_is_another_job(images, tmp_path):
     interrupted(images, tmp_path / "a.emb")
     images.paths[0].write_bytes(images.paths[1].read_bytes())
     with pytest.raises(DataError, match="another unfinished job"):
-        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+        encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
 
 
 def test_a_finished_folder_is_not_encoded_again(images, tmp_path):
-    encode_images(images, MeanColour(), tmp_path / "a.emb")
+    encode(images, MeanColour(), tmp_path / "a.emb")
     encoder = MeanColour()
     with pytest.raises(DataError, match="exists already"):
-        encode_images(images, encoder, tmp_path / "a.emb")
+        encode(images, encoder, tmp_path / "a.emb")
     assert encoder.calls == []
-    assert encode_images(images, encoder, tmp_path / "a.emb", overwrite=True).examples == 21
+    assert encode(images, encoder, tmp_path / "a.emb", overwrite=True).examples == 21
 
 
 def test_a_failure_while_writing_keeps_the_encoded_rows(images, tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise DataError("no space")
 
-    monkeypatch.setattr(extract, "write_embeddings", full)
-    with pytest.raises(DataError, match="no space"):
-        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(extract, "write_embeddings", full)
+        with pytest.raises(DataError, match="no space"):
+            encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
     encoder = MeanColour()
-    assert encode_images(images, encoder, tmp_path / "a.emb", batch=8).resumed == 21
+    assert encode(images, encoder, tmp_path / "a.emb", batch=8).resumed == 21
     assert encoder.calls == []
 
 
@@ -177,9 +146,9 @@ def test_texts_keep_their_order_and_resume(tmp_path):
     labelled = Labelled(np.arange(21) % 2, ("x", "y"))
     texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)), labelled)
     with pytest.raises(KeyboardInterrupt):
-        encode_texts(texts, WordLengths(fails_after=2), tmp_path / "a.emb", batch=4)
+        encode(texts, WordLengths(fails_after=2), tmp_path / "a.emb", batch=4)
     encoder = WordLengths()
-    report = encode_texts(texts, encoder, tmp_path / "a.emb", batch=4)
+    report = encode(texts, encoder, tmp_path / "a.emb", batch=4)
     assert report.resumed == 8
     assert encoder.calls == [4] * 4
     private = read_private(report.path)
@@ -189,15 +158,15 @@ def test_texts_keep_their_order_and_resume(tmp_path):
 
 def test_arguments_that_do_not_fit_are_refused(images, tmp_path):
     with pytest.raises(ArgumentError, match="for images"):
-        encode_images(images, WordLengths(), tmp_path / "a.emb")
+        encode(images, WordLengths(), tmp_path / "a.emb")
     with pytest.raises(ArgumentError, match="for texts"):
-        encode_texts(["a"], MeanColour(), tmp_path / "a.emb")
+        encode(["a"], MeanColour(), tmp_path / "a.emb")
     with pytest.raises(ArgumentError, match="batch"):
-        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=0)
+        encode(images, MeanColour(), tmp_path / "a.emb", batch=0)
     with pytest.raises(DataError, match="end in"):
-        encode_images(images, MeanColour(), tmp_path / "a")
+        encode(images, MeanColour(), tmp_path / "a")
     with pytest.raises(DataError, match="at least one text"):
-        encode_texts([], WordLengths(), tmp_path / "a.emb")
+        encode([], WordLengths(), tmp_path / "a.emb")
     assert not list(tmp_path.glob("a.emb*"))
 
 
@@ -206,7 +175,7 @@ def test_what_pillow_warns_of_in_one_picture_is_not_told(images, tmp_path, monke
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 12 * 12 - 1)
     with pytest.warns(Image.DecompressionBombWarning):
         Image.open(images.paths[0]).close()
-    report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    report = encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
     assert report.unreadable == ()
     assert encode_images_in_memory(images, MeanColour()).unreadable == ()
 
@@ -214,35 +183,35 @@ def test_what_pillow_warns_of_in_one_picture_is_not_told(images, tmp_path, monke
 def test_a_folder_that_may_not_be_replaced_is_refused_before_anything_is_encoded(tmp_path):
     (tmp_path / "a.emb").mkdir()
     with pytest.raises(DataError, match="may be overwritten"):
-        encode_texts(["one", "two"], WordLengths(fails_after=0), tmp_path / "a.emb", overwrite=True)
+        encode(["one", "two"], WordLengths(fails_after=0), tmp_path / "a.emb", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a.emb"]
 
 
 def test_people_stay_with_their_rows_though_the_run_is_killed(images, tmp_path):
     images = replace(images, people=np.arange(len(images)) % 5)
     with pytest.raises(KeyboardInterrupt):
-        encode_images(images, MeanColour(fails_after=1), tmp_path / "a.emb", batch=8)
-    resumed = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+        encode(images, MeanColour(fails_after=1), tmp_path / "a.emb", batch=8)
+    resumed = encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
     assert resumed.resumed == 8
     assert read_table(tmp_path / "a.emb").people.tolist() == images.people.tolist()
     texts = TextList(("three words here", "one", "two words"), people=np.array([0, 1, 0]))
-    encode_texts(texts, WordLengths(), tmp_path / "t.emb", batch=2)
+    encode(texts, WordLengths(), tmp_path / "t.emb", batch=2)
     table = read_table(tmp_path / "t.emb")
     assert (table.rows[:, 1].tolist(), table.people.tolist()) == ([3, 1, 2], [0, 1, 0])
 
 
 def test_who_an_image_is_of_changes_no_row_so_an_encoding_goes_on(images, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        encode_images(images, MeanColour(fails_after=1), tmp_path / "a.emb", batch=8)
+        encode(images, MeanColour(fails_after=1), tmp_path / "a.emb", batch=8)
     whose = replace(images, people=np.arange(len(images)))
-    assert encode_images(whose, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
+    assert encode(whose, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
     assert read_table(tmp_path / "a.emb").people.tolist() == list(range(21))
 
 
 def test_whoever_listens_hears_of_an_encoding_in_batches(images, tmp_path):
     heard = []
     with reported_to(lambda *told: heard.append(told)):
-        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+        encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
     assert heard == [(0, 21, ""), (8, 21, ""), (16, 21, ""), (21, 21, "")]
 
 
@@ -250,15 +219,15 @@ def test_whoever_listens_hears_of_an_encoding_in_batches(images, tmp_path):
 def test_what_a_run_left_that_was_killed_at_its_very_end_goes_with_the_next(images, tmp_path, how):
     """The folder is in place, and its draft is still there; it is recognised by its request."""
     out = tmp_path / "a.emb"
-    encode_images(images, MeanColour(), out, batch=8, keep_partial=True, **how)
+    encode(images, MeanColour(), out, batch=8, keep_partial=True, **how)
     draft = tmp_path / "a.emb.partial"
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     for other in ({"batch": 4, **how}, {"batch": 8, "shard_rows": 6}):
         with pytest.raises(DataError, match="exists already"):
-            encode_images(images, MeanColour(), out, **other)
+            encode(images, MeanColour(), out, **other)
         assert draft.exists()  # of another job
     with pytest.raises(DataError, match="exists already"):
-        encode_images(images, MeanColour(), out, batch=8, **how)
+        encode(images, MeanColour(), out, batch=8, **how)
     assert not draft.exists()
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
 
@@ -267,9 +236,9 @@ def test_a_draft_stays_where_something_else_has_the_name(images, tmp_path):
     interrupted(images, tmp_path / "a.emb")
     (tmp_path / "a.emb").mkdir()
     with pytest.raises(DataError, match="exists already"):
-        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+        encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
     (tmp_path / "a.emb").rmdir()
-    assert encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
+    assert encode(images, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
 
 
 def test_two_processes_do_not_encode_into_one_folder(images, tmp_path):
@@ -277,7 +246,7 @@ def test_two_processes_do_not_encode_into_one_folder(images, tmp_path):
 
     def other():
         with pytest.raises(DataError, match="One process at a time"):
-            encode_images(images, MeanColour(), tmp_path / "a.emb")
+            encode(images, MeanColour(), tmp_path / "a.emb")
         refused.append(True)
 
     def report(done, total):
@@ -286,6 +255,6 @@ def test_two_processes_do_not_encode_into_one_folder(images, tmp_path):
             thread.start()
             thread.join()
 
-    encode_images(images, MeanColour(), tmp_path / "a.emb", progress=report)
+    encode(images, MeanColour(), tmp_path / "a.emb", progress=report)
     assert refused == [True]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.emb", "in"]

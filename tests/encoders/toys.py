@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from dptransfer.data import EncoderIdentity
-from dptransfer.encoders import ImageEncoder
+from dptransfer.encoders import EncodeOptions, ImageEncoder, encode_images, encode_texts
 
 
 class MeanColour(ImageEncoder):
@@ -61,8 +61,13 @@ def random_images(count, size=40):
     return [Image.fromarray(rng.integers(0, 256, (size, size, 3), dtype=np.uint8)) for _ in range(count)]
 
 
+def encode(found, encoder, out, *, progress=None, **options):
+    """Either way to encode, with options by name."""
+    way = encode_images if hasattr(found, "paths") else encode_texts
+    return way(found, encoder, out, EncodeOptions(**options), progress=progress)
+
+
 if __name__ == "__main__":
-    from dptransfer.encoders import encode_images
     from dptransfer.sources import find_images
 
     def told(done, total):
@@ -70,11 +75,5 @@ if __name__ == "__main__":
             print("now", flush=True)
             time.sleep(600)
 
-    encode_images(
-        find_images(sys.argv[1]),
-        MeanColour(),
-        sys.argv[2],
-        batch=4,
-        shard_rows=int(sys.argv[4]) if len(sys.argv) > 4 else None,
-        progress=told,
-    )
+    found = find_images(sys.argv[1])
+    encode(found, MeanColour(), sys.argv[2], batch=4, shard_rows=int(sys.argv[4]), progress=told)

@@ -56,7 +56,7 @@ def encoded_in_files(
     from dptransfer.data import ShardedRows
     from dptransfer.data.atomic_files import claim
     from dptransfer.data.resumable import remove_draft
-    from dptransfer.encoders.shards import encode_in_shards
+    from dptransfer.encoders.shards import EncodeOptions, encode_in_shards
     from dptransfer.sources import ImageList
 
     if isinstance(found, ImageList):
@@ -64,22 +64,10 @@ def encoded_in_files(
     place = out.with_name(f"{out.name}.rows")
     with claim(place):
         with progress_bar("Encoding") as step:
-            made = encode_in_shards(
-                place,
-                found,
-                encoder,
-                batch=batch,
-                dtype="float32",
-                drop=False,
-                public=False,
-                restart=False,
-                shard_rows=shard_rows,
-                workers=workers,
-                progress=step,
-            )
+            options = EncodeOptions(batch=batch, shard_rows=shard_rows, workers=workers)
+            made = encode_in_shards(place, found, encoder, options, step)
         if made.unreadable and isinstance(found, ImageList):  # and rows of the others are of another request
             remove_draft(place)
             refuse_public({found.names()[number]: BREAKS_OFF for number in made.unreadable})
-        assert isinstance(made.rows, tuple)
-        yield ShardedRows(made.rows)
+        yield ShardedRows(made.files)
         remove_draft(place)

@@ -22,5 +22,6 @@ from dptransfer.encoders.registry import get_encoder as get_encoder
 from dptransfer.encoders.registry import known_vocabulary as known_vocabulary
 from dptransfer.encoders.registry import vocabulary as vocabulary
 from dptransfer.encoders.registry import with_known_vocabulary as with_known_vocabulary
+from dptransfer.encoders.shards import EncodeOptions as EncodeOptions
 from dptransfer.encoders.torch_module import TorchModuleEncoder as TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder as transformers_encoder

@@ -72,7 +72,7 @@ class ImageEncoder(ABC):
     kind: Kind = "image"
     vocabulary: Vocabulary | None = None
     """The words that it has for its rows, where it was trained with a linear classifier of them."""
-    prepared_apart: Callable[[Image.Image], NDArray[Any]] | None = None
+    picklable_prepare: Callable[[Image.Image], NDArray[Any]] | None = None
     """What `prepare` does, as a function that can be pickled, where the model outruns a process's threads."""
     one_by_one: bool = False
     """Whether a picture is computed alone, so that no other, nor how many there are, can reach its row."""

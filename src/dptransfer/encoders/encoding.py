@@ -132,17 +132,18 @@ def encode_to(
         refuse: raises if it is given names of images; asked about those that cannot even be recognised,
             before the work. Those that break off in the middle are in the report.
         public: nobody's data: unreadable images are left out.
-        how: batch, name, overwrite, shard_rows, workers and the like, as `encode_images` takes them.
+        how: batch, name, overwrite, shard_rows, workers and the like, as `EncodeOptions` takes them.
     """
-    from dptransfer.encoders import encode_images, encode_texts
+    from dptransfer.encoders import EncodeOptions, encode_images, encode_texts
     from dptransfer.sources import ImageList
 
     with progress_bar("Encoding", count_is_private=not public) as step:
         if not isinstance(found, ImageList):
-            return encode_texts(found, encoder, out, progress=step, public=public, **how)
+            return encode_texts(found, encoder, out, EncodeOptions(public=public, **how), progress=step)
         if refuse is not None:
             refuse(unrecognised(found, encoder.identity.grey_range))
-        return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
+        options = EncodeOptions(public=public, drop_unreadable=public, **how)
+        return encode_images(found, encoder, out, options, progress=step)
 
 
 @contextmanager

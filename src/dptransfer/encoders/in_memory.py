@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.arrays import EncodedRows
 from dptransfer.encoders.base import Encoder, Kind, blank_picture, blanks_for
-from dptransfer.encoders.preprocess import encoded_batches
+from dptransfer.encoders.preprocess import PreprocessPool, encoded_batches
 from dptransfer.errors import ArgumentError
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.images import ImageList
@@ -34,19 +34,19 @@ def encode_images_in_memory(
     batch: int = 8,
     progress: Progress | None = None,
     opened: Callable[[Path], Any] | None = None,
+    pool: PreprocessPool | None = None,
 ) -> EncodedImages:
     """Rows for a few images, such as those to predict; nothing is written.
 
     The batch is small because it is filled up with blanks, unless the encoder computes each picture alone: a
-    single picture costs as much as `batch` of them. `opened` opens pictures in place of `open_image`.
+    single picture costs as much as `batch` of them. `opened` and `pool` are those of `encoded_batches`.
     """
     paths = [Path(path) for path in (images.paths if isinstance(images, ImageList) else images)]
-    require_kind(encoder, "image")
-    checks.whole("batch", batch)
+    _require(encoder, "image", batch)
     rows = np.zeros((len(paths), encoder.dimension), dtype=np.float32)
     unreadable: list[int] = []
     pending = [(start, paths[start : start + batch]) for start in range(0, len(paths), batch)]
-    with without_warnings(), closing(encoded_batches(pending, encoder, batch, opened)) as batches:
+    with without_warnings(), closing(encoded_batches(pending, encoder, batch, opened, pool)) as batches:
         for start, part, missing in batches:
             rows[start : start + len(part)] = part
             unreadable += [start + place for place in missing]
@@ -79,30 +79,31 @@ def encode_pictures(
     progress: Progress | None = None,
 ) -> EncodedRows:
     """Rows for `count` pictures that `opened` gives by number, as PIL images; nothing is written."""
-    require_kind(encoder, "image")
-    checks.whole("batch", batch)
-    rows = np.zeros((count, encoder.dimension), dtype=np.float32)
-    for start in range(0, count, batch):
-        pictures = [opened(number) for number in range(start, min(start + batch, count))]
-        filled = [*pictures, *[blank_picture()] * blanks_for(encoder, len(pictures), batch)]
-        rows[start : start + len(pictures)] = encoder.encode(filled)[: len(pictures)]
-        if progress is not None:
-            progress(start + len(pictures), count)
-    return rows
+    _require(encoder, "image", batch)
+    return _in_batches(opened, count, encoder, batch, progress)
 
 
 def encode_texts_in_memory(
     texts: Sequence[str], encoder: Encoder, *, batch: int = 8, progress: Progress | None = None
 ) -> EncodedRows:
     """Rows for a few texts, such as those to predict; nothing is written."""
-    require_kind(encoder, "text")
-    checks.whole("batch", batch)
-    rows = np.zeros((len(texts), encoder.dimension), dtype=np.float32)
-    for start in range(0, len(texts), batch):
-        part = encode_filled(texts[start : start + batch], encoder, batch)
-        rows[start : start + len(part)] = part
+    _require(encoder, "text", batch)
+    return _in_batches(texts.__getitem__, len(texts), encoder, batch, progress)
+
+
+def _in_batches(
+    item: Callable[[int], Any], count: int, encoder: Encoder, batch: int, progress: Progress | None
+) -> EncodedRows:
+    """Rows of items by number, from calls of exactly `batch`, unless each is computed alone."""
+    blank = blank_picture() if encoder.kind == "image" else ""
+    rows = np.zeros((count, encoder.dimension), dtype=np.float32)
+    for start in range(0, count, batch):
+        stop = min(start + batch, count)
+        items = [item(number) for number in range(start, stop)]
+        blanks = [blank] * blanks_for(encoder, stop - start, batch)
+        rows[start:stop] = encoder.encode([*items, *blanks])[: stop - start]
         if progress is not None:
-            progress(start + len(part), len(texts))
+            progress(stop, count)
     return rows
 
 
@@ -126,10 +127,9 @@ def rows_depend_on_neighbours(encoder: Encoder, items: Sequence[Any]) -> bool:
     return False
 
 
-def encode_filled(texts: Sequence[str], encoder: Encoder, batch: int) -> EncodedRows:
-    """Rows for at most `batch` texts, from one call of exactly `batch`, unless each is computed alone."""
-    filled = [*texts, *[""] * blanks_for(encoder, len(texts), batch)]
-    return np.array(encoder.encode(filled)[: len(texts)], dtype=np.float32)
+def _require(encoder: Encoder, kind: Kind, batch: int) -> None:
+    require_kind(encoder, kind)
+    checks.whole("batch", batch)
 
 
 def require_kind(encoder: Encoder, kind: Kind) -> None:

@@ -5,14 +5,15 @@ small pictures a second, whatever their number, where the network took 8,000. Si
 They took a second to start, so they pay from some thousand pictures on.
 
 What a process does not manage, a damaged picture or one that its Pillow cannot read but ours can, or all of
-them after it has died, is left to whoever asked.
+them after it has died, is left to whoever asked. The pool is made of plain processes and no executor's: those
+would run the main module of the user's script again, which need not have a main guard to encode pictures.
 
 A thread takes a few pictures at a time and puts each at its place in the model's input, whose memory is used
 again: who waits for the next input has nothing left to do but to hand it on. The model works on the thread of
 who asks: on an H200 a new thread for it added 2.3 s to every encoding, most likely since cuDNN works out for
 each thread anew how it computes a network. Threads share one interpreter, and small pictures keep few of them
 busy (see `open_image`): of Caltech's, 7 KB each, 4 threads opened and squeezed 2,084 a second, 8 1,817
-and 16 1,709, on the 16 cores there. Processes go further; see `prepared_apart`.
+and 16 1,709, on the 16 cores there. Processes go further.
 
 Large JPEGs are decoded in full. Decoding 24 of 3 megapixels, made of real photographs, at twice the size that
 is needed (224) took half the time, but moved pixels by up to 10 of 255 (by up to 25 at the size itself), and
@@ -48,7 +49,7 @@ _COMMAND = f"from {__name__} import serve; serve(%d)"
 _BUFFER = 2**20  # bytes on their way: some pictures of 224 × 224
 
 
-class PreparedApart:
+class PreprocessPool:
     """Processes that open and prepare pictures; close it at the end.
 
     Args:
@@ -171,13 +172,21 @@ def encoded_batches(
     encoder: Encoder,
     size: int,
     opened: Callable[[Path], Any] | None = None,
+    pool: PreprocessPool | None = None,
 ) -> Generator[Batch, None, None]:
     """For each (index, paths): the index, a row per path, and which places in the batch were unreadable.
 
     The encoder always sees exactly `size` pictures, unless it sees each alone; blanks fill the gaps, and an
     unreadable picture's row is set to zero. Whoever stops before the end closes it: left to the garbage
-    collector, it might be closed by one of its own threads, which cannot wait for itself. `opened` opens
-    pictures in place of `open_image`.
+    collector, it might be closed by one of its own threads, which cannot wait for itself.
+
+    Args:
+        batches: paths of pictures, by number.
+        encoder: what encodes them.
+        size: pictures per call of the model.
+        opened: opens pictures in place of `open_image`.
+        pool: processes that prepare pictures, which the caller closes; by default some of its own, where they
+            are worth their start.
     """
     in_halves = encoder if isinstance(encoder, ImageEncoder) else None
 
@@ -187,7 +196,8 @@ def encoded_batches(
     # Outside the guard below, so that a broken transform is an error and not a data set of zeros.
     blank = prepare(blank_picture())
     counts = [len(paths) for _, paths in batches]
-    apart = None if opened is not None else _processes_for(encoder, blank, sum(counts))
+    own = None if pool or opened else preprocess_pool(encoder, sum(counts))
+    apart = pool or own
     threads = _threads_for(batches) if apart is None else usable_cores()
     taken = max(1, min(_TAKEN, sum(counts) // threads))
     ahead = max(_AHEAD, -(-2 * threads * taken // size))  # of small batches more, so that no thread is idle
@@ -221,7 +231,7 @@ def encoded_batches(
         for place in range(count, room):
             items[place] = blank
         starts = range(0, count, taken)
-        parts = [pool.submit(filled, items, start, paths[start : start + taken]) for start in starts]
+        parts = [openers.submit(filled, items, start, paths[start : start + taken]) for start in starts]
         return index, items, count, parts
 
     def encoded(index: int, items: Any, count: int, parts: list[Future[list[int]]]) -> Batch:
@@ -234,8 +244,8 @@ def encoded_batches(
         return index, rows, missing
 
     with (
-        ThreadPoolExecutor(threads, thread_name_prefix="pictures") as pool,
-        nullcontext() if apart is None else closing(apart),
+        ThreadPoolExecutor(threads, thread_name_prefix="pictures") as openers,
+        nullcontext() if own is None else closing(own),
     ):
         waiting = deque[_Begun]()
         try:
@@ -246,16 +256,19 @@ def encoded_batches(
             while waiting:
                 yield encoded(*waiting.popleft())
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            openers.shutdown(wait=True, cancel_futures=True)
 
 
-def _processes_for(encoder: Encoder, blank: Any, pictures: int) -> PreparedApart | None:
-    """Processes that prepare pictures, where they are worth their start."""
-    prepare = getattr(encoder, "prepared_apart", None)
+def preprocess_pool(encoder: Encoder, pictures: int) -> PreprocessPool | None:
+    """Processes that prepare so many pictures for the encoder, where they are worth their start."""
+    prepare = getattr(encoder, "picklable_prepare", None)
     many = pictures >= _WORTH_PROCESSES and usable_cores() > _FEWEST and os.name == "posix"
-    if prepare is None or not many or not np.stack([blank]).flags.c_contiguous:
+    if prepare is None or not many:
         return None
-    return PreparedApart(prepare, blank, encoder.identity.grey_range)
+    blank = np.asarray(prepare(blank_picture()))
+    if not np.stack([blank]).flags.c_contiguous:
+        return None
+    return PreprocessPool(prepare, blank, encoder.identity.grey_range)
 
 
 def _threads_for(batches: Sequence[tuple[int, Sequence[Path]]]) -> int:

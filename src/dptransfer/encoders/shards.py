@@ -17,7 +17,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,28 +27,90 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows
+from dptransfer.base.arrays import EncodedRows, Integers, Rows
 from dptransfer.base.progress import reported_to, tell
 from dptransfer.base.workers import Here, Workers
 from dptransfer.data.atomic_files import owner_only
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.resumable import draft_folder, kept_on_disk, require_seen, written_whole
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.store import RowType
 from dptransfer.encoders.base import MADE_BY, Encoder
 from dptransfer.encoders.device import take_gpu
 from dptransfer.encoders.in_memory import Progress, encode_images_in_memory, encode_texts_in_memory
+from dptransfer.encoders.preprocess import PreprocessPool, preprocess_pool
 from dptransfer.errors import ArgumentError
 from dptransfer.sources.images import ImageList
 from dptransfer.sources.sandboxed_decode import OpenedApart
 from dptransfer.sources.texts import TextList
 
+SHARD_ROWS = 10_000
+"""Items of a shard where shards are asked for and no number is: 30 MB of 768 columns, minutes of a core."""
 
-def request_of(found: ImageList | TextList, encoder: Encoder, batch: int) -> dict[str, Any]:
-    """The items, what encodes them and in which batches, JSON-ready.
+_FEWEST, _MOST, _PARTS = 512, 4096, 32
+"""Items that a killed run repeats at most where nobody asked for shards, and in how many parts it works."""
 
-    Without the encoder's size, which its transform says too, and old identities lack.
+
+@dataclass(frozen=True)
+class EncodeOptions:
+    """How images or texts are encoded into an `.emb` folder.
+
+    Attributes:
+        batch: items per call of the model, fixed for the whole run.
+        name: the data set's name, for the ledger.
+        overwrite: replace the folder if it exists, and throw away another job's unfinished work.
+        drop_unreadable: leave unreadable files out, for public pools only; else their rows are zeros.
+        public: nobody's data, so that others may read the folder; otherwise it is the owner's alone.
+        keep_partial: leave `<out>.partial`, from which the same call is done at once; remove it afterwards.
+            Shards that were asked for are not left: they are moved into the folder.
+        dtype: element type of the rows on disk: float16, float32 or float64.
+        shard_rows: cut the rows into files of so many. The rows are the same.
+        workers: who encodes shards: this process, or `Processes` or a `RayCluster`, which take shards of
+            `SHARD_ROWS` unless told; there an encoder is made anew, as `get_encoder` made this one.
     """
-    identity = replace(encoder.identity, size=None)
-    return {**_items(found), "encoder": identity.to_dict(), "batch": batch}
+
+    batch: int = 32
+    name: str | None = None
+    overwrite: bool = False
+    drop_unreadable: bool = False
+    public: bool = False
+    keep_partial: bool = False
+    dtype: RowType = "float32"
+    shard_rows: int | None = None
+    workers: Workers | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.whole("batch", self.batch)
+        checks.one_of("dtype", self.dtype, ("float16", "float32", "float64"))
+        if self.shard_rows is not None:
+            checks.whole("shard_rows", self.shard_rows)
+
+    @property
+    def in_shards(self) -> bool:
+        """Whether the rows are to stay in several files."""
+        return self.shard_rows is not None or self.workers is not None
+
+    def rows_of_shards(self, found: ImageList | TextList, encoder: Encoder) -> int:
+        """Items of a shard; where none were asked for, few for a run that is short or slow."""
+        if self.in_shards:
+            return self.shard_rows or SHARD_ROWS
+        fast = getattr(encoder, "picklable_prepare", None) is not None
+        rows = _MOST if fast else min(_MOST, max(_FEWEST, len(found) // _PARTS))
+        return -(-rows // self.batch) * self.batch  # in whole batches, so that blanks fill up the last alone
+
+
+def request_of(found: ImageList | TextList, encoder: Encoder, options: EncodeOptions) -> dict[str, Any]:
+    """What determines the rows and the files that they are in, JSON-ready."""
+    return {
+        **_items(found),
+        "encoder": encoder.identity.to_dict(),
+        "batch": options.batch,
+        "shard_rows": options.rows_of_shards(found, encoder),
+        "in_shards": options.in_shards,
+        "dtype": options.dtype,
+        "drop": options.drop_unreadable,
+    }
 
 
 def _items(found: ImageList | TextList) -> dict[str, Any]:
@@ -66,9 +128,6 @@ def _file_state(source: str, path: Path) -> list[Any]:
         return [source, None, None]
     return [source, found.st_size, found.st_mtime_ns]
 
-
-SHARD_ROWS = 10_000
-"""Items of a shard where workers are named and no number is: 30 MB of 768 columns, minutes of a core."""
 
 Item = Path | str
 _WITHIN = "item of a shard"
@@ -102,10 +161,8 @@ class EncodeShard:
             its pictures for unreadable.
         encoder: what encodes; or, for another process, the pickled function that makes it there.
         identity: of that encoder.
-        batch: items per call of the model.
-        dtype: element type of the file.
-        drop: leave unreadable items out, instead of giving them rows of zeros.
-        public: nobody's data; otherwise the file is the owner's alone.
+        options: batch, element type, whether unreadable items are left out, and whether others may read.
+        pool: processes of this one that prepare pictures, where there are some.
     """
 
     folder: Path
@@ -113,10 +170,8 @@ class EncodeShard:
     source: Path | None
     encoder: Encoder | bytes
     identity: EncoderIdentity
-    batch: int
-    dtype: str
-    drop: bool
-    public: bool
+    options: EncodeOptions
+    pool: PreprocessPool | None = None
 
     def __call__(self, piece: tuple[int, Sequence[Item]]) -> Shard:
         """Encode shard (number, items), unless it is there."""
@@ -136,10 +191,10 @@ class EncodeShard:
             begun.unlink(missing_ok=True)
             raise
         with np.errstate(all="ignore"):
-            rows = np.delete(rows, unreadable, axis=0) if self.drop else rows
-            rows = np.ascontiguousarray(rows, dtype=np.dtype(self.dtype).newbyteorder("<"))
+            rows = np.delete(rows, unreadable, axis=0) if self.options.drop_unreadable else rows
+            rows = np.ascontiguousarray(rows, dtype=np.dtype(self.options.dtype).newbyteorder("<"))
         with kept_on_disk(self.folder):
-            with written_whole(file, None if self.public else owner_only) as stream:
+            with written_whole(file, None if self.options.public else owner_only) as stream:
                 header = {"descr": rows.dtype.str, "fortran_order": False, "shape": rows.shape}
                 np.lib.format.write_array_header_1_0(stream, header)
                 stream.write(rows.data)
@@ -152,9 +207,9 @@ class EncodeShard:
         """The shard as it is there; None if it is not, or is damaged."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             unreadable = tuple(json.loads(file.with_suffix(".json").read_bytes())["unreadable"])
-            rows = items - len(unreadable) * self.drop
+            rows = items - len(unreadable) * self.options.drop_unreadable
             stored = np.load(file, mmap_mode="r" if rows else None, allow_pickle=False)
-            if len(stored) == rows and stored.dtype == self.dtype:
+            if len(stored) == rows and stored.dtype == self.options.dtype:
                 return Shard(file, rows, unreadable, resumed=True)
         return None
 
@@ -167,10 +222,11 @@ class EncodeShard:
                 tell(done, total, _WITHIN)
 
             if encoder.kind == "text":
-                order = np.argsort([len(str(text)) for text in items], kind="stable")  # alike ones together
+                texts = [str(text) for text in items]
+                order, batch = _by_length(texts), self.options.batch
+                texts = [texts[place] for place in order]
                 rows = np.empty((len(items), encoder.dimension), dtype=np.float32)
-                texts = [str(items[place]) for place in order]
-                rows[order] = encode_texts_in_memory(texts, encoder, batch=self.batch, progress=report)
+                rows[order] = encode_texts_in_memory(texts, encoder, batch=batch, progress=report)
                 return rows, ()
             if self.source is not None:
                 require_seen(self.source)
@@ -183,9 +239,10 @@ class EncodeShard:
                 found = encode_images_in_memory(
                     list(map(Path, items)),
                     encoder,
-                    batch=self.batch,
+                    batch=self.options.batch,
                     progress=report,
                     opened=opened if carefully else None,
+                    pool=None if carefully else self.pool,
                 )
             return found.rows, found.unreadable
 
@@ -229,77 +286,82 @@ def _watched(in_worker: bool) -> Iterator[Callable[[], None]]:
             faulthandler.cancel_dump_traceback_later()
 
 
-class Encoded(NamedTuple):
+class EncodedShards(NamedTuple):
     """Items that have been encoded, on their way into an `.emb` folder.
 
     Attributes:
         folder: the draft that holds them.
-        rows: a row for each; or the files of the shards that have any, in order.
+        files: those of the shards that have any rows, in order.
+        order: positions of the items that the rows stand for, where these are in another order.
         unreadable: positions of the items that could not be read.
         resumed: how many items were there already.
     """
 
     folder: Path
-    rows: EncodedRows | tuple[Path, ...]
+    files: tuple[Path, ...]
+    order: Integers | None
     unreadable: tuple[int, ...]
     resumed: int
+
+    def rows(self) -> ShardedRows | Rows:
+        """All rows, in the order of the items."""
+        stored = ShardedRows(self.files)
+        if self.order is None:
+            return stored
+        rows = np.empty(stored.shape, stored.dtype)
+        rows[self.order] = stored[:]
+        return rows
 
 
 def encode_in_shards(
     out: Path,
     found: ImageList | TextList,
     encoder: Encoder,
-    *,
-    batch: int,
-    dtype: str,
-    drop: bool,
-    public: bool,
-    restart: bool,
-    shard_rows: int | None,
-    workers: Workers | None,
+    options: EncodeOptions,
     progress: Progress,
-) -> Encoded:
-    """Encode items into files of `shard_rows` rows each, with whoever works; what is there is not done again.
+) -> EncodedShards:
+    """Encode items into files of some rows each, with whoever works; what is there is not done again.
 
     Args:
         out: what the files are for, such as an `.emb` folder, with its claim held; they are in
             `<out>.partial`.
         found: the pictures or texts.
         encoder: what encodes them.
-        batch: items per call of the model.
-        dtype: element type of the files.
-        drop: leave unreadable pictures out.
-        public: nobody's data; otherwise files are the owner's alone.
-        restart: throw away what another request left.
-        shard_rows: items of a shard; default `SHARD_ROWS`.
-        workers: who works; default this process.
+        options: batch, shards, workers and the like.
         progress: called with (items done, items in all).
     """
-    asked = request_of_shards(found, encoder, batch, shard_rows=shard_rows, dtype=dtype, drop=drop)
-    size, workers = asked["shard_rows"], workers or Here()
+    asked, workers = request_of(found, encoder, options), options.workers or Here()
     sent: Encoder | bytes = encoder
     items: Sequence[Item] = found.texts if isinstance(found, TextList) else found.paths
-    source = found.root if isinstance(found, ImageList) else None
+    source, size, order = getattr(found, "root", None), int(asked["shard_rows"]), None
+    if isinstance(found, TextList) and not options.in_shards:  # alike ones together, which is faster
+        order = _by_length(found.texts)
+        items = [found.texts[place] for place in order]
     if not isinstance(workers, Here):  # they may be in another folder
         out, source = out.absolute(), None if source is None else source.absolute()
         items = [item if isinstance(item, str) else item.absolute() for item in items]
-        sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // batch))
-    folder, request = draft_folder(out, asked, restart=restart)
-    work = EncodeShard(folder, request, source, sent, encoder.identity, batch, dtype, drop, public)
+        sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // options.batch))
+    folder, request = draft_folder(out, asked, restart=options.overwrite)
     starts = range(0, len(items), size)
     pieces = [(number, items[start : start + size]) for number, start in enumerate(starts)]
     shards: dict[int, Shard] = {}
-    done, outside = 0, copy_context()
+    done, told, outside = 0, -1, copy_context()
 
     def report(finished: int) -> None:
-        outside.run(progress, finished, len(items))  # where others than `within` listen
+        nonlocal told
+        if finished != told:
+            told = finished
+            outside.run(progress, finished, len(items))  # where others than `within` listen
 
     def within(finished: int, _: int, what: str) -> None:
         if what == _WITHIN:  # of the shard that this process is at
             report(done + finished)
 
     report(0)
-    with reported_to(within):
+    pool = preprocess_pool(encoder, len(items)) if sent is encoder else None
+    with reported_to(within), nullcontext() if pool is None else closing(pool):
+        alone = replace(options, workers=None)
+        work = EncodeShard(folder, request, source, sent, encoder.identity, alone, pool)
         for number, shard in workers.each(work, pieces, "shard"):
             shards[number] = shard
             done += len(pieces[number][1])
@@ -307,21 +369,12 @@ def encode_in_shards(
     ordered = [shards[number] for number in range(len(pieces))]
     missing = (start + place for start, one in zip(starts, ordered, strict=True) for place in one.unreadable)
     counts = (len(pieces[number][1]) for number, one in shards.items() if one.resumed)
-    return Encoded(folder, tuple(one.file for one in ordered if one.rows), tuple(missing), sum(counts))
+    files = tuple(one.file for one in ordered if one.rows)
+    return EncodedShards(folder, files, order, tuple(missing), sum(counts))
 
 
-def request_of_shards(
-    found: ImageList | TextList,
-    encoder: Encoder,
-    batch: int,
-    *,
-    shard_rows: int | None,
-    dtype: str,
-    drop: bool,
-) -> dict[str, Any]:
-    """What determines the files of an encoding in shards, JSON-ready."""
-    size = checks.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
-    return {**request_of(found, encoder, batch), "shard_rows": size, "dtype": dtype, "drop": drop}
+def _by_length(texts: Sequence[str]) -> Integers:
+    return np.argsort([len(text) for text in texts], kind="stable")
 
 
 def _for_encoding(workers: Workers, encoder: Encoder, *, batches: int) -> Workers:

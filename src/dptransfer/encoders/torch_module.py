@@ -107,7 +107,7 @@ class TorchModuleEncoder(ImageEncoder):
         if not self._is_known:
             self._require_own_rows()
         if self._device.type == "cuda" and type(self).prepare is TorchModuleEncoder.prepare:
-            self.prepared_apart = partial(_prepared, transform=transform, mapped=pixel_map is not None)
+            self.picklable_prepare = partial(_prepared, transform=transform, mapped=pixel_map is not None)
 
     def prepare(self, image: Image.Image) -> NDArray[Any]:
         """The transform's result, as float32 unless it is bytes for the pixel map."""

@@ -18,7 +18,7 @@ from PIL import Image
 
 from dptransfer.base.arrays import AnyArray, Integers, PixelArray
 from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, read_store
-from dptransfer.encoders import Encoder, encode_images
+from dptransfer.encoders import EncodeOptions, Encoder, encode_images
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.sources import ImageList, read_private, read_public
 from dptransfer_lab.demo.sets import DemoSets, PictureSet
@@ -83,15 +83,9 @@ def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) ->
         listed = _write_pictures(out / "images" / part, pictures, sets.classes if part != "public" else None)
         record[f"images of {part}"] = digest
         _write_record(out, record)
-        encode_images(
-            listed,
-            encoder,
-            store,
-            progress=partial(progress, part),
-            name=sets.name if part == "private" else None,
-            overwrite=True,
-            public=part == "public",
-        )
+        name = sets.name if part == "private" else None
+        options = EncodeOptions(name=name, overwrite=True, public=part == "public")
+        encode_images(listed, encoder, store, options, progress=partial(progress, part))
         record[part] = digest
         _write_record(out, record)
     test = read_store(out / "test.emb")
