@@ -343,7 +343,7 @@ def test_texts(cli, cli_json, monkeypatch):
     cli("encode", "n.csv", "--encoder", "minilm", "--out", "n.emb", "--text-column", "note")
     assert [one["label"] for one in cli_json("predict", "m", "n.emb")] == ["long"]
     assert (
-        "'remark' among them"
+        "column 'remark'"
         in cli(
             "encode", "n.csv", "--encoder", "minilm", "--out", "r.emb", "--text-column", "remark", code=2
         ).stderr

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from dptransfer.errors import DataError
-from dptransfer.sources import read_table
+from dptransfer.sources import find_texts, read_table
 
 pa = pytest.importorskip("pyarrow")
 
@@ -70,4 +70,4 @@ def test_offsets_that_lead_out_of_the_file_are_refused(saved):
     wrong = offsets[:4] + (2**30).to_bytes(4, "little") + offsets[8:]
     (saved / "data-0.arrow").write_bytes(content.replace(offsets, wrong))
     with pytest.raises(DataError, match="load_from_disk"):
-        read_table(saved)
+        find_texts(saved, labelled=False)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from dptransfer.data.tables import feature_names
+from dptransfer.data.columns import feature_names
 from dptransfer.errors import DataError
 
 HERE = Path("a.csv")

@@ -100,8 +100,8 @@ def test_a_csv_may_number_its_classes_or_leave_them_out(zoo):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("file,label\na,b\n", "'path' among them"),
-        ("", "'path' among them"),
+        ("file,label\na,b\n", "column 'path'"),
+        ("", "column 'path'"),
         ("path,label\n", "lists none"),
         ("path,label\na.png\n", "short"),
         ('path\n"a', "CSV in UTF-8"),

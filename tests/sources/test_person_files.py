@@ -69,7 +69,7 @@ def test_an_empty_person_is_alone(csv):
         ),
         (("example,person", "0,secret", "1,secret", "2,secret", "3,secret"), "others must not be listed"),
         (("example,patient", "0,secret"), "people must be in the column 'person'; the first line names none"),
-        (("path,person", "0,secret"), "Begin the file with a line such as: example,person"),
+        (("path,person", "0,secret"), "example,label,person"),
         (("example,person",), "at least one example"),
     ],
 )
@@ -81,7 +81,7 @@ def test_a_file_that_leaves_an_example_open_or_is_about_others_is_refused(csv, l
 
 def test_a_file_without_a_header_is_refused_and_not_repeated(csv):
     for first in ("secret,0", "example,secret", "secret,person"):
-        with pytest.raises(DataError, match="the first line") as caught:
+        with pytest.raises(DataError, match="example,label,person") as caught:
             people_in_file(csv(first, "secret,1"), 2)
         assert "secret" not in str(caught.value)
 

@@ -74,7 +74,7 @@ def test_a_hugging_face_data_set_brings_pictures_labels_and_class_names(tmp_path
         assert (found.classes, found.labels.tolist()) == (("cat", "dog"), [1, 0, 1])
         assert [np.asarray(open_image(path)).max() for path in found.paths] == list(levels)
     assert find_images(tmp_path / "one", classes=["dog", "cat", "eel"]).labels.tolist() == [0, 1, 0]
-    with pytest.raises(DataError, match=r"Point at one, for example '.*two/train'"):
+    with pytest.raises(DataError, match=r"point at '.*two/train'"):
         find_images(tmp_path / "two")
 
 

@@ -50,7 +50,7 @@ def test_a_folder_is_the_pool_that_one_array_is(folder):
         (lambda f: (f / "a.PNG").touch(), r"one kind; this has \.npy and pictures"),
         (lambda f: np.save(f / "img_emb_3.npy", ROWS[:0]), r"img_emb_3\.npy': .*at least one row"),
         (lambda f: (f / "img_emb_3.npy").write_bytes(b""), r"img_emb_3\.npy': .*cut short"),
-        (lambda f: [file.unlink() for file in f.iterdir()], "this is neither"),
+        (lambda f: [file.unlink() for file in f.iterdir()], "none of them"),
     ],
 )
 def test_a_folder_that_is_no_table_is_told_in_one_line(folder, spoil, rule):

@@ -30,7 +30,7 @@ def test_texts_may_be_in_another_column_and_in_a_parquet_file(tmp_path):
         find_texts(tmp_path / "a.parquet", classes=["part", "greet"])
     for bad in ({"text": ["hello", None]}, {"text": [1, 2]}):
         pyarrow.parquet.write_table(pyarrow.table(bad), tmp_path / "b.parquet")
-        with pytest.raises(DataError, match="a text in every row"):
+        with pytest.raises(DataError, match="fill the column"):
             find_texts(tmp_path / "b.parquet", labelled=False)
 
 
@@ -46,7 +46,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     for name, message in (
         ("empty.txt", "holds none"),
         ("latin.txt", "UTF-8"),
-        ("a.doc", "Convert"),
+        ("a.doc", "Unknown file type '.doc'"),
         ("none.txt", "must exist"),
     ):
         with pytest.raises(DataError, match=message):
@@ -65,7 +65,7 @@ def test_people_of_texts_come_from_a_column_or_a_file(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "callers.csv").write_text("example,person\n1,ann\n0,ann\n")
     assert find_texts(tmp_path / "a.txt", Columns(person=tmp_path / "callers.csv")).people.tolist() == [0, 0]
-    with pytest.raises(DataError, match=r"a \.txt has no column that tells people"):
+    with pytest.raises(DataError, match="no column"):
         find_texts(tmp_path / "a.txt", Columns(person="caller"))
     with pytest.raises(DataError, match="in the column 'patient'; the first line names none"):
         find_texts(tmp_path / "a.csv", Columns(person="patient"))

@@ -13,20 +13,17 @@ from numpy.typing import ArrayLike
 
 from dptransfer.base.arrays import AnyArray, Labels, People
 from dptransfer.data import Columns, EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.arrow import is_columnar, open_columns, read_text_columns, schema_of
-from dptransfer.data.arrow import read_examples as read_column
+from dptransfer.data.columns import read_label_words
 from dptransfer.data.labels import Classes, declared_classes, places, whole_word
-from dptransfer.data.numpy_files import open_archive
 from dptransfer.data.people import person_positions
 from dptransfer.data.tables import require
 from dptransfer.errors import ArgumentError
 from dptransfer.sources import STORED, find_images, find_texts, read_table
 from dptransfer.sources.archives import archive_in
 from dptransfer.sources.contents import Contents, contents_of
-from dptransfer.sources.csv_files import label_words, read_csv
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import patient_of
-from dptransfer.sources.images import picture_column
+from dptransfer.sources.open_columns import has_columns, open_columns
 from dptransfer.sources.person_files import DICOM, FOLDER, is_person_file, people_by_folder, people_in_file
 from dptransfer.sources.readers import read_labels
 
@@ -65,14 +62,9 @@ def ids_of(
     column, ids = column_of(people), None
     if column is None:
         return None
-    if path.suffix.lower() == ".csv":
-        ids = read_csv(path, column).examples
-    elif is_columnar(path):
-        ids = open_columns(path, split)[0].column(column).to_pylist()
-    elif path.suffix.lower() == ".npz":
-        with open_archive(path) as arrays:
-            of_split = f"{column}_{split}"
-            ids = arrays[of_split if of_split in arrays else column].tolist()
+    if has_columns(path):
+        with open_columns(path, split) as table:
+            ids = table.values(column)
     return ids if ids is not None and len(ids) == count else None
 
 
@@ -289,12 +281,9 @@ def _images(
     found = find_images(path, Columns(path_column, person=person), labelled=False)
     words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
     own = found.classes
-    if is_columnar(path):
-        column = picture_column(schema_of(path))
-        beside = read_column(path, str(column), label=label)[1]
-        words, own = beside.labels, beside.classes
-    elif path.suffix.lower() == ".csv":
-        words = label_words(path, label)
+    if has_columns(path):
+        with open_columns(path) as table:
+            words, own = read_label_words(table, label)
     return Examples(
         role,
         str(path),
@@ -314,11 +303,9 @@ def _texts(
 ) -> Examples:
     found = find_texts(path, Columns(text=column, person=person), labelled=False)
     words, own = None, None
-    if is_columnar(path):
-        beside = read_text_columns(path, column, label=label)
-        words, own = beside.labels, beside.classes
-    elif path.suffix.lower() == ".csv":
-        words = label_words(path, label)
+    if has_columns(path):
+        with open_columns(path) as table:
+            words, own = read_label_words(table, label)
     return Examples(
         role,
         str(path),

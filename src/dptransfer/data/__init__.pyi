@@ -1,3 +1,5 @@
+from dptransfer.data.columns import LABEL_NAMES as LABEL_NAMES
+from dptransfer.data.columns import ROW_NAMES as ROW_NAMES
 from dptransfer.data.columns import Columns as Columns
 from dptransfer.data.embeddings import PrivateEmbeddings as PrivateEmbeddings
 from dptransfer.data.embeddings import PublicEmbeddings as PublicEmbeddings
@@ -17,7 +19,5 @@ from dptransfer.data.sharded_rows import ShardedRows as ShardedRows
 from dptransfer.data.store import finish_shards as finish_shards
 from dptransfer.data.store import read_store as read_store
 from dptransfer.data.store import write_embeddings as write_embeddings
-from dptransfer.data.tables import LABEL_NAMES as LABEL_NAMES
-from dptransfer.data.tables import ROW_NAMES as ROW_NAMES
 from dptransfer.data.tables import RawTable as RawTable
 from dptransfer.data.vocabulary import Vocabulary as Vocabulary

@@ -1,4 +1,4 @@
-"""Parquet files and saved Hugging Face data sets: rows, labels, people and texts from their columns."""
+"""Parquet files and saved Hugging Face data sets as named columns."""
 
 from __future__ import annotations
 
@@ -10,26 +10,15 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, People
+from dptransfer.base.arrays import AnyArray
+from dptransfer.data.columns import ROW_NAMES, Columns, NamedColumns, feature_names
 from dptransfer.data.labels import declared_classes
-from dptransfer.data.people import person_positions
-from dptransfer.data.tables import (
-    ROW_NAMES,
-    Listed,
-    RawTable,
-    chosen_split,
-    feature_names,
-    label_column_in,
-    listed,
-    parsing,
-    require,
-    require_person_column,
-    unreadable,
-)
+from dptransfer.data.tables import chosen_split, listed, parsing, require, unreadable
 
 WHOLE_FILE = ("a .parquet file must be complete; this is not.", "Write it again.")
 _WHOLE_FOLDER = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
-_ODD_FEATURES = ("the recorded features must be those of a Hugging Face data set.", "Write it again.")
+_AGAIN = "Write it again."
+_LISTS = ("rows must be lists of numbers, or columns of them; some are not.", _AGAIN)
 
 
 def is_dataset_folder(path: Path) -> bool:
@@ -38,44 +27,78 @@ def is_dataset_folder(path: Path) -> bool:
 
 
 def is_columnar(path: Path) -> bool:
-    """Whether `open_columns` reads it: a Parquet file or a saved Hugging Face data set."""
+    """Whether `ArrowColumns` reads it: a Parquet file or a saved Hugging Face data set."""
     return path.suffix.lower() == ".parquet" if path.is_file() else is_dataset_folder(path)
 
 
-def open_columns(
-    path: Path, split: str | None = None, columns: list[str] | None = None
-) -> tuple[Any, dict[str, Any]]:
-    """All of it as an Arrow table, and what is recorded of its columns, by name.
+class ArrowColumns(NamedColumns):
+    """Columns of a Parquet file, or of a saved Hugging Face data set or one of its splits."""
 
-    Args:
-        path: what `is_columnar`.
-        split: which part of a data set that was saved in several.
-        columns: those of a Parquet file that are read; by default all.
-    """
-    if not path.is_dir():
-        parquet = checks.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
-        chosen_split(path, (), split)
-        with parsing(path, *WHOLE_FILE):
-            return _named(path, parquet.read_table(path, columns=columns))
-    arrow = checks.installed("pyarrow", "readers", "Reading a Hugging Face data set")
-    folder = _part(path, split)
-    with parsing(path, *_WHOLE_FOLDER):
-        # Mapped, not read: a data set of pictures may be larger than memory.
-        parts = [arrow.ipc.open_stream(arrow.memory_map(str(file))).read_all() for file in _shards(folder)]
-        table = arrow.concat_tables(parts)
-        table.validate(full=True)  # offsets that lead out of the file would kill the process later
-        return _named(path, table)
+    def __init__(self, path: Path, split: str | None = None) -> None:
+        chosen = chosen_split(path, splits_of(path) if path.is_dir() else (), split)
+        self.path, self._split, self.schema = path, chosen, schema_of(path, chosen)
+        self.names = self.schema.names
+
+    def row_columns(self, columns: Columns) -> tuple[str, ...]:
+        """A list column of a usual name, or a column of numbers for each feature; types and names decide."""
+        return row_columns(self.path, self.schema, columns.features, (columns.ids, columns.label))
+
+    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, dict[str, Any]]:
+        """Rows as an array, other columns as Arrow has them; of a Parquet file no other column is read."""
+        table = self._table([*dict.fromkeys((*rows, *beside))])
+        cells = {}
+        for name in beside:
+            single = f"'{name}' must be one column; two columns have that name."
+            with parsing(self.path, single, "Rename one of them."):
+                cells[name] = table.column(name)
+        return dense_rows(self.path, table, tuple(rows)) if rows else np.empty((len(table), 0)), cells
+
+    def _table(self, columns: list[str]) -> Any:
+        if not self.path.is_dir():
+            parquet = checks.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
+            with parsing(self.path, *WHOLE_FILE):
+                return parquet.read_table(self.path, columns=columns)
+        arrow = checks.installed("pyarrow", "readers", "Reading a Hugging Face data set")
+        with parsing(self.path, *_WHOLE_FOLDER):
+            # Mapped, not read: a data set of pictures may be larger than memory.
+            files = _shards(_part(self.path, self._split))
+            parts = [arrow.ipc.open_stream(arrow.memory_map(str(file))).read_all() for file in files]
+            table = arrow.concat_tables(parts)
+            table.validate(full=True)  # offsets that lead out of the file would kill the process later
+            return table
+
+    def labels(self, name: str, cells: Any) -> AnyArray | list[Any]:
+        """Words or numbers; a column that may hold anything else is refused by its type."""
+        _require_plain(self.path, name, cells.type)
+        filled = f"each row of '{name}' must have a label; some are empty."
+        require(not cells.null_count, self.path, filled, "Fill them, or drop them.")
+        with parsing(self.path, f"'{name}' must be one column of words or numbers; it is not.", _AGAIN):
+            return list(cells.to_pylist())
+
+    def classes(self, label: str | None) -> tuple[str | int, ...] | None:
+        """The class names that a Hugging Face data set records for its column of labels."""
+        with parsing(self.path, "recorded class names must be words; they are not.", _AGAIN):
+            recorded = json.loads((self.schema.metadata or {}).get(b"huggingface", b"{}"))
+            features = dict(recorded.get("info", {}).get("features") or {})
+            declared = (features.get(label) or {}).get("names") or None
+            if declared is not None and not isinstance(declared, list):
+                raise TypeError
+            return None if declared is None else tuple(map(str, declared_classes(declared)))
+
+    def features(self, rows: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The names of the features, where each has a column."""
+        return named_features(self.schema, rows)
 
 
-def schema_of(path: Path) -> Any:
-    """Names and types of the columns; of a data set in several parts, those of the first."""
+def schema_of(path: Path, split: str | None = None) -> Any:
+    """Names and types of the columns; of a data set in several parts, those of the first one."""
     if not path.is_dir():
         parquet = checks.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
         with parsing(path, *WHOLE_FILE):
             return _readable(parquet.read_schema(path))
     arrow = checks.installed("pyarrow", "readers", "Reading a Hugging Face data set")
     with parsing(path, *_WHOLE_FOLDER):
-        first = _shards(_part(path, next(iter(splits_of(path)), None)))[0]
+        first = _shards(_part(path, split or next(iter(splits_of(path)), None)))[0]
         return _readable(arrow.ipc.open_stream(arrow.memory_map(str(first))).schema)
 
 
@@ -89,9 +112,8 @@ def splits_of(folder: Path) -> list[str]:
 
 
 def _part(folder: Path, split: str | None) -> Path:
-    """The folder of the part that is asked for, or of the only one."""
-    chosen = chosen_split(folder, splits_of(folder), split)
-    return folder if chosen is None else _inside(folder, chosen)
+    """The folder of a split; the data set's own where it has none."""
+    return folder if split is None else _inside(folder, split)
 
 
 def _shards(folder: Path) -> list[Path]:
@@ -104,91 +126,14 @@ def _shards(folder: Path) -> list[Path]:
 def _inside(folder: Path, name: str) -> Path:
     """A file or folder that a listing names; one that leads out of its folder is refused."""
     plain = name not in ("", ".", "..") and not {"/", "\\", "\0", ":"} & set(name)
-    require(
-        plain,
-        folder,
-        "a saved data set must list files of its own folder; it lists others.",
-        "Save it again.",
-    )
+    own = "a saved data set must list files of its own folder; it lists others."
+    require(plain, folder, own, "Save it again.")
     return folder / name
-
-
-def _named(path: Path, table: Any) -> tuple[Any, dict[str, Any]]:
-    """The table, and the features that its metadata record."""
-    schema = _readable(table.schema)
-    with parsing(path, *_ODD_FEATURES):
-        recorded = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-        return table, dict(recorded.get("info", {}).get("features") or {})
 
 
 def _readable(schema: Any) -> Any:
     list(schema.names)  # a name that is not UTF-8 raises when it is first asked for
     return schema
-
-
-_EMPTY_LABELS = "each row of '{}' must have a label; some are empty."
-
-
-def read_columns(
-    path: Path,
-    split: str | None = None,
-    person: str | None = None,
-    features: str | Sequence[str] | None = None,
-    label: str | None = None,
-) -> RawTable:
-    """Rows from a list column or from a column per feature; perhaps labels and people.
-
-    Args:
-        path: a Parquet file or a saved Hugging Face data set.
-        split: which part of a data set in several.
-        person: the column that tells whose each row is.
-        features: the columns that are features, as for `feature_names`; without patterns of them a list
-            column of a known name, or else every column of numbers but those of labels and people.
-        label: the column of labels, if it is not of a usual name.
-    """
-    table, recorded = open_columns(path, split)
-    require_person_column(path, person, table.column_names)
-    chosen = row_columns(path, table.schema, features, (person, label))
-    rows = dense_rows(path, table, chosen)
-    people = _person_column(path, table, person)
-    labels, classes = _labels(path, table, recorded, label)
-    positions = classes is not None and labels is not None and labels.dtype.kind in "iu"
-    names = named_features(table.schema, chosen)
-    return RawTable(rows, labels, classes, positions, people=people, columns=names)
-
-
-def read_beside(
-    path: Path, person: str | None, label: str | None = None
-) -> tuple[AnyArray | None, tuple[str | int, ...] | None, list[Any]]:
-    """What a Parquet file has beside its rows: labels, the list of classes it records, ids of people."""
-    names = schema_of(path).names
-    require_person_column(path, person, names)
-    label = label_column_in(names, label)
-    beside = [one for one in names if one in (label, person)]
-    if not beside:
-        return None, None, []
-    table, recorded = open_columns(path, columns=beside)
-    found = _labels(path, table, recorded, label)
-    if person is None:
-        return *found, []
-    with parsing(path, f"'{person}' must be one column of words or numbers; it is not.", "Write it again."):
-        return *found, table.column(person).to_pylist()
-
-
-def _labels(
-    path: Path, table: Any, recorded: dict[str, Any], label: str | None
-) -> tuple[AnyArray | None, tuple[str | int, ...] | None]:
-    """The column of labels and the class names on record for it, as far as there are."""
-    label = label_column_in(table.column_names, label)
-    if label is None:
-        return None, None
-    unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
-    with parsing(path, *unclear):
-        column = table.column(label)
-        _require_plain(path, label, column.type)
-    require(not column.null_count, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
-    with parsing(path, *unclear):
-        return np.asarray(column.to_pylist()), _recorded_classes(recorded, label)
 
 
 def _require_plain(path: Path, label: str, kind: Any) -> None:
@@ -200,67 +145,6 @@ def _require_plain(path: Path, label: str, kind: Any) -> None:
     rule = f"labels must be one word or number for each row; '{label}' holds values of the type {kind}."
     remedy = "Write one class for each row, or name another column: --label-column NAME."
     require(types.is_null(kind) or any(is_one(kind) for is_one in plain), path, rule, remedy)
-
-
-def read_examples(
-    path: Path, column: str, person: str | None = None, label: str | None = None
-) -> tuple[Any, Listed]:
-    """A column of examples as Arrow has it, and what goes with them: labels as words, and people if named.
-
-    Labels that are positions in a recorded list of class names become those names.
-
-    Args:
-        path: a Parquet file or a saved Hugging Face data set.
-        column: where the examples are.
-        person: the column that tells whose each is.
-        label: the column of labels, by default 'label'.
-    """
-    label = label or "label"
-    if path.is_dir() and len(parts := splits_of(path)) > 1:
-        which = f"a data set in parts ({listed(parts)}) is given by one of them."
-        raise unreadable(path, which, f"Point at one, for example '{path / parts[-1]}'.")
-    table, recorded = open_columns(path)
-    with parsing(path, "recorded class names must be words; they are not.", "Write it again."):
-        classes = _recorded_classes(recorded, label)
-    absent = f"examples must be in the column '{column}'; there is none."
-    require(column in table.column_names, path, absent, "Name the column that has them.")
-    with parsing(path, "examples and labels must be one column each; they are not.", "Write it again."):
-        examples = table.column(column)
-        labels = None
-        if label in table.column_names:
-            _require_plain(path, label, table.column(label).type)
-            labels = table.column(label).to_pylist()
-    if labels is not None:
-        require(None not in labels, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
-        labels = _words(labels, classes)
-    return examples, Listed([], labels, _person_column(path, table, person), classes)
-
-
-def read_text_columns(path: Path, column: str, person: str | None = None, label: str | None = None) -> Listed:
-    """The named column of texts, that of labels, by default `label`, and that of people if named."""
-    examples, beside = read_examples(path, column, person, label)
-    texts = examples.to_pylist()
-    whole = texts and all(isinstance(text, str) for text in texts)
-    require(whole, path, f"'{column}' must hold a text in every row.", "Fill or drop the others.")
-    return beside._replace(examples=texts)
-
-
-def _recorded_classes(recorded: dict[str, Any], label: str) -> tuple[str | int, ...] | None:
-    """The class names that a Hugging Face data set declares for its column of labels."""
-    declared = (recorded.get(label) or {}).get("names")
-    if not declared:
-        return None
-    if not isinstance(declared, list):
-        raise TypeError
-    return declared_classes(declared)
-
-
-def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list[str]:
-    """Labels as they are written; whole numbers beside recorded names are positions among them."""
-    if classes is None or not all(type(label) is int for label in labels):
-        return [str(label) for label in labels]
-    # One that is no position, such as −1 for none, is no class, and is told of where labels are placed.
-    return [str(classes[label]) if 0 <= label < len(classes) else "" for label in labels]
 
 
 def row_columns(
@@ -304,7 +188,7 @@ def named_features(schema: Any, columns: tuple[str, ...]) -> tuple[str, ...] | N
 
 def dense_rows(path: Path, table: Any, columns: tuple[str, ...]) -> AnyArray:
     """The rows in these columns of a table; an empty cell is NaN, and so a row that counts as zeros."""
-    with parsing(path, "rows must be lists of numbers, or columns of them; some are not.", "Write it again."):
+    with parsing(path, *_LISTS):
         if _is_list(table.schema.field(columns[0]).type):
             return _list_column(path, columns[0], table.column(columns[0]))
         rows = np.empty((len(table), len(columns)), np.float64)
@@ -326,7 +210,7 @@ def row_form(
     """
     import pyarrow.types as types
 
-    with parsing(path, "rows must be lists of numbers, or columns of them; some are not.", "Write it again."):
+    with parsing(path, *_LISTS):
         kind = schema.field(columns[0]).type
         if not _is_list(kind):
             return len(columns), np.dtype(np.float64)
@@ -342,15 +226,6 @@ def _is_list(kind: Any) -> bool:
     import pyarrow.types as types
 
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _person_column(path: Path, table: Any, person: str | None) -> People | None:
-    """Whose each row is, by the column of that name; None where none is named."""
-    require_person_column(path, person, table.column_names)
-    if person is None:
-        return None
-    with parsing(path, f"'{person}' must be one column of words or numbers; it is not.", "Write it again."):
-        return person_positions(table.column(person), len(table))
 
 
 def _list_column(path: Path, name: str, column: Any) -> AnyArray:

@@ -7,26 +7,25 @@ img_emb_10.npy. What is hidden or of another kind, such as a list of file names,
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, People
-from dptransfer.data.arrow import is_columnar, read_beside, schema_of
-from dptransfer.data.columns import USUAL_COLUMNS, Columns
-from dptransfer.data.people import person_positions
-from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.tables import (
+from dptransfer.base.arrays import AnyArray
+from dptransfer.data.arrow import ArrowColumns, is_columnar, schema_of
+from dptransfer.data.columns import (
     ROW_NAMES,
-    RawTable,
-    chosen_split,
-    natural_order,
-    require,
+    USUAL_COLUMNS,
+    Columns,
+    are_positions,
+    label_column_in,
     require_person_column,
 )
-from dptransfer.sources.csv_files import header_of
+from dptransfer.data.people import person_positions
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.tables import RawTable, chosen_split, natural_order, require
+from dptransfer.sources.csv_files import CsvColumns
 from dptransfer.sources.file_types import IMAGE_ENDINGS, ROW_ENDINGS, has_added_reader, require_known_type
 from dptransfer.sources.images import picture_column
 
@@ -59,49 +58,43 @@ def _has_pictures(folder: Path) -> bool:
     )
 
 
-def read_shards(
-    folder: Path,
-    files: list[Path],
-    split: str | None,
-    person: str | None,
-    features: str | Sequence[str] | None,
-    label: str | None = None,
-) -> RawTable:
+def read_shards(folder: Path, files: list[Path], columns: Columns) -> RawTable:
     """Rows that stay in their files; labels and people of Parquet files are read from all of them.
 
     Args:
         folder: where they are, for a message.
         files: from `shards_in`.
-        split: is refused, for there are none.
-        person: the column that tells whose each row is.
-        features: the columns that are features, as for `feature_names`.
-        label: the column of labels, if it is not of a usual name.
+        columns: those of features, labels and people; a split is refused, for there are none.
     """
-    chosen_split(folder, (), split)
-    rows = ShardedRows(files, features=features, others=(person, label))
+    chosen_split(folder, (), columns.split)
+    rows = ShardedRows(files, features=columns.features, others=(columns.ids, columns.label))
     if files[0].suffix.lower() == ".npy":
         no_columns = "columns of features are those of tables; .npy files have none."
-        require(not isinstance(features, str), folder, no_columns, "Leave the names of columns out.")
-        require_person_column(folder, person, ())
+        require(not isinstance(columns.features, str), folder, no_columns, "Leave the names of columns out.")
+        require_person_column(folder, columns.ids, ())
         return RawTable(cast(AnyArray, rows))
-    return _with_labels(files, rows, person, label)
-
-
-def _with_labels(files: list[Path], rows: ShardedRows, person: str | None, label: str | None) -> RawTable:
-    first, classes, ids = read_beside(files[0], person, label)
-    labels = [] if first is None else [first]
-    for file in files[1:]:
-        own, listed, whose = read_beside(file, person, label)
-        kinds = [None if one is None else one.dtype.kind for one in (first, own)]
-        alike = kinds[0] == kinds[1] and listed == classes
+    labels, ids = [], []
+    for file in files:
+        table, person = ArrowColumns(file), columns.ids
+        table.require_ids(person)
+        label = label_column_in(table.names, columns.label)
+        _, cells = table.read([one for one in (label, person) if one is not None])
+        own = None if label is None else np.asarray(table.labels(label, cells[label]))
+        labels.append((own, table.classes(label)))
+        ids += [] if person is None else table.values(person, cells[person])
+    (first, classes), *others = labels
+    for file, (own, listed) in zip(files[1:], others, strict=True):
+        alike = _kind(own) == _kind(first) and listed == classes
         told = "all files of a folder must have labels of one type and list of classes, or none; they do not."
         require(alike, file, told, "Write them all in one way.")
-        labels += [] if own is None else [own]
-        ids += whose
-    joined: AnyArray | None = np.concatenate(labels) if labels else None
-    people: People | None = None if person is None else person_positions(ids, len(rows))
-    positions = classes is not None and joined is not None and joined.dtype.kind in "iu"
+    joined = np.concatenate([own for own, _ in labels if own is not None]) if first is not None else None
+    people = None if columns.person is None else person_positions(ids, len(rows))
+    positions = are_positions(joined, classes)
     return RawTable(cast(AnyArray, rows), joined, classes, positions, people=people, columns=rows.columns)
+
+
+def _kind(labels: AnyArray | None) -> str | None:
+    return None if labels is None else labels.dtype.kind
 
 
 Contents = Literal["rows", "images", "texts"]
@@ -137,7 +130,7 @@ def contents_of(path: Path, columns: Columns = USUAL_COLUMNS) -> Contents:
             return "images"
         return "texts" if _TEXT in schema.names else "rows"
     if kind == ".csv" and path.is_file():
-        header = header_of(path)
+        header = CsvColumns(path).names
         if text_column is not None and text_column in header:
             return "texts"
         return "images" if {path_column, _PATH} & set(header) else "texts" if _TEXT in header else "rows"

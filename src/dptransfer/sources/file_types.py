@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dptransfer.base.plugins import Registry
-from dptransfer.data.tables import RawTable, chosen_split, parsing, require, require_person_column
+from dptransfer.data.columns import require_person_column
+from dptransfer.data.tables import RawTable, chosen_split, parsing, require
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources.archives import ENDINGS, archive_in
 from dptransfer.sources.archives import ENDINGS as ARCHIVE_ENDINGS
@@ -30,10 +31,11 @@ _KNOWN = frozenset((*ROW_ENDINGS, *_TABLES, ".txt")) | IMAGE_ENDINGS
 def require_known_type(path: Path) -> None:
     """Raise for a file whose name has an ending that nothing here reads; a folder may be called anything."""
     if path.is_file() and path.suffix.lower() not in _KNOWN and archive_in(path) is None:
-        raise _unknown_type(path)
+        raise unknown_type(path)
 
 
-def _unknown_type(path: Path) -> DataError:
+def unknown_type(path: Path) -> DataError:
+    """The error for a file whose ending nothing reads, with the endings that are read."""
     listed = (
         f"rows {' '.join((*ROW_ENDINGS, *_TABLES))}; images {' '.join(sorted(IMAGE_ENDINGS))}, an archive "
         f"({' '.join(ARCHIVE_ENDINGS)}), a folder, {' '.join(_TABLES)}; texts .txt {' '.join(_TABLES)}"

@@ -13,12 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.arrays import People
-from dptransfer.data.arrow import is_columnar, read_examples, schema_of
-from dptransfer.data.columns import USUAL_COLUMNS, Columns
+from dptransfer.data.arrow import ArrowColumns, is_columnar
+from dptransfer.data.columns import (
+    USUAL_COLUMNS,
+    Columns,
+    Listed,
+    declared_labels,
+    read_listed,
+    require_label_column,
+)
 from dptransfer.data.labels import Classes, Labelled, LabelledList, declared_classes, places
-from dptransfer.data.tables import Listed, listed, parsing, require, require_label_column
+from dptransfer.data.tables import listed, parsing, require
 from dptransfer.sources.archives import TemporaryFolder, archive_in, unpack
-from dptransfer.sources.csv_files import declared_labels, header_of, read_csv
+from dptransfer.sources.csv_files import CsvColumns
 from dptransfer.sources.dicom import require_reader
 from dptransfer.sources.digests import file_digests
 from dptransfer.sources.file_types import IMAGE_ENDINGS, require_known_type
@@ -46,39 +53,29 @@ def picture_column(schema: Any) -> str | None:
     return next((name for name in _USUAL if name in raw), None)
 
 
-def unpack_pictures(
-    path: Path, person: str | None, label: str | None, endings: frozenset[str]
-) -> tuple[Listed, Path, TemporaryFolder]:
-    """The pictures as files in a temporary folder, in the order of the rows, and what goes with them.
+def _unpack_pictures(path: Path, columns: Columns) -> tuple[Listed, TemporaryFolder]:
+    """Write the pictures of a table to a temporary folder, in the order of the rows.
 
     An empty cell, or one that has a path and no bytes, is an empty file: a picture that cannot be read.
-
-    Args:
-        path: a Parquet file or a saved Hugging Face data set.
-        person: the column that tells whose each picture is.
-        label: the column of labels, by default 'label'.
-        endings: those that a picture's recorded name may have; files keep them.
     """
-    schema = schema_of(path)
-    column = picture_column(schema)
-    found = (
-        f"pictures must be in a column of structs (bytes, path) or of bytes; found {listed(schema.names)}."
-    )
+    table = ArrowColumns(path, columns.split)
+    column = picture_column(table.schema)
+    found = f"pictures must be in a column of structs (bytes, path) or of bytes; found {listed(table.names)}."
     require(column is not None, path, found, "Write it again with datasets, or name that column 'image'.")
-    examples, beside = read_examples(path, str(column), person, label)
+    pictures = read_listed(table, str(column), columns)
     held = TemporaryFolder()
     stamp = path.stat().st_mtime_ns  # so that an interrupted encoding knows them again
     names: list[str] = []
     with parsing(
         path, "pictures must be unpacked in the place for temporary files; they cannot.", "Set TMPDIR."
     ):
-        for chunk in examples.iterchunks():
+        for chunk in pictures.examples.iterchunks():
             for cell in chunk:
                 content, ending = _cell(cell.as_py())
-                names.append(f"{len(names):08d}{ending if ending in endings else ''}")
+                names.append(f"{len(names):08d}{ending if ending in IMAGE_ENDINGS else ''}")
                 (held.path / names[-1]).write_bytes(content)
                 os.utime(held.path / names[-1], ns=(stamp, stamp))
-    return beside._replace(examples=names), held.path, held
+    return pictures._replace(examples=names), held
 
 
 def _cell(cell: Any) -> tuple[bytes, str]:
@@ -165,14 +162,14 @@ def find_images(
         classes: the full public list of classes, for a folder per class or a CSV.
         labelled: False to ignore a table's column of labels, as for a prediction.
     """
-    person, label_column, path_column = columns.person, columns.label, columns.path
+    person = columns.person
     if not isinstance(source, str | Path):
         found = ImageList(tuple(Path(path) for path in source))
     else:
-        column = None if person == DICOM else person_column(person)
-        found = _from_path(Path(source), classes, labelled, column, label_column, path_column)
+        by_column = replace(columns, person=None if person == DICOM else person_column(person))
+        found = _from_path(Path(source), by_column, classes, labelled)
         if labelled:
-            require_label_column(Path(source), label_column, found.labelled)
+            require_label_column(Path(source), columns.label, found.labelled)
     require_reader(found.paths)
     if person is None or found.people is not None:
         return found
@@ -188,16 +185,10 @@ def find_images(
     return replace(found, people=people)
 
 
-def _from_path(
-    path: Path,
-    classes: Classes | None,
-    labelled: bool,
-    person: str | None,
-    label: str | None,
-    path_column: str | None,
-) -> ImageList:
+def _from_path(path: Path, columns: Columns, classes: Classes | None, labelled: bool) -> ImageList:
     if is_columnar(path):
-        return _from_columns(path, classes, labelled, person, label)
+        pictures, held = _unpack_pictures(path, columns)
+        return _from_table(path, pictures, held.path, classes, labelled, held)
     if path.is_dir():
         return _from_folder(path, classes)
     if archive := archive_in(path):
@@ -205,13 +196,11 @@ def _from_path(
         return replace(_from_folder(unpacked.folder, classes, known_as=path), held=unpacked.held)
     require(path.exists(), path, "the file or folder must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
-        # One name is given for all tables of a command; a pool need not have it.
-        other = path_column is None or {path_column, _PATH} & set(header_of(path)) == {_PATH}
-        listed = read_csv(path, _PATH if other else str(path_column), person, label)
-        known = declared_labels(path, listed.labels if labelled else None, classes)
-        return ImageList(
-            tuple(path.parent / name for name in listed.examples), known, path.parent, listed.people
-        )
+        table, column = CsvColumns(path, columns.split), columns.path or _PATH
+        if column not in table.names and _PATH in table.names:
+            column = _PATH  # one name is given for all tables of a command; a pool need not have it
+        named = read_listed(table, column, columns, "path")
+        return _from_table(path, named, path.parent, classes, labelled)
     require_known_type(path)
     kinds = "images come as a folder, an archive, image files or a table; this file holds something else."
     rows = "Rows need no encoder; an encoder for texts reads .txt, .csv and .parquet."
@@ -219,13 +208,18 @@ def _from_path(
     return ImageList((path,), root=path.parent)
 
 
-def _from_columns(
-    path: Path, classes: Classes | None, labelled: bool, person: str | None, label: str | None
+def _from_table(
+    path: Path,
+    table: Listed,
+    root: Path,
+    classes: Classes | None,
+    labelled: bool,
+    held: TemporaryFolder | None = None,
 ) -> ImageList:
-    listed, root, held = unpack_pictures(path, person, label, IMAGE_ENDINGS)
-    declared = listed.classes if classes is None else classes
-    known = declared_labels(path, listed.labels if labelled else None, declared)
-    return ImageList(tuple(root / name for name in listed.examples), known, root, listed.people, held)
+    """Images that a table lists by their names in `root`."""
+    declared = table.classes if classes is None else classes
+    known = declared_labels(path, table.labels if labelled else None, declared)
+    return ImageList(tuple(root / name for name in table.examples), known, root, table.people, held)
 
 
 def _from_folder(root: Path, classes: Classes | None, *, known_as: Path | None = None) -> ImageList:

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.base.arrays import People
+from dptransfer.data.columns import Columns, read_listed
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.people import person_positions
 from dptransfer.data.tables import require
-from dptransfer.sources.csv_files import read_csv
+from dptransfer.sources.csv_files import CsvColumns
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import DICOM_ENDINGS, patient_of
 
@@ -58,14 +59,13 @@ def people_in_file(
     if file.suffix.lower() == ".npy":
         return person_positions(np.array(load_array(file)), count)
     column = "example" if paths is None else "path"
-    lines = read_csv(file, column, person="person", with_labels=False)
-    assert lines.people is not None
+    lines = read_listed(CsvColumns(file), column, Columns(person="person"), "example")
 
     def place(name: str | Path, beside: Path) -> str:
         return str(name).strip() if paths is None else os.path.abspath(beside / name)
 
     listed = [place(name, root or Path()) for name in lines.examples]
-    person_of = dict(zip(listed, lines.people.tolist(), strict=True))
+    person_of = dict(zip(listed, (() if lines.people is None else lines.people.tolist()), strict=True))
     once = f"each {column} must be listed once; at least one is not."
     require(len(person_of) == len(lines.examples), file, once, "Remove the others.")
     examples = map(str, range(count)) if paths is None else paths  # paths lead to the files as they are

@@ -10,12 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.arrays import People
-from dptransfer.data.arrow import is_columnar, read_text_columns
-from dptransfer.data.columns import USUAL_COLUMNS, Columns
+from dptransfer.data.arrow import is_columnar
+from dptransfer.data.columns import (
+    USUAL_COLUMNS,
+    Columns,
+    declared_labels,
+    read_listed,
+    require_label_column,
+)
 from dptransfer.data.labels import Classes, Labelled, LabelledList
-from dptransfer.data.tables import parsing, require, require_label_column
-from dptransfer.sources.csv_files import declared_labels, read_csv
+from dptransfer.data.tables import parsing, require
 from dptransfer.sources.digests import text_digests
+from dptransfer.sources.file_types import require_known_type
+from dptransfer.sources.open_columns import open_columns
 from dptransfer.sources.person_files import people_in_file, person_column
 
 
@@ -59,25 +66,26 @@ def find_texts(
             a Hugging Face data set declares one.
         labelled: False to ignore a column of labels, as for a prediction.
     """
-    column, person, label_column = columns.text or "text", columns.person, columns.label
-    path = Path(source)
-    columnar = is_columnar(path)
-    there = path.is_file() or columnar
+    path, person = Path(source), columns.person
+    by_column = replace(columns, person=person_column(person))
+    there = path.is_file() or is_columnar(path)
     require(there, path, "the file of texts must exist; it does not.", "Check the path.")
-    kind = path.suffix.lower()
-    if columnar or kind == ".csv":
-        reader = read_text_columns if columnar else read_csv
-        found = reader(path, column, person_column(person), label_column)
-        known = found.classes if classes is None else classes
+    if path.suffix.lower() == ".csv" or is_columnar(path):
+        with open_columns(path, columns.split) as table:
+            found = read_listed(table, columns.text or "text", by_column, "text")
         words = found.labels if labelled else None
-        listed = TextList(tuple(found.examples), declared_labels(path, words, known), found.people)
+        known = declared_labels(path, words, found.classes if classes is None else classes)
+        listed = TextList(tuple(found.examples), known, found.people)
     else:
-        require(kind == ".txt", path, "texts must come as .csv, .parquet or .txt.", "Convert the file.")
+        if path.suffix.lower() != ".txt":
+            require_known_type(path)
+            kinds = "texts come as .csv, .parquet or .txt; this file holds something else."
+            require(False, path, kinds, "Convert the file, or choose an encoder for images.")
         listed = TextList(_lines(path))
-        no_column = "a .txt has no column that tells people."
-        require(person_column(person) is None, path, no_column, "Name a .csv or .npy file that does.")
+        no_column = "a .txt has no column of people."
+        require(by_column.person is None, path, no_column, "Name a .csv or .npy file that has them.")
     if labelled:
-        require_label_column(path, label_column, listed.labelled)
+        require_label_column(path, columns.label, listed.labelled)
     if person is None or listed.people is not None:
         return listed
     return replace(listed, people=people_in_file(Path(person), len(listed)))
