@@ -81,7 +81,7 @@ def test_a_file_that_leaves_an_example_open_or_is_about_others_is_refused(csv, l
 
 def test_a_file_without_a_header_is_refused_and_not_repeated(csv):
     for first in ("secret,0", "example,secret", "secret,person"):
-        with pytest.raises(DataError, match="example,label,person") as caught:
+        with pytest.raises(DataError, match="in the column") as caught:
             people_in_file(csv(first, "secret,1"), 2)
         assert "secret" not in str(caught.value)
 
