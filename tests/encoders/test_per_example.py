@@ -211,6 +211,8 @@ IMPURE = {
     "draws random numbers": lambda given: given + torch.rand_like(given),
     "stays from call to call": lambda given: given * COUNTER.add_(1),
     "fails for some values": lambda given: torch.linalg.inv(given[..., None] @ given[:, None] + torch.eye(3)),
+    "fails for some values, as": lambda given: given * (6 // (given.detach().sum() * 3).long().clamp(min=1)),
+    "memory by strides": lambda given: given + given.as_strided((3,), (0,)),
     "boolean mask": lambda given: given[given > 0].sum()[None],
 }
 COUNTER = torch.zeros(1)
@@ -218,9 +220,56 @@ COUNTER = torch.zeros(1)
 
 @pytest.mark.parametrize("kind", IMPURE)
 def test_what_is_no_pure_function_is_refused(kind):
-    word = kind.removeprefix("operation is ")
+    word = kind.removeprefix("operation is ").removesuffix(", as")
     with pytest.raises(ArgumentError, match=word):
         PerExample(IMPURE[kind], "own")(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        lambda given: torch.empty(given.shape),
+        torch.empty_like,
+        lambda given: given.new_empty(given.shape),
+        lambda given: torch.empty_strided(given.shape, given.stride()),
+    ],
+)
+def test_memory_that_nobody_wrote_to_holds_no_other_pictures(empty):
+    alone, others = PerExample(lambda given: given + empty(given), "own"), torch.full((50, 4096), 7.0)
+    del others  # what lay in memory before
+    given = torch.randn(50, 4096)
+    assert torch.equal(alone(given), given)
+
+    def filled(given):
+        found = torch.empty_like(given)
+        found[:, ::2] = given[:, ::2]
+        found[:, 0] = 5
+        return found
+
+    found = PerExample(filled, "own")(given)
+    assert torch.equal(found[:, 2::2], given[:, 2::2])
+    assert (found[:, 1::2] == 0).all()
+    assert (found[:, 0] == 5).all()
+
+
+INDEXED = {
+    "looked up": lambda given, places: torch.arange(10.0)[places],
+    "put": lambda given, places: torch.zeros(1, 10).index_put((torch.zeros(1).long(), places), given),
+    "embedded": lambda given, places: torch.nn.functional.embedding(places, torch.eye(10)),
+    "gathered": lambda given, places: torch.arange(10.0)[None].gather(1, places[:, None]),
+    "selected": lambda given, places: torch.arange(10.0).index_select(0, places),
+    "scattered": lambda given, places: torch.zeros(1, 10).scatter_add(1, places[:, None], given[:, None]),
+    "taken": lambda given, places: torch.arange(10.0).take(places),
+}
+
+
+@pytest.mark.parametrize("kind", INDEXED)
+def test_no_index_that_a_picture_gives_stops_a_run(kind):
+    alone = PerExample(lambda given: INDEXED[kind](given, given.detach().abs().long()), "own")
+    inside = torch.tensor([0.0, 4.0, 9.0])
+    expected = torch.cat([INDEXED[kind](one, one.long()) for one in inside.split(1)])
+    assert torch.equal(alone(inside), expected)
+    assert torch.equal(alone(torch.tensor([0.0, 1e6, 9.0]))[[0, 2]], expected[[0, 2]])
 
 
 def test_a_parameter_with_code_of_its_own_is_refused():

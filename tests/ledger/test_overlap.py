@@ -66,6 +66,13 @@ def test_copies_that_agree_in_coarse_cells_alone_are_refused():
     assert not refused(rows, quantised(people(1, width=384), 60))
 
 
+def test_a_tenth_of_a_pool_is_found_where_rounding_moves_rows_by_hundredths_of_their_length():
+    """As int8 with one scale does to rows of encoders, of which few numbers are large."""
+    rows, others = people(width=384), people(1, 2700, 384)
+    assert refused(rows, quantised(np.vstack([others, rows[:300]]), 60))
+    assert not refused(rows, quantised(others, 60))
+
+
 def test_rows_with_one_large_common_part_are_told_apart():
     """They share all coarse cells, which says nothing; a copy still agrees in the finest ones."""
     common = 1e4 * people(7, 1)

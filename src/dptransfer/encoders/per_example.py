@@ -16,8 +16,10 @@ trials shows all of it. So such code is never run on private pictures:
 
 1. it is run on one example of public noise, and the tensor operations that it performs are recorded;
 2. the recording must be a pure function: operations of torch's own ATen library alone, none of which changes
-   a tensor in place, draws a random number or fails for some values. Python code, state, hooks, closures and
-   derivatives of the network's own are not in it, and a branch on a value cannot be recorded;
+   a tensor in place, draws a random number, addresses memory by strides or fails for some values. Python
+   code, state, hooks, closures and derivatives of the network's own are not in it, and a branch on a value
+   cannot be recorded. Memory that would be taken as it is, with what other pictures left in it, is filled
+   with zeros, and indices that a picture gives wrap around, so that none is out of range;
 3. `torch.func.vmap` applies the recording to many examples, each of which it computes as if it were alone.
    Kernels still see all of them together, so this is about as fast as a plain batch.
 
@@ -26,6 +28,7 @@ Gradients are those of the recorded operations.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -150,10 +153,31 @@ _FAILS = {
     "_linalg_check_errors",
     "_linalg_eigh",
     "_linalg_svd",
+    "cholesky_inverse",
+    "histc",
     "linalg_eig",
     "linalg_lstsq",
 }
 """Operations that raise an error for some values: a run would stop, after the charge, for one picture."""
+
+_FAILS_FOR_WHOLE_NUMBERS = {"div", "floor_divide", "fmod", "pow", "remainder"}
+"""Operations that raise an error for some whole numbers, such as a divisor of zero."""
+
+_BY_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter"}
+"""Operations that read memory around an example, where many examples may lie between each other."""
+
+_EMPTY = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+"""Operations that give memory as it is, with numbers of whatever was computed before."""
+
+_ALONG = {"gather", "index_add", "index_copy", "index_fill", "index_select"} | {
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+}
+"""Operations on (tensor, dimension, indices, ...), which fail for an index that is out of range."""
+
+_AT_EACH = {"index", "_unsafe_index", "index_put", "_unsafe_index_put"}
+"""Operations on (tensor, indices by dimension, ...), likewise."""
 
 
 class PerExample:
@@ -233,9 +257,10 @@ def _recorded(function: Callable[..., Any], form: tuple[Any, ...], name: str) ->
             pure: Any = make_fx(torch.func.functionalize(plain))(*noise)
     except Exception as problem:  # whatever the code of a network may raise
         raise _refused(name, _first_line(problem)) from None
-    for node in pure.graph.nodes:
+    for node in list(pure.graph.nodes):
         if node.op == "call_function":
-            _require_pure(node.target, name)
+            _require_pure(node, name)
+            _make_total(node, pure.graph)
         if node.target is torch.ops.aten.view.default:  # of one example; many may lie otherwise in memory
             node.target = torch.ops.aten.reshape.default
         if node.target is torch.ops.aten.slice_scatter.default and len(node.args) > 4:
@@ -253,20 +278,63 @@ def _recorded(function: Callable[..., Any], form: tuple[Any, ...], name: str) ->
     return made
 
 
-def _require_pure(operation: Any, name: str) -> None:
+def _require_pure(node: Any, name: str) -> None:
     """Raise unless the operation is a pure function of torch's own."""
     import torch
 
+    operation = node.target
     if operation is getitem:  # one of several answers of an operation
         return
     if not isinstance(operation, torch._ops.OpOverload) or operation.namespace != "aten":
         raise _refused(name, f"{operation} is no operation of torch's own")
     if operation._schema.is_mutable:
         raise _refused(name, f"{operation} changes what stays from call to call")
-    if operation._schema.name.removeprefix("aten::") in _FAILS:
+    kind = _kind(node)
+    whole = kind in _FAILS_FOR_WHOLE_NUMBERS and not node.meta["val"].dtype.is_floating_point
+    if kind in _FAILS or (whole and isinstance(node.args[1], torch.fx.Node)):
         raise _refused(name, f"{operation} fails for some values, and no run may tell of those")
+    if kind in _BY_STRIDES:
+        raise _refused(name, f"{operation} addresses memory by strides, where other examples may lie")
     if torch.Tag.nondeterministic_seeded in operation.tags:
         raise _refused(name, f"{operation} draws random numbers")
+
+
+def _make_total(node: Any, graph: Any) -> None:
+    """Fill memory that nothing was written to, and let indices wrap around that the example may give."""
+    import torch
+
+    aten, kind, args = torch.ops.aten, _kind(node), node.args
+
+    def wrapped(index: Any, size: int) -> Any:
+        if not isinstance(index, torch.fx.Node) or index.op == "get_attr" or not size:
+            return index
+        if index.meta["val"].dtype == torch.bool:
+            return index
+        with graph.inserting_before(node):
+            return graph.call_function(aten.remainder.Scalar, (index, size))
+
+    if kind in _EMPTY:
+        with graph.inserting_after(node):
+            filled = graph.call_function(aten.zeros_like.default, (node,))
+        node.replace_all_uses_with(filled, delete_user_cb=lambda user: user is not filled)
+    elif kind in _ALONG:
+        node.update_arg(2, wrapped(args[2], _sizes(args[0])[args[1]]))
+    elif kind in _AT_EACH:
+        sizes = _sizes(args[0])
+        node.update_arg(1, [wrapped(one, sizes[at]) for at, one in enumerate(args[1])])
+    elif kind == "embedding":
+        node.update_arg(1, wrapped(args[1], _sizes(args[0])[0]))
+    elif kind in ("take", "put"):
+        node.update_arg(1, wrapped(args[1], math.prod(_sizes(args[0]))))
+
+
+def _kind(node: Any) -> str:
+    """The name of an operation, whatever its overload."""
+    return str(node.target._schema.name.removeprefix("aten::")) if node.target is not getitem else ""
+
+
+def _sizes(node: Any) -> tuple[int, ...]:
+    return tuple(node.meta["val"].shape)
 
 
 def _first_line(problem: Exception) -> str:
