@@ -136,11 +136,11 @@ class ShrunkRows:
 
 
 def test_a_selection_charges_a_row_by_the_range_of_its_scores():
-    found = losses(PublicPrototypes(), epsilon=0.5, delta=0.0)
+    lowest, highest = 0.5, 1.5
+    found = losses(PublicPrototypes(lowest=lowest, highest=highest), epsilon=0.5, delta=0.0)
     cosines = PRIVATE.rows @ PUBLIC.rows.T
     cosines /= np.linalg.norm(PUBLIC.rows, axis=1)
     cosines /= np.maximum(np.linalg.norm(PRIVATE.rows, axis=1, keepdims=True), 1e-12)
-    lowest, highest = PublicPrototypes().lowest, PublicPrototypes().highest
     ranges = np.ptp(np.clip(1 + cosines, lowest, highest), axis=1) / (highest - lowest)
     assert found.epsilons == pytest.approx(0.5 * ranges, abs=5e-3)
 

@@ -1,18 +1,25 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PublicPrototypes, TopKPrototypes
+from dptransfer.methods.prototypes.pool_selection import CAP_SHARES, public_caps
+from dptransfer.methods.replan import check_record
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
+from dptransfer.queries.similarity import GridPool
 
 from .samples import BUDGET, CLASSES, REPLACE, WIDTH, Silent, clusters, fit, pool, private
 
 POOL = pool()
 PURE = Budget(epsilon=1.0)
+NOTE = "Caps on 1 + cosine: {:.4f} and {:.4f}, from public rows or set."
 
 
 def best_by_hand(lowest=0.0, highest=2.0):
@@ -63,10 +70,44 @@ def test_it_learns_also_through_a_public_map():
     assert fit(PublicPrototypes(features=PublicMap(axes=4)), public=POOL).score(x, y) > 0.9
 
 
-def test_the_cap_on_contributions_is_in_the_released_law():
-    """Caps so close that no row counts for more than a sliver: the choice is then still by that sliver."""
-    model = fit(PublicPrototypes(lowest=1.0, highest=1.001), public=POOL, noise=Silent())
-    assert model.weights["prototypes"].shape == (3, WIDTH)
+def test_caps_are_read_off_the_pool_alone_behind_the_map_and_are_on_record():
+    rows = POOL.rows / np.linalg.norm(POOL.rows, axis=1, keepdims=True)
+    pairs = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
+    wanted = 1 + np.quantile(pairs, CAP_SHARES)
+    pool = GridPool(UnitNorm().fit(WIDTH, POOL), POOL.rows, "float16")
+    assert public_caps(pool) == pytest.approx(wanted, abs=0.01)
+    x, y = clusters()
+    one, other = (
+        fit(PublicPrototypes(), data, public=POOL) for data in (private(x, y), private(-x[:5], y[:5]))
+    )
+    assert one.provenance.notes == other.provenance.notes == (NOTE.format(*public_caps(pool)),)
+    assert one.events == other.events == fit(PublicPrototypes(lowest=0.0, highest=2.0), public=POOL).events
+    mapped = fit(PublicPrototypes(features=PublicMap(axes=4)), public=POOL)
+    assert mapped.provenance.notes != one.provenance.notes
+
+
+def test_without_noise_caps_of_the_pool_choose_as_the_same_caps_do_when_set():
+    pool = GridPool(UnitNorm().fit(WIDTH, POOL), POOL.rows, "float16")
+    lowest, highest = public_caps(pool)
+    assert chosen_by(PublicPrototypes()) == chosen_by(PublicPrototypes(lowest=lowest, highest=highest))
+
+
+def test_a_pool_whose_rows_are_all_alike_has_no_caps_and_one_cap_may_be_set():
+    alike = PublicEmbeddings(np.ones((5, WIDTH)))
+    assert fit(PublicPrototypes(), public=alike).provenance.notes == (NOTE.format(0, 2),)
+    assert fit(PublicPrototypes(), public=PublicEmbeddings(np.ones((1, WIDTH)))).events
+    assert "0.2500 and" in fit(PublicPrototypes(lowest=0.25), public=POOL).provenance.notes[0]
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match="lowest"):
+        PublicPrototypes(lowest=1.999).fit(private(), POOL, budget=BUDGET, ledger=ledger)
+    assert ledger.history() == []
+
+
+def test_the_record_is_checked_with_the_note_on_caps_and_no_other():
+    model = fit(TopKPrototypes(k=2), public=POOL)
+    assert check_record(model).passed
+    told = replace(model.provenance, notes=(*model.provenance.notes, "and more"))
+    assert not check_record(replace(model, provenance=told)).passed
 
 
 def test_it_needs_public_rows_and_sensible_settings():

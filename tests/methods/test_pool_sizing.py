@@ -15,6 +15,7 @@ from dptransfer.methods.prototypes.pool_sizing import pool_sizing
 
 WIDTH, ROWS = 8, 4000
 FACTS = Facts(("a", "b", "c"), (WIDTH,), size=50)
+UNCAPPED = PublicPrototypes(lowest=0.0, highest=2.0)
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def test_each_method_reads_what_it_needs(pool):
 
 
 def test_a_lookup_takes_a_share_of_scoring(pool):
-    for caps, share in (({}, 3 / 40), ({"lowest": 0.5}, 1 / 40)):  # of three classes, or of one at a time
-        _, scoring, looking = pool_sizing(PublicPrototypes(**caps), FACTS, pool).passes
+    for method, share in ((UNCAPPED, 3 / 40), (PublicPrototypes(), 1 / 40)):  # of three classes, or of one
+        _, scoring, looking = pool_sizing(method, FACTS, pool).passes
         assert looking.seconds == pytest.approx(share * scoring.seconds)
 
 
@@ -68,7 +69,7 @@ def test_private_rows_are_as_many_as_are_declared(pool, monkeypatch):
     assert pool_sizing(PublicPrototypes(), undeclared, pool).private_rows == module.PRIVATE_ROWS
     # Twice as many as are made up take twice as long where each is multiplied, and no longer where sums are.
     monkeypatch.setattr(module, "_MOST_MADE_UP", 25)
-    for method, times in ((PublicPrototypes(), 1), (PublicPrototypes(lowest=0.5), 2)):
+    for method, times in ((UNCAPPED, 1), (PublicPrototypes(), 2)):
         assert module._scoring(method, FACTS, pool, 50)[1] == times
 
 

@@ -73,10 +73,18 @@ class Scored(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """Scores that are all here."""
+    """Scores that are all here.
+
+    Attributes:
+        table: (candidates, classes).
+        workers: who counts them.
+        candidate_bytes: of a candidate that had to be read for its scores; pieces are as they would be then,
+            so that a run goes on with another engine.
+    """
 
     table: Integers
     workers: Workers = Here()  # noqa: RUF009  # it has no state
+    candidate_bytes: int | None = None
 
     @property
     def classes(self) -> int:
@@ -86,7 +94,7 @@ class ScoreTable:
     @property
     def bytes_each(self) -> int:
         """Of a row."""
-        return 8 * self.classes
+        return self.candidate_bytes or 8 * self.classes
 
     @property
     def at_hand(self) -> Workers:

@@ -108,7 +108,10 @@ def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People
     """The candidates of a query, scored a piece at a time where it can do that, or all at once."""
     if hasattr(query, "scored"):
         able: Any = query
-        return cast(Scored, able.scored(rows, labels, people))
+        scored = able.scored(rows, labels, people)
+        if not scored.fits_here:
+            return cast(Scored, scored)
+        return ScoreTable(scored.all(), candidate_bytes=scored.bytes_each)
     return ScoreTable(exact_answer(query, rows, labels, people))
 
 

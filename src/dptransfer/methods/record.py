@@ -36,7 +36,7 @@ from dptransfer.sources import PrivateImages
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _SHOWN = 1e-3  # a note shows four digits of a noise that is calibrated to six
-_NOTES_OF_RUNS = {"public-prior": 1, PrivateTuning.name: 2}
+_NOTES_OF_RUNS = {"public-prior": 1, "public": 1, "top-k": 1, PrivateTuning.name: 2}
 """Number of notes that a run adds to those of its plan, about decisions made from released values."""
 _OF_AUTO = "Auto "  # how the note begins that `Auto` puts in front of those of the plan it took
 

@@ -90,6 +90,7 @@ class GridPool:
 
 
 _MOST_READERS = 8  # for a device; measured
+_KEPT_BYTES = 2**27  # of scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,6 +283,13 @@ class PoolScores:
 
     def __len__(self) -> int:
         return len(self.candidates)
+
+    @property
+    def fits_here(self) -> bool:
+        """Whether all scores may be computed once, here, and kept, so that none is computed again."""
+        rows = self.candidates.rows if isinstance(self.candidates, GridPool) else self.candidates
+        here = type(self.engine) is Here and self.similarity.device == "cpu"
+        return here and isinstance(rows, np.ndarray) and 8 * len(self) * self.classes <= _KEPT_BYTES
 
     def all(self) -> Integers:
         """(candidates, classes) scores."""

@@ -15,6 +15,7 @@ from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.device import DEVICES, use_cuda
+from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.similarity import GRID_NORM
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
 from dptransfer.methods.about import GOLD, PROTOTYPES, VERMILION, About
@@ -25,6 +26,37 @@ from dptransfer.queries.similarity import GridPool
 from dptransfer.release.heads import CosineHead, Head, MeanCosineHead
 
 _CAPS = {"lowest": "Smallest similarity counted.", "highest": "Largest similarity counted."}
+
+CAP_SHARES = (0.1, 0.99)
+"""Of all pairs of public rows, the shares less alike than the caps; see `public_caps`."""
+
+_CAP_ROWS = 1024
+
+
+def public_caps(pool: GridPool) -> tuple[float, float]:
+    """Caps on 1 + cosine from similarities within the pool: no private row is read, so they cost nothing.
+
+    A capped score ÷ (highest − lowest) is the mean, over all thresholds between the caps, of the number of
+    private rows that are more similar to the candidate than the threshold. Each such number has sensitivity
+    1. It tells a good candidate from a chance one by the share of rows that pass for the first, less the
+    share that passes for the second, and this difference is what the caps should make large on average. For
+    a chance candidate the share is about that of random pairs of public rows. Where nearly all pairs pass,
+    or nearly none, the difference is nearly nothing, and such thresholds only take part of the range.
+
+    So the caps are quantiles of these similarities, behind the map. Which quantiles: of 26 pairs each of ten
+    development sets, left out, was given the best of the nine others (docs/methods/public.md).
+
+    Products of rows on the grid are exact, so the caps do not depend on the machine. A pool whose rows are
+    all alike has none.
+    """
+    count = min(len(pool), _CAP_ROWS)
+    rows = pool[np.arange(count) * len(pool) // count].astype(np.float64)
+    one = float(GRID_NORM[pool.precision] ** 2)
+    pairs = np.clip((rows @ rows.T)[np.triu_indices(count, 1)], -one, one)
+    if not len(pairs) or pairs.min() == pairs.max():
+        return 0.0, 2.0
+    low, high = 1 + np.quantile(pairs, CAP_SHARES, method="lower") / one
+    return (float(low), float(high)) if low < high else (0.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -40,14 +72,14 @@ class PoolSelection(EmbeddingMethod):
 
     Attributes:
         features: the public feature map, applied to private and public rows alike.
-        lowest: d_min, the smallest 1 + cosine that counts.
-        highest: d_max, the largest that counts.
+        lowest: d_min, the smallest 1 + cosine that counts; by default read off the pool, see `public_caps`.
+        highest: d_max, the largest that counts; likewise.
         precision: integer grid of the scores, 'float16' or 'int8'.
         device: where scores are computed, 'cpu' or 'cuda'; a setting of speed, which changes no score.
     """
 
-    lowest: float = 0.0
-    highest: float = 2.0
+    lowest: float | None = None
+    highest: float | None = None
     precision: str = "float16"
     device: str = "cpu"
     needs_public: ClassVar[bool] = True
@@ -73,8 +105,8 @@ class PoolSelection(EmbeddingMethod):
             features=outline,
             candidates=np.zeros((0, outline.dimension), dtype=np.int64),  # `run` puts the mapped pool here
             classes=len(facts.classes),
-            lowest=self.lowest,
-            highest=self.highest,
+            lowest=0.0 if self.lowest is None else self.lowest,  # the widest that `run` may put here
+            highest=2.0 if self.highest is None else self.highest,
             precision=self.precision,
             bound=facts.bound,
         )
@@ -87,17 +119,45 @@ class PoolSelection(EmbeddingMethod):
             )
         return self.make_plan([selection], budget)
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether some similarities count for less or more than they are."""
+        return (self.lowest, self.highest) != (0.0, 2.0)
+
+    def caps(self, pool: GridPool) -> tuple[float, float]:
+        """Lowest and highest as they are set, or read off the pool."""
+        if self.lowest is not None and self.highest is not None:
+            return self.lowest, self.highest
+        low, high = public_caps(pool)
+        lowest = low if self.lowest is None else self.lowest
+        highest = high if self.highest is None else self.highest
+        if lowest >= highest:
+            raise ArgumentError(
+                "The caps must satisfy lowest < highest; one is set, the other read off the pool: "
+                f"{lowest:g} and {highest:g}. Set both, or neither."
+            )
+        return lowest, highest
+
+    def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> FittedFeatures:
+        """Fit the map, and find out before the charge whether caps behind it can be read off the pool."""
+        features: FittedFeatures = super().prepare(facts, public)
+        if public is not None:
+            self.caps(GridPool(features, public.rows, self.precision))
+        return features
+
     def run(self, task: RowsTask) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
         assert task.public is not None
         step: Any = task.plan.mechanisms[0]
         candidates = GridPool(task.prepared, task.public.rows, self.precision)
-        how = {"device": self.device, "workers": task.public.workers}
+        lowest, highest = self.caps(candidates)
+        how = {"device": self.device, "workers": task.public.workers, "lowest": lowest, "highest": highest}
         selection = with_query(step, features=task.prepared, candidates=candidates, **how)
         chosen = selection.release(*task.examples, noise=task.noise)
         chosen = chosen.reshape(len(task.facts.classes), -1)  # one or several for each class
         prototypes = candidates[chosen.ravel()].reshape(*chosen.shape, -1) / float(GRID_NORM[self.precision])
-        return Outcome(self.head(prototypes), (selection.event,), prototypes=chosen.tolist())
+        note = f"Caps on 1 + cosine: {lowest:.4f} and {highest:.4f}, from public rows or set."
+        return Outcome(self.head(prototypes), (selection.event,), chosen.tolist(), notes=(note,))
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         if not in_order:
             # Each member of each class is looked up in a piece; with caps in a class's share of scoring.
             asked = min(1.0, len(facts.classes) * counting.size / len(pieces))
-            seconds *= min(1.0, counting.size / len(pieces)) if _capped(method) else asked
+            seconds *= min(1.0, counting.size / len(pieces)) if method.is_capped else asked
             passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
     if len(pieces) < 2:
         return None
@@ -149,18 +149,13 @@ def _scoring(
         x.astype(GRID_DTYPE[method.precision]),
         np.arange(made_up) % classes,
         classes,
-        round(method.lowest * norm**2),
-        round(method.highest * norm**2),
+        round((method.lowest or 0.0) * norm**2),
+        round((1.5 if method.highest is None else method.highest) * norm**2),  # any cap takes as long
         method.precision,
         method.device,
         any_length=pool.as_stored,
     )
-    return PoolScores(pool, similarity), private_rows / made_up if _capped(method) else 1.0
-
-
-def _capped(method: PoolSelection) -> bool:
-    """Whether every private row is multiplied, and not their sums."""
-    return method.lowest > 0 or method.highest < 2
+    return PoolScores(pool, similarity), private_rows / made_up if method.is_capped else 1.0
 
 
 class _Trial:
