@@ -23,7 +23,7 @@ from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import ImageEncoder
 from dptransfer.encoders.checkpoint import read_checkpoint, weights_digest
 from dptransfer.encoders.device import runtime_for
-from dptransfer.encoders.onnx_graph import OnnxGraph, kept_graph, one_by_one, onnx_session
+from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest, words_of_layer
 from dptransfer.sources.decode import in_colour
@@ -64,7 +64,7 @@ def efficientnet_graph(weights: Weights, size: int) -> bytes:
         nonlocal there, side
         there, side = _convolution(graph, weights, there, side, name, norm, **shape)
         if bounded:
-            there = graph.node("Clip", there, graph.constant(0), graph.constant(6))
+            there = graph.node("Clip", there, 0, 6)
 
     convolve("_conv_stem", "_bn0", stride=2)
     channels, block = _STEM, 0
@@ -90,8 +90,8 @@ def efficientnet_graph(weights: Weights, size: int) -> bytes:
 def _scaled(graph: OnnxGraph) -> str:
     """(x − 127) ÷ 128 of the bytes, which is exact in float32, with the channels first."""
     floats = graph.node("Cast", "pixels", to=1)  # 1 is float32
-    centred = graph.node("Sub", floats, graph.constant(127))
-    return graph.node("Transpose", graph.node("Div", centred, graph.constant(128)), perm=[0, 3, 1, 2])
+    centred = graph.node("Sub", floats, 127)
+    return graph.node("Transpose", graph.node("Div", centred, 128), perm=[0, 3, 1, 2])
 
 
 def _convolution(
@@ -183,7 +183,7 @@ class EfficientNetOnnx(ImageEncoder):
         """The network as an ONNX model."""
         file, size = weights_file(), self._size
         named = f"{NAME}-{size}-{_GRAPH}"
-        return kept_graph(named, file, lambda: efficientnet_graph(read_checkpoint(file), size))
+        return cached_onnx_model(named, file, lambda: efficientnet_graph(read_checkpoint(file), size))
 
     def prepare(self, image: Image.Image) -> PixelArray:
         """Squeeze to the size; scaling is the graph's."""
@@ -191,7 +191,7 @@ class EfficientNetOnnx(ImageEncoder):
 
     def forward(self, pixels: NDArray[Any]) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
-        rows = one_by_one(self._session, [{"pixels": picture[None]} for picture in pixels])
+        rows = run_each(self._session, [{"pixels": picture[None]} for picture in pixels])
         return np.concatenate(rows)
 
 

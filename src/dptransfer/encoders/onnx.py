@@ -25,7 +25,7 @@ from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.base import Encoder, ImageEncoder, blank_picture, require_rows
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
 from dptransfer.encoders.framing import Framing
-from dptransfer.encoders.onnx_graph import one_by_one, onnx_session
+from dptransfer.encoders.onnx_graph import onnx_session, run_each
 from dptransfer.encoders.transformers import TransformersImage
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 
@@ -108,7 +108,7 @@ class OnnxEncoder(ImageEncoder):
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         parts = [pixels[i : i + 1] for i in range(len(pixels))] if self.one_by_one else [pixels]
-        found = one_by_one(self._session, [{self._input: part} for part in parts])
+        found = run_each(self._session, [{self._input: part} for part in parts])
         pairs = zip(found, parts, strict=True)
         return np.concatenate([self._pooled(output, len(part)) for output, part in pairs])
 

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,10 @@ from dptransfer.exact.principal_axes import cache_folder
 
 _OPERATORS, _FORMAT = 17, 8  # old enough for every ONNX Runtime from 1.13 on
 _LARGEST = 2**31 - 2**20  # what a protocol buffer can hold
+
+
+Operand: TypeAlias = str | float | list[int] | NDArray[Any]
+"""The input of an operation: the name of another's output, a constant of the graph's type, or a shape."""
 
 
 class OnnxGraph:
@@ -46,11 +50,15 @@ class OnnxGraph:
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
 
-    def node(self, kind: str, *inputs: str, named: str | None = None, **settings: Any) -> str:
-        """Add an operation; the name of what it gives."""
+    def node(self, kind: str, *inputs: Operand, named: str | None = None, **settings: Any) -> str:
+        """Add an operation; the name of its output. Inputs that are no names become constants."""
+        names = [one if isinstance(one, str) else self._inlined(one) for one in inputs]
         output = named or f"{kind}_{len(self._nodes)}"
-        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [output], **settings))
+        self._nodes.append(self._onnx.helper.make_node(kind, names, [output], **settings))
         return output
+
+    def _inlined(self, value: float | list[int] | NDArray[Any]) -> str:
+        return self.constant(value, dtype=np.int64 if isinstance(value, list) else None)
 
     def constant(self, value: Any, name: str | None = None, *, dtype: Any = None) -> str:
         """Add an array; its name. Numbers and lists are added once; an array without a name is a new one."""
@@ -137,18 +145,18 @@ def onnx_session(model: bytes | Path, *, extra: str, device: str = "cpu") -> Any
         ) from None
 
 
-def one_by_one(session: Any, items: Sequence[Inputs]) -> list[NDArray[Any]]:
+def run_each(session: Any, items: Sequence[Inputs]) -> list[NDArray[Any]]:
     """The model's first output for each item, in order, on all cores."""
     return list(side_by_side(lambda item: session.run(None, item)[0], items, usable_cores()))
 
 
-def kept_graph(name: str, weights: Path, make: Callable[[], bytes]) -> bytes:
-    """The graph from the cache folder, or made and kept there.
+def cached_onnx_model(name: str, weights: Path, make: Callable[[], bytes]) -> bytes:
+    """The model from the cache folder, or made and stored there.
 
-    The file's name ends in the digest of what is in it, so a damaged file is known and made again; and the
-    digest of the weights stands before it, so other weights have a graph of their own. Anybody can name a
-    file so: in a folder that several people share, what others could have written is not taken. A graph of
-    theirs could make a row depend on the calls before it, and no guarantee covers that.
+    The file's name ends in the digest of its content, so a damaged file is recognised and made again; and the
+    digest of the weights stands before it, so other weights have a model of their own. Anybody can name a
+    file so: in a folder that several people share, a file that others could have written is ignored. A model
+    of theirs could make a row depend on the calls before it, and no guarantee covers that.
 
     Args:
         name: of the graph; another for each way of making it.

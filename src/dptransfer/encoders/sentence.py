@@ -21,7 +21,7 @@ from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.base import Kind
 from dptransfer.encoders.checkpoint import weights_digest
 from dptransfer.encoders.device import runtime_for
-from dptransfer.encoders.onnx_graph import OnnxGraph, kept_graph, one_by_one, onnx_session
+from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.transformers import TransformersText, transform_of_text
 from dptransfer.errors import DataError, MissingDependency
@@ -53,7 +53,7 @@ def bert_graph(
     graph = made.graph
     pooled = graph.node("ReduceMean", hidden, axes=[1], keepdims=0)
     norm = graph.node("ReduceL2", pooled, axes=[1], keepdims=1)
-    graph.node("Div", pooled, graph.node("Max", norm, graph.constant(_SHORTEST)), named="rows")
+    graph.node("Div", pooled, graph.node("Max", norm, _SHORTEST), named="rows")
     return graph.written(
         {"tokens": ("INT64", [1, "length"])},
         {"rows": ("FLOAT", [1, config["hidden_size"]])},
@@ -128,8 +128,8 @@ class _Bert:
         """Half of x · (1 + erf(x ÷ √2))."""
         graph = self.graph
         error = graph.node("Erf", graph.node("Div", inputs, graph.constant(math.sqrt(2), "root of two")))
-        doubled = graph.node("Mul", inputs, graph.node("Add", error, graph.constant(1)))
-        return graph.node("Mul", doubled, graph.constant(0.5))
+        doubled = graph.node("Mul", inputs, graph.node("Add", error, 1))
+        return graph.node("Mul", doubled, 0.5)
 
 
 NAME = "minilm"
@@ -186,7 +186,7 @@ class SentenceOnnx:
             }
             return bert_graph(weights, config, name=name, extra="text")
 
-        self._session = onnx_session(kept_graph(f"{name}-{_GRAPH}", file, make), extra="text")
+        self._session = onnx_session(cached_onnx_model(f"{name}-{_GRAPH}", file, make), extra="text")
         digest = self._session.get_modelmeta().custom_metadata_map["weights"]
         transform = transform_of_text(longest, self._tokenizer.get_vocab(), "mean pool, unit norm")
         self.identity = EncoderIdentity(name, digest, transform, runtime="onnx")
@@ -196,7 +196,7 @@ class SentenceOnnx:
         if not batch:
             return np.zeros((0, self.dimension), dtype=np.float32)
         tokens = [np.array([self._tokenizer.encode(text).ids], dtype=np.int64) for text in batch]
-        return np.concatenate(one_by_one(self._session, [{"tokens": ids} for ids in tokens]))
+        return np.concatenate(run_each(self._session, [{"tokens": ids} for ids in tokens]))
 
 
 NOTE = EncoderNote(

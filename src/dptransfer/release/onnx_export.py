@@ -14,6 +14,7 @@ post-processing of released arrays and costs no privacy.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -50,12 +51,12 @@ _LONGEST_POWER = 200.0
 
 def mapped_rows(graph: OnnxGraph, features: FittedFeatures, rows: str) -> str:
     """Nodes for `features.apply`: mapped rows of a float64 input, in the unit ball."""
-    return graph.node("Mul", _lattice(graph, features, rows, 2**SUM_BITS), graph.constant(2.0**-SUM_BITS))
+    return graph.node("Mul", _lattice(graph, features, rows, 2**SUM_BITS), 2.0**-SUM_BITS)
 
 
 def row_sum(graph: OnnxGraph, x: str) -> str:
     """Sum over the last axis, kept as an axis of one."""
-    return graph.node("ReduceSum", x, graph.constant([-1], dtype=np.int64), keepdims=1)
+    return graph.node("ReduceSum", x, [-1], keepdims=1)
 
 
 def _lattice(graph: OnnxGraph, features: FittedFeatures, rows: str, norm: int) -> str:
@@ -64,8 +65,8 @@ def _lattice(graph: OnnxGraph, features: FittedFeatures, rows: str, norm: int) -
         return _unit_norm(graph, features, rows, norm)
     if isinstance(features, FittedPublicMap):
         units = _unit_lattice(graph, rows, features.input_dimension, ROW_NORM, root=features.root)
-        centred = graph.node("Sub", units, graph.constant(features.mean))
-        mapped = graph.node("MatMul", centred, graph.constant(features.matrix))
+        centred = graph.node("Sub", units, features.mean)
+        mapped = graph.node("MatMul", centred, features.matrix)
         return _unit_lattice(graph, mapped, features.dimension, norm)
     if isinstance(features, FittedVocabularyMap):
         return _vocabulary(graph, features, rows, norm)
@@ -82,63 +83,60 @@ def _unit_norm(graph: OnnxGraph, features: FittedUnitNorm, rows: str, norm: int)
     if features.pool > 1:
         fine = _unit_lattice(graph, rows, features.input_dimension, FINE_NORM)
         lacking = features.dimension * features.pool - features.input_dimension
-        padded = graph.node("Pad", fine, graph.constant([0, 0, 0, lacking], dtype=np.int64))
+        padded = graph.node("Pad", fine, [0, 0, 0, lacking])
         shape = [0, features.dimension, features.pool]  # 0 keeps the number of rows
-        groups = graph.node("Reshape", padded, graph.constant(shape, dtype=np.int64))
-        rows = graph.node("ReduceSum", groups, graph.constant([2], dtype=np.int64), keepdims=0)
+        groups = graph.node("Reshape", padded, shape)
+        rows = graph.node("ReduceSum", groups, [2], keepdims=0)
     return _unit_lattice(graph, rows, features.dimension, norm)
 
 
 def _vocabulary(graph: OnnxGraph, features: FittedVocabularyMap, rows: str, norm: int) -> str:
     scaled, above, power = _scaled(graph, rows, features.input_dimension, root=False)
-    quotient = graph.node("Div", graph.constant(float(WORD_NORM)), above)
+    quotient = graph.node("Div", WORD_NORM, above)
     integers = graph.node("Round", graph.node("Mul", scaled, quotient))  # half to even, as NumPy does
     steps = graph.constant(features.scale * 2.0**LOGIT_BITS / WORD_NORM**2)
     if not features.unit_rows:
-        least, most = graph.constant(-_LONGEST_POWER), graph.constant(_LONGEST_POWER)
-        power = graph.node("Max", graph.node("Min", graph.node("Neg", power), most), least)
+        power = graph.node("Clip", graph.node("Neg", power), -_LONGEST_POWER, _LONGEST_POWER)
         length = graph.node("Mul", above, _power_of_two(graph, power))
-        steps = graph.node("Mul", graph.node("Min", length, graph.constant(LONGEST_ROW)), steps)
-    logits = graph.node("MatMul", integers, graph.constant(features.matrix))
+        steps = graph.node("Mul", graph.node("Min", length, LONGEST_ROW), steps)
+    logits = graph.node("MatMul", integers, features.matrix)
     logits = graph.node("Mul", graph.cast(logits, "FLOAT"), graph.cast(steps, "FLOAT"))
     offset = graph.constant(features.offset, dtype=np.float32)
     logits = graph.node("Add", graph.node("Round", logits), offset)
     table = exponentials()
     depth = graph.node("Sub", graph.node("ReduceMax", logits, axes=[1], keepdims=1), logits)
     depth = graph.node("Min", depth, graph.constant(float(len(table) - 1), dtype=np.float32))
-    weights = graph.node("Gather", graph.constant(table), graph.cast(depth, "INT64"))
+    weights = graph.node("Gather", table, graph.cast(depth, "INT64"))
     some = graph.node("ReduceMax", graph.node("Abs", integers), axes=[1], keepdims=1)
-    zero, one = graph.constant(0.0), graph.constant(1.0)
-    weights = graph.node("Where", graph.node("Greater", some, zero), weights, zero)
-    total = graph.node("Max", row_sum(graph, weights), one)
-    mean = graph.node("Ceil", graph.node("Div", total, graph.constant(float(features.dimension))))
-    more = graph.node("Max", graph.node("Sub", weights, mean), zero)
-    left = graph.node("Sqrt", graph.node("Max", row_sum(graph, more), one))
-    factor = graph.node("Div", graph.constant(float(norm)), _times_hair(graph, left))
+    weights = graph.node("Where", graph.node("Greater", some, 0.0), weights, 0.0)
+    total = graph.node("Max", row_sum(graph, weights), 1.0)
+    mean = graph.node("Ceil", graph.node("Div", total, features.dimension))
+    more = graph.node("Max", graph.node("Sub", weights, mean), 0.0)
+    left = graph.node("Sqrt", graph.node("Max", row_sum(graph, more), 1.0))
+    factor = graph.node("Div", norm, _times_hair(graph, left))
     return graph.node("Floor", graph.node("Mul", graph.node("Sqrt", more), factor))
 
 
 def _unit_lattice(graph: OnnxGraph, rows: str, width: int, norm: int, *, root: bool = False) -> str:
     """`features.lattice.unit_lattice`."""
     scaled, above, _ = _scaled(graph, rows, width, root=root)
-    long = graph.node("Mul", scaled, graph.node("Div", graph.constant(float(norm)), above))
+    long = graph.node("Mul", scaled, graph.node("Div", norm, above))
     return graph.node("Mul", graph.node("Sign", long), graph.node("Floor", graph.node("Abs", long)))
 
 
 def _scaled(graph: OnnxGraph, rows: str, width: int, *, root: bool) -> tuple[str, str, str]:
     """`scaled_rows`, with the upper bound on their norms, and the power of two that they were scaled by."""
-    zero, one = graph.constant(0.0), graph.constant(1.0)
     odd = graph.node("Or", graph.node("IsNaN", rows), graph.node("IsInf", rows))
     some = row_sum(graph, graph.cast(odd, "DOUBLE"))
-    rows = graph.node("Where", graph.node("Greater", some, zero), zero, rows)
-    small = graph.node("Less", _peak(graph, rows), graph.constant(_SMALL))
-    rows = graph.node("Where", small, graph.node("Mul", rows, graph.constant(2.0**_LIFT)), rows)
+    rows = graph.node("Where", graph.node("Greater", some, 0.0), 0.0, rows)
+    small = graph.node("Less", _peak(graph, rows), _SMALL)
+    rows = graph.node("Where", small, graph.node("Mul", rows, 2.0**_LIFT), rows)
     peak = _peak(graph, rows)
-    nothing = graph.node("Equal", peak, zero)
-    exponent = _exponent(graph, graph.node("Where", nothing, one, peak))
-    bits = graph.constant(float(coordinate_bits(width)))
+    nothing = graph.node("Equal", peak, 0.0)
+    exponent = _exponent(graph, graph.node("Where", nothing, 1.0, peak))
+    bits = coordinate_bits(width)
     if root:  # an even power, of which the root is taken
-        half = graph.node("Mul", graph.node("Add", exponent, one), graph.constant(0.5))
+        half = graph.node("Mul", graph.node("Add", exponent, 1.0), 0.5)
         power = graph.node("Sub", bits, graph.node("Floor", half))
         power = graph.node("Add", power, power)
     else:
@@ -147,17 +145,17 @@ def _scaled(graph: OnnxGraph, rows: str, width: int, *, root: bool) -> tuple[str
     if root:
         sizes = graph.node("Sqrt", graph.node("Abs", scaled))
         scaled = graph.node("Mul", graph.node("Sign", scaled), sizes)
-    units = graph.node("Ceil", graph.node("Sub", graph.node("Abs", scaled), graph.constant(GRAIN)))
+    units = graph.node("Ceil", graph.node("Sub", graph.node("Abs", scaled), GRAIN))
     norm = graph.node("Sqrt", row_sum(graph, graph.node("Mul", units, units)))
     above = _times_hair(graph, graph.node("Add", norm, graph.constant(grains(width))))
-    lift = graph.node("Where", small, graph.constant(float(_LIFT)), zero)
-    power = graph.node("Where", nothing, zero, graph.node("Add", power, lift))
+    lift = graph.node("Where", small, _LIFT, 0.0)
+    power = graph.node("Where", nothing, 0.0, graph.node("Add", power, lift))
     return scaled, above, power
 
 
 def _times_hair(graph: OnnxGraph, x: str) -> str:
     """Times `HAIR`, by way of its double: ONNX Runtime leaves out a product with what is 1 in float32."""
-    return graph.node("Mul", graph.node("Mul", x, graph.constant(2 * HAIR)), graph.constant(0.5))
+    return graph.node("Mul", graph.node("Mul", x, 2 * HAIR), 0.5)
 
 
 def _peak(graph: OnnxGraph, rows: str) -> str:
@@ -167,11 +165,8 @@ def _peak(graph: OnnxGraph, rows: str) -> str:
 
 def _exponent(graph: OnnxGraph, sizes: str) -> str:
     """The e with 2**(e − 1) ≤ size < 2**e: by the logarithm, which may be off by one, and then exactly."""
-    one = graph.constant(1.0)
-    about = graph.node(
-        "Floor", graph.node("Div", graph.node("Log", sizes), graph.constant(float(np.log(2.0))))
-    )
-    less = graph.node("Sub", about, one)
+    about = graph.node("Floor", graph.node("Div", graph.node("Log", sizes), math.log(2.0)))
+    less = graph.node("Sub", about, 1.0)
     for _ in range(3):  # the logarithm may be off by one either way
         reached = graph.node("GreaterOrEqual", sizes, _power_of_two(graph, less))
         less = graph.node("Add", less, graph.cast(reached, "DOUBLE"))
@@ -183,7 +178,7 @@ def _power_of_two(graph: OnnxGraph, exponents: str) -> str:
     with np.errstate(over="ignore"):
         powers = np.ldexp(1.0, np.arange(_LEAST_POWER, _LARGEST_POWER + 1))
     table = graph.constant(powers, "powers of two")
-    place = graph.node("Sub", exponents, graph.constant(float(_LEAST_POWER)))
+    place = graph.node("Sub", exponents, _LEAST_POWER)
     return graph.node("Gather", table, graph.cast(place, "INT64"))
 
 
@@ -236,23 +231,23 @@ def _head(graph: OnnxGraph, head: Head, rows: str) -> str:
     linear, offset, precision = quadratic_form(head)
     if isinstance(head, CosineHead | MeanCosineHead):
         norms = graph.node("Sqrt", row_sum(graph, graph.node("Mul", rows, rows)))
-        rows = graph.node("Div", rows, graph.node("Max", norms, graph.constant(_TINY)))
-    products = graph.node("MatMul", rows, graph.constant(linear.T))
-    scores = graph.node("Add", products, graph.constant(offset))
+        rows = graph.node("Div", rows, graph.node("Max", norms, _TINY))
+    products = graph.node("MatMul", rows, linear.T)
+    scores = graph.node("Add", products, offset)
     if precision is None:
         return scores
-    squares = graph.node("MatMul", graph.node("Mul", rows, rows), graph.constant(0.5 * precision.T))
+    squares = graph.node("MatMul", graph.node("Mul", rows, rows), 0.5 * precision.T)
     return graph.node("Sub", scores, squares)
 
 
 def _average(graph: OnnxGraph, head: AverageHead, rows: str) -> str:
     """log((e^a + e^b) ÷ 2) of two log softmaxes, with the larger taken out."""
-    products = [graph.node("MatMul", rows, graph.constant(one.T)) for one in (head.weights, head.prior)]
-    own = graph.node("LogSoftmax", graph.node("Add", products[0], graph.constant(head.offset)), axis=1)
+    products = [graph.node("MatMul", rows, one.T) for one in (head.weights, head.prior)]
+    own = graph.node("LogSoftmax", graph.node("Add", products[0], head.offset), axis=1)
     beside = graph.node("LogSoftmax", products[1], axis=1)
     larger = graph.node("Max", own, beside)
     parts = [graph.node("Exp", graph.node("Sub", one, larger)) for one in (own, beside)]
-    half = graph.node("Mul", graph.node("Add", *parts), graph.constant(0.5))
+    half = graph.node("Mul", graph.node("Add", *parts), 0.5)
     return graph.node("Add", larger, graph.node("Log", half))
 
 
@@ -260,19 +255,17 @@ def _probabilities(graph: OnnxGraph, model: PrivateClassifier, scores: str, labe
     """`PrivateClassifier.predict_proba`: a softmax, or what `Calibration.probabilities` makes of it."""
     calibration = model.calibration
     if calibration is None:
-        return graph.node(
-            "Softmax", graph.node("Div", scores, graph.constant(model.head.temperature)), axis=1
-        )
-    flatness = graph.constant(model.head.temperature * calibration.temperature)
+        return graph.node("Softmax", graph.node("Div", scores, model.head.temperature), axis=1)
+    flatness = model.head.temperature * calibration.temperature
     logits = graph.node(
         "Add", graph.node("Div", scores, flatness), graph.constant(np.array(calibration.offsets))
     )
-    chosen = graph.node("Unsqueeze", label, graph.constant([1], dtype=np.int64))
+    chosen = graph.node("Unsqueeze", label, [1])
     above = graph.node("Sub", logits, graph.node("GatherElements", logits, chosen, axis=1))
-    others = graph.node("Exp", graph.node("Min", above, graph.constant(0.0)))
-    others = graph.node("Min", others, graph.constant(BELOW))
+    others = graph.node("Exp", graph.node("Min", above, 0.0))
+    others = graph.node("Min", others, BELOW)
     places = graph.constant(np.arange(len(model.classes))[None], dtype=np.int64)
-    weights = graph.node("Where", graph.node("Equal", places, chosen), graph.constant(1.0), others)
+    weights = graph.node("Where", graph.node("Equal", places, chosen), 1.0, others)
     return graph.node("Div", weights, row_sum(graph, weights))
 
 

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from contracts.full_disk import full_disk
-from dptransfer.encoders.onnx_graph import kept_graph
+from dptransfer.encoders.onnx_graph import cached_onnx_model
 
 
 @pytest.fixture
@@ -30,37 +30,37 @@ class Maker:
 
 def test_a_graph_is_made_once_for_a_name_and_its_weights(cache, weights):
     make = Maker()
-    assert [kept_graph("net", weights, make) for _ in range(3)] == [b"a graph"] * 3
+    assert [cached_onnx_model("net", weights, make) for _ in range(3)] == [b"a graph"] * 3
     assert make.made == 1
-    kept_graph("net-2", weights, make)
+    cached_onnx_model("net-2", weights, make)
     weights.write_bytes(b"other")
-    kept_graph("net", weights, make)
+    cached_onnx_model("net", weights, make)
     assert make.made == 3
     assert len(list(cache.iterdir())) == 3
 
 
 @pytest.mark.parametrize("left", [b"", b"a grapf", b"a graph and more"])
 def test_a_damaged_graph_is_made_again(cache, weights, left):
-    kept_graph("net", weights, Maker())
+    cached_onnx_model("net", weights, Maker())
     next(cache.iterdir()).write_bytes(left)
     make = Maker()
-    assert kept_graph("net", weights, make) == b"a graph"
+    assert cached_onnx_model("net", weights, make) == b"a graph"
     assert make.made == 1
-    assert kept_graph("net", weights, make) == b"a graph"
+    assert cached_onnx_model("net", weights, make) == b"a graph"
     assert make.made == 1
 
 
 def test_a_cache_that_cannot_be_written_costs_time_alone(weights, monkeypatch):
     monkeypatch.setenv("DPTRANSFER_CACHE", str(weights / "below"))
     make = Maker()
-    assert [kept_graph("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
+    assert [cached_onnx_model("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
     assert make.made == 2
 
 
 def test_a_graph_for_which_there_is_no_room_costs_time_alone(cache, weights):
     make = Maker()
     with full_disk(3):
-        assert [kept_graph("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
+        assert [cached_onnx_model("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
     assert make.made == 2
     assert list(cache.iterdir() if cache.exists() else []) == []
 
@@ -70,25 +70,25 @@ def test_nothing_is_left_of_a_graph_that_could_not_be_made(cache, weights):
         raise RuntimeError("half")
 
     with pytest.raises(RuntimeError, match="half"):
-        kept_graph("net", weights, fail)
+        cached_onnx_model("net", weights, fail)
     assert not cache.exists()
 
 
 def test_a_graph_that_others_could_have_written_is_made_again(cache, weights):
     old = os.umask(0o002)
     try:
-        kept_graph("net", weights, Maker())
+        cached_onnx_model("net", weights, Maker())
     finally:
         os.umask(old)
     make = Maker()
-    assert kept_graph("net", weights, make) == b"a graph"
+    assert cached_onnx_model("net", weights, make) == b"a graph"
     assert make.made == 0
     (kept,) = cache.iterdir()
     planted = kept.with_name(f"{kept.name[:-69]}{hashlib.sha256(b'theirs').hexdigest()}.onnx")
     planted.write_bytes(b"theirs")
     kept.unlink()
     planted.chmod(0o666)
-    assert kept_graph("net", weights, make) == b"a graph"
+    assert cached_onnx_model("net", weights, make) == b"a graph"
     planted.chmod(0o600)  # the half that can fail: as our own it is taken
     next(path for path in cache.iterdir() if path != planted).unlink()
-    assert kept_graph("net", weights, make) == b"theirs"
+    assert cached_onnx_model("net", weights, make) == b"theirs"
