@@ -63,7 +63,7 @@ def test_counts_that_noise_may_have_made_up_change_nothing():
     logits, labels = task(30, sharpness=3.0)
     found = {calibration_of(counts_of(logits, labels, noise=50.0, seed=seed)) for seed in range(20)}
     assert found == {Calibration(1.0, (0.0,) * 6, CHARGED)}
-    assert "not calibrated chances" in found.pop().words
+    assert "not calibrated" in found.pop().words
     assert Calibration(1.0, (0.0, 0.1), CHARGED).words.startswith("calibrated on the released counts")
 
 
@@ -115,7 +115,7 @@ def test_a_calibration_travels_with_the_release_and_is_told_on_its_card(tmp_path
     assert not [one for one in verify_files(path).checks if one.required and not one.passed]
     assert "calibrated on tasks made from public rows, not on private ones" in (path / "CARD.md").read_text()
     plain = make_model("linear").save(tmp_path / "plain")
-    assert "a ranking, not calibrated chances" in (plain / "CARD.md").read_text()
+    assert "a ranking and not calibrated" in (plain / "CARD.md").read_text()
     assert json.loads((plain / "release.json").read_text())["simulated_calibration"] is None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -273,6 +273,25 @@ class Document:
                 name = f"{stem}-{number}"
             found.append(name)
         return tuple(found)
+
+
+def first_few(names: Sequence[str], most: int = 20) -> str:
+    """The first names, and how many more there are.
+
+    >>> first_few(["cat", "dog", "eel"], most=2)
+    'cat, dog and 1 more'
+    """
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def name_list(names: Sequence[str | int], most: int = 8) -> str:
+    """How many names there are, and the first of them.
+
+    >>> name_list(["cat", "dog"])
+    '2: cat, dog'
+    """
+    return f"{len(names)}: {first_few([str(name) for name in names], most)}"
 
 
 def plain(text: Text) -> str:

@@ -120,9 +120,9 @@ def encode(
         names = {"unreadable": list(report.unreadable)} if public else {"problems": problems}
         return show_json({**facts, "encoder": model.identity.to_dict(), **names})
     if found.classes is not None:
-        from dptransfer.release.notebook import listed
+        from dptransfer.base.document import name_list
 
-        facts["classes"] = listed(found.classes)
+        facts["classes"] = name_list(found.classes)
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
     if problems is not None:
         say(

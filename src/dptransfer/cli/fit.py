@@ -199,8 +199,8 @@ def _show(
     as_json: bool,
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
+    from dptransfer.base.document import name_list
     from dptransfer.release.charged_evaluation import TOO_NOISY, percent, tells_something
-    from dptransfer.release.notebook import listed
 
     made = model.provenance
     files = sorted(entry.name for entry in out.iterdir())
@@ -228,7 +228,7 @@ def _show(
         "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
         "Account": account.sentence,
         "Guarantee": model.guarantee,
-        "Classes": f"{listed(model.classes)}. Their names are public, and in the release",
+        "Classes": f"{name_list(model.classes)}. Their names are public, and in the release",
     }
     next_step = f"dptransfer card {out}"
     if model.charged is not None:

@@ -44,7 +44,7 @@ _WORDS = {
     CHARGED: "calibrated on the released counts of a charged evaluation",
     SIMULATED: "calibrated on tasks made from public rows, not on private ones: a rough guide",
 }
-_TOO_NOISY = "a ranking, not calibrated chances: the charged counts have too much noise to correct them"
+_TOO_NOISY = "a ranking and not calibrated: the charged counts have too much noise to correct them"
 _SPREAD = 0.5  # of the logarithm of a temperature: the right one is mostly within a factor of 2 or 3
 _STEP = 0.5  # predicted numbers overstate how far probabilities are off; twice it was at times too much
 BELOW = 1 - 2.0**-20

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from dptransfer.base.document import Block, Bullets, Paragraph, Section, Superscript, Table, Words
+from dptransfer.base.document import (
+    Block,
+    Bullets,
+    Figure,
+    Paragraph,
+    Section,
+    Superscript,
+    Table,
+    Words,
+    first_few,
+)
+from dptransfer.base.document_html import svg
 from dptransfer.errors import RelationMismatch
 from dptransfer.privacy import (
     LABEL_KEPT,
@@ -19,11 +30,9 @@ from dptransfer.privacy import (
     rounded_up,
     typeset,
 )
-from dptransfer.release.card_figures import attack_curve
 from dptransfer.release.classifier import PrivateClassifier
 
 _MOST_EVENTS = 50  # rows in the accounting table
-_MOST_LISTED = 20
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
 _A = {Unit.ROW: "an example", Unit.PERSON: "a person"}
@@ -36,7 +45,7 @@ def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
         "Guarantee": _guarantee,
         "What an attacker can learn": _attacker,
         "What is covered, and what is not": _covered,
-        "Public by declaration": _public_facts,
+        "Declared public": _public_facts,
         "Accounting": _accounting,
         "Numerics": _numerics,
     }
@@ -64,6 +73,11 @@ def factor(guarantee: Guarantee) -> tuple[str | Superscript, ...]:
     return "e", Superscript("ε"), f" = {up(math.exp(epsilon) if epsilon < 700 else math.inf, 3)}"
 
 
+def plus_delta(guarantee: Guarantee) -> str:
+    """What is added to that factor where δ is not 0."""
+    return f", plus δ = {up(guarantee.delta)}" if guarantee.delta else ""
+
+
 def counted_as(person_bound: float) -> str:
     """How much one person, with all their examples, counts.
 
@@ -74,68 +88,40 @@ def counted_as(person_bound: float) -> str:
     return f"at most {most} in every answer"
 
 
-def give_or_take(guarantee: Guarantee) -> str:
-    """What is added to that factor where δ is not 0."""
-    return f", give or take δ = {up(guarantee.delta)}" if guarantee.delta else ""
-
-
-def first_few(words: Sequence[str]) -> str:
-    """The first twenty, and how many more there are."""
-    rest = len(words) - _MOST_LISTED
-    return ", ".join(words[:_MOST_LISTED]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
-    """False positive rates from 0 to 1, with the largest true positive rate at each.
-
-    >>> from dptransfer.privacy import GaussianEvent
-    >>> attack_points((GaussianEvent(1.0, Relation.ADD_REMOVE),))[-1]
-    (1.0, 1.0)
-    """
-    from dptransfer.accounting import rate_ceilings
-
-    return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
-
-
 def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     from dptransfer.accounting.steps import all_steps
 
     guarantee = model.guarantee
     unit = guarantee.unit
-    yield Paragraph(
-        Words(
-            (
-                f"No single {ONE[unit]} changes the probability of any outcome, this model included, ",
-                "by more than a factor of ",
-                *factor(guarantee),
-                f"{give_or_take(guarantee)}.",
-            )
-        )
+    changes = (
+        f"No single {ONE[unit]} changes the probability of any outcome, this model included, by more than "
     )
+    yield Paragraph(Words((changes, "a factor of ", *factor(guarantee), f"{plus_delta(guarantee)}.")))
+    label_kept = LABEL_KEPT in guarantee.assumptions
     if guarantee.relation is Relation.ADD_REMOVE:
+        declared = ", beyond what is declared below" * (model.facts.declared_size is not None)
         yield Paragraph(
-            f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of "
-            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {MANY[unit]}"
-            f"{', beyond what is declared below' * (model.facts.declared_size is not None)}."
+            f"Two data sets are neighbours if one has one {unit.words} more than the other, and they are "
+            f"equal otherwise. The guarantee protects whether {_A[unit]} is present, and the number of "
+            f"{MANY[unit]}{declared}."
         )
     else:
-        label = "with the same label in both" if LABEL_KEPT in guarantee.assumptions else "label included"
+        label = "with the same label in both" if label_kept else "label included"
         all_of_it = label if unit is Unit.ROW else "with all their examples"
         yield Paragraph(
             f"Two data sets are neighbours if they have equally many {MANY[unit]} and differ in one of "
-            f"them, {all_of_it}. What {_A[unit]} contributes is protected; the number of "
+            f"them, {all_of_it}. The guarantee protects what {_A[unit]} contributes; the number of "
             f"{MANY[unit]} is public."
         )
+    of_row = f" (one {seen(model)}{', and not its label' if label_kept else ' and its label'})"
     rows = [
         ("epsilon", up(guarantee.epsilon)),
         ("delta", up(guarantee.delta)),
         ("relation", guarantee.relation.value),
-        ("privacy unit", f"one {unit.words}" + f" (one {seen(model)} and its label)" * (unit is Unit.ROW)),
+        ("privacy unit", f"one {unit.words}" + of_row * (unit is Unit.ROW)),
     ]
     if unit is Unit.PERSON:
         rows.append(("a person counts as", counted_as(model.facts.person_bound)))
-    if LABEL_KEPT in guarantee.assumptions:
-        rows[-1] = ("privacy unit", f"one example (one {seen(model)}, and not its label)")
     sampled = any(steps.sampled for steps in all_steps(model.events))
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
@@ -153,63 +139,117 @@ def _attacker(model: PrivateClassifier) -> Iterator[Block]:
     points, advantage = attack_points(events), membership_advantage(events)
     found = dict(points)
     limits = {
-        "members found, at 1% false alarms": found[0.01],
-        "members found, at 0.1% false alarms": found[0.001],
-        "membership advantage (hits minus false alarms)": advantage,
-        "right guesses, where a coin flip gets 50%": (1 + advantage) / 2,
+        "true positive rate at 1% false positives": found[0.01],
+        "true positive rate at 0.1% false positives": found[0.001],
+        "membership advantage (true minus false positive rate)": advantage,
+        "share of right guesses (a coin flip: 50%)": (1 + advantage) / 2,
     }
-    asked = (
+    wanted = (
         "whether that one was used"
         if model.guarantee.relation is Relation.ADD_REMOVE
-        else "which of two candidates that one is; the one that was used is a member"
+        else "which of two candidates that one is; the one that was used is the member"
+    )
+    best = (
+        "No attack can exceed these limits, which follow from the steps below."
+        if events
+        else "No attack does better than a blind guess."
     )
     yield Paragraph(
-        f"Suppose an attacker knows all {MANY[model.guarantee.unit]} but one, has this file, and "
-        f"wants to know {asked}. No attack can do better than this, "
-        + ("as computed from the steps below." if events else "which is what a blind guess does.")
+        f"Suppose an attacker knows all {MANY[model.guarantee.unit]} but one, has this file, and wants to "
+        f"know {wanted}. {best}"
     )
     rows = tuple((name, percent_up(limit)) for name, limit in limits.items())
-    yield Table(("Attack", "At most"), rows, align="lr")
-    yield attack_curve(points)
+    yield Table(("Membership inference", "At most"), rows, align="lr")
+    yield _attack_curve(points)
+
+
+def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
+    """False positive rates from 0 to 1, with the largest true positive rate at each.
+
+    >>> from dptransfer.privacy import GaussianEvent
+    >>> attack_points((GaussianEvent(1.0, Relation.ADD_REMOVE),))[-1]
+    (1.0, 1.0)
+    """
+    from dptransfer.accounting import rate_ceilings
+
+    return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
+
+
+def _attack_curve(points: tuple[tuple[float, float], ...]) -> Figure:
+    """True against false positive rate, both from 0 to 1, with the diagonal of pure guessing."""
+    side, left, top, text = 260.0, 46.0, 10.0, 'fill="var(--soft)"'
+
+    def x(share: float) -> float:
+        return left + side * share
+
+    def y(share: float) -> float:
+        return top + side * (1 - share)
+
+    line = " ".join(f"{x(alarm):.1f},{y(found):.1f}" for alarm, found in points)
+    ticks = "".join(
+        f'<line stroke="var(--line)" x1="{x(0):.0f}" x2="{x(1):.0f}" y1="{y(at):.0f}" y2="{y(at):.0f}"/>'
+        f'<text {text} x="{left - 6:.0f}" y="{y(at) + 4:.0f}" text-anchor="end">{at:.0%}</text>'
+        f'<text {text} x="{x(at):.0f}" y="{y(0) + 16:.0f}" text-anchor="middle">{at:.0%}</text>'
+        for at in (0, 0.25, 0.5, 0.75, 1)
+    )
+    drawing = (
+        f'<polygon fill="var(--tint)" points="{x(0):.1f},{y(0):.1f} {line}"/>{ticks}'
+        f'<line stroke="var(--soft)" stroke-dasharray="4 4" '
+        f'x1="{x(0):.1f}" y1="{y(0):.1f}" x2="{x(1):.1f}" y2="{y(1):.1f}"/>'
+        f'<polyline fill="none" stroke="var(--accent)" stroke-width="2.5" points="{line}"/>'
+        f'<text {text} x="{x(0.5):.0f}" y="{y(0) + 34:.0f}" text-anchor="middle">false positive rate</text>'
+        f'<text {text} transform="translate(10 {y(0.5):.0f}) rotate(-90)" text-anchor="middle">'
+        "true positive rate</text>"
+    )
+    shown = [point for n, point in enumerate(points) if n % 4 == 0 or n == len(points) - 1]
+    return Figure(
+        "attack-curve",
+        svg(left + side + 24, top + side + 40, drawing),
+        alt="Largest true positive rate of an attack, by false positive rate",
+        caption="The best possible attack (line) against guessing (dashes): the closer, the less it learns.",
+        instead=Table(
+            ("False positive rate", "True positive rate, at most"),
+            tuple((f"{100 * alarm:.3g}%", f"{rounded_up(100 * found, 3)}%") for alarm, found in shown),
+            align="rr",
+        ),
+    )
 
 
 def _covered(model: PrivateClassifier) -> Iterator[Block]:
     from dptransfer.accounting import epsilon_of
 
     delta, unit = model.guarantee.delta, model.guarantee.unit
-    group = "several examples of one person or correlated ones" if unit is Unit.ROW else "several people"
-    groups = tuple(
+    groups = [
         (str(size), up(epsilon_of([for_group(event, size) for event in model.events], delta)), up(delta))
         for size in (1, 2, 5)
-    )
+    ]
     single = _of_one_example(model)
     if single is not None:
-        groups = (
-            groups[0],
-            ("one example of a person whose others stay", up(single), up(delta)),
-            *groups[1:],
+        groups.insert(1, ("one example of a person whose others stay", up(single), up(delta)))
+    yield Paragraph("The guarantee covers, for ever and against any other knowledge:")
+    yield Bullets(
+        (
+            "the weights in this release;",
+            "every prediction made from them;",
+            "any further processing of either.",
         )
-    covered = (
-        "the weights in this release;",
-        "every prediction made from them;",
-        "any further processing of either.",
     )
-    others = (
-        "test data used for an evaluation;"
-        if model.charged is None
-        else "test data, but for those of the protected results under Utility;",
-        "the public pool, and the data the encoder was trained on;",
-        "facts declared public, and having been counted in them;",
-        "what follows about a person from patterns that hold without "
-        + ("their example;" if unit is Unit.ROW else "their examples;"),
-        "other releases from the same data: their losses add, see the ledger;",
-        f"{group}, beyond these numbers:",
+    yield Paragraph("It does not cover:")
+    yield Bullets(
+        (
+            "test data used for an evaluation;"
+            if model.charged is None
+            else "test data, except those of the protected results under Utility;",
+            "the public pool, and the data the encoder was trained on;",
+            "facts declared public, such as a number of examples that counts the person;",
+            "conclusions about a person from patterns that hold without "
+            + ("their example;" if unit is Unit.ROW else "their examples;"),
+            "other releases from the same data, whose privacy losses add up (see the ledger);",
+            ("several examples of one person, or correlated ones," if unit is Unit.ROW else "several people,")
+            + " beyond these limits:",
+        )
     )
-    yield Paragraph("Covered, for ever and whatever else becomes known:")
-    yield Bullets(covered)
-    yield Paragraph("Not covered:")
-    yield Bullets(others)
-    yield Table((f"{MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr")
+    yield Table((f"{MANY[unit].capitalize()} in the group", "ε", "at δ"), tuple(groups), align="lrr")
 
 
 def _of_one_example(model: PrivateClassifier) -> float | None:
@@ -230,40 +270,28 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
 
 
 def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
+    from dptransfer.accounting.branches import plain_steps
+
     facts, delta = model.facts, model.encoder_delta
     encoder = model.encoder if delta is None else delta.base  # what was changed in it is under the guarantee
     counts = None if facts.class_counts is None else first_few([str(count) for count in facts.class_counts])
-    yield Paragraph("The data owner made these public; the guarantee does not protect them.")
-    rows = (
-        (f"classes ({len(facts.classes)})", first_few([str(name) for name in facts.classes])),
-        ("examples", facts.form),
-        *(() if facts.columns is None else (("columns", first_few(facts.columns)),)),
-        ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
-        ("class sizes", counts or "not declared"),
-        *_about_people(model),
-        ("encoder", "not on record" if encoder is None else str(encoder)),
-        ("hyper-parameters", _settings(model)),
-    )
-    yield Table(("Fact", "Value"), rows)
-
-
-def _about_people(model: PrivateClassifier) -> tuple[tuple[str, str], ...]:
-    """What is declared about people; never how many there are."""
-    facts = model.facts
-    if facts.unit is Unit.ROW:
-        return ()
-    each = facts.rows_per_person
-    return (("examples of one person", "not declared" if each is None else f"about {number(each)}"),)
-
-
-def _settings(model: PrivateClassifier) -> str:
-    from dptransfer.accounting.branches import plain_steps
-
-    tuned = [event.trials() for event in plain_steps(model.events) if event.trials()]
-    if not tuned:
-        return "public; none was chosen on private data"
-    counts = " and ".join(str(len(candidates)) for candidates in tuned)
-    return f"chosen on private data among {counts} public candidates; the choice is paid for"
+    each = (
+        None if facts.rows_per_person is None else f"about {number(facts.rows_per_person)}"
+    )  # never how many
+    tuned = " and ".join(str(len(own)) for event in plain_steps(model.events) if (own := event.trials()))
+    settings = f"tuned on private data among {tuned} public candidates, within the guarantee"
+    rows = {
+        f"classes ({len(facts.classes)})": first_few([str(name) for name in facts.classes]),
+        "examples": facts.form,
+        "columns": None if facts.columns is None else first_few(facts.columns),
+        "number of examples": "not declared" if facts.size is None else f"about {facts.size}",
+        "class sizes": counts or "not declared",
+        "examples of one person": None if facts.unit is Unit.ROW else each or "not declared",
+        "encoder": "not on record" if encoder is None else str(encoder),
+        "hyper-parameters": settings if tuned else "public; none was tuned on private data",
+    }
+    yield Paragraph("The data owner declared these facts public; the guarantee does not protect them.")
+    yield Table(("Fact", "Value"), tuple((name, said) for name, said in rows.items() if said is not None))
 
 
 def _accounting(model: PrivateClassifier) -> Iterator[Block]:
@@ -273,11 +301,11 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
     if not count:
         yield Paragraph(
             "No private row was used: no noisy step ran, and this model would be the same without the data. "
-            "It cost nothing."
+            "Its privacy cost is zero."
         )
         return
     relation = model.guarantee.relation.words(model.guarantee.unit)
-    yield Paragraph(f"Private {seen(model)}s were seen by these noisy steps alone, all {relation}:")
+    yield Paragraph(f"Only these noisy steps read private {seen(model)}s ({relation}):")
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
@@ -294,39 +322,37 @@ def _numerics(model: PrivateClassifier) -> Iterator[Block]:
     if not model.events:
         yield Paragraph("No noise was drawn.")
         return
-    # What it costs a tuned release is inside of the trials, which are not added up.
-    tuned = any(event.trials() for event in plain_steps(model.events))
-    costs = f", ε = {up(math.fsum(event.numeric_epsilon for event in model.events), 3)}," * (not tuned)
-    cut = math.fsum(event.numeric_delta for event in model.events)
-    source = (
-        "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
-        if model.provenance.seeded
-        else "Noise comes from exact samplers on integers, and selections from an exact race on integer "
-        "scores. Both are fed by the operating system's cryptographic generator, or by AES-256 with a fresh "
-        "key from it; no seed exists."
-    )
+    if model.provenance.answers is not None:
+        exact = "Votes of teachers are whole numbers"
+    elif seen(model) == "picture":
+        exact = "What a private picture adds is converted to integers before it is summed"
+    else:
+        exact = "Private rows are converted to integers before they are summed"
     odd = (
         "A row with a NaN or an infinity counts as a row of zeros"
         if seen(model) == "row"
         else "A picture that cannot be read counts as a black one"
     )
+    source = (
+        "SEEDED: anyone who has the seed can repeat the noise. This file is for tests and benchmarks."
+        if model.provenance.seeded
+        else "Noise comes from exact samplers on integers, and selections from an exact race on integer "
+        "scores. Their randomness comes from the operating system's cryptographic generator, or from AES-256 "
+        "with a fresh key from it; no seed exists."
+    )
+    # What it costs a tuned release is inside of the trials, which are not added up.
+    tuned = any(event.trials() for event in plain_steps(model.events))
+    cost = f", ε = {up(math.fsum(event.numeric_epsilon for event in model.events), 3)}" * (not tuned)
+    cut = math.fsum(event.numeric_delta for event in model.events)
     items = [
-        f"{_summed(model)}, so sums and sensitivities are exact. {odd}; whether there was one is not told.",
+        f"{exact}, so sums and sensitivities are exact. {odd}; the release does not reveal whether there was "
+        "one.",
         source,
-        f"What the integer grid itself costs{costs} is included above.",
+        f"The guarantee includes the cost of the integer grid{cost}.",
     ]
     if cut:
         items.append(
-            f"The sampler cuts the far tails of the noise off. With probability at most {up(cut, 3)} that "
-            "made a difference; ε and δ include it, ρ and μ are those of noise with whole tails."
+            "The sampler truncates the far tails of the noise, which makes a difference with probability at "
+            f"most {up(cut, 3)}. ε and δ include this; ρ and μ are those of noise with whole tails."
         )
     yield Bullets(tuple(items))
-
-
-def _summed(model: PrivateClassifier) -> str:
-    """What is exact before noise is added to it."""
-    if model.provenance.answers is not None:
-        return "Votes of teachers are whole numbers"
-    if seen(model) == "picture":
-        return "What a private picture adds becomes integers before anything is summed"
-    return "Private rows become integers before anything is summed"

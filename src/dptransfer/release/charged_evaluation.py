@@ -59,9 +59,9 @@ class ChargedEvaluation:
         return f"{type(self).__name__}(accuracy {percent(self.accuracy)}, {self.statement})"
 
     def _repr_html_(self) -> str:
-        from dptransfer.release.notebook import charged_summary
+        from dptransfer.release.card_utility import results_summary
 
-        return charged_summary(self).fragment()
+        return results_summary(self).fragment()
 
     @cached_property
     def accuracy(self) -> Estimate:
@@ -93,7 +93,7 @@ class ChargedEvaluation:
 
     @cached_property
     def size(self) -> Noisy:
-        """The number of test examples, or of voices of persons, with noise."""
+        """The number of test examples, or of votes of persons, with noise."""
         right, wrong = self.counts.right, self.counts.wrong
         return Noisy(right.count + wrong.count, right.variance + wrong.variance)
 
@@ -106,15 +106,15 @@ class ChargedEvaluation:
     @property
     def whose(self) -> str:
         """What is averaged, and where the rows are from, in words."""
-        drawn = "test rows that the data owner gave for it"
+        drawn = "test rows that the data owner provided"
         if self.holdout is not None:
             one = "example" if self.counts.bound.unit is Unit.ROW else "person, with all their examples,"
-            drawn = f"a hold-out: each {one} was kept from the fit with probability {self.holdout:g}"
+            drawn = f"a hold-out: each {one} was kept out of training with probability {self.holdout:g}"
         if self.counts.bound.unit is Unit.ROW:
             return drawn
         most = self.counts.bound.examples
-        voice = "one voice" if most == 1 else f"as many voices as examples, at most {most:g}"
-        return f"{drawn}. Persons, not examples, are averaged: each has {voice}"
+        votes = "one vote" if most == 1 else f"as many votes as examples, up to {most:g}"
+        return f"{drawn}. The average is over people: each has {votes}"
 
     @cached_property
     def _by_class(self) -> tuple[tuple[Noisy, Noisy], ...]:

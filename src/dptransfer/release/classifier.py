@@ -107,7 +107,7 @@ class PrivateClassifier:
         return f"{type(self).__name__}({kind}, {promise}, {relation}{seeded})"
 
     def _repr_html_(self) -> str:
-        from dptransfer.release.notebook import model_summary
+        from dptransfer.release.card import model_summary
 
         return model_summary(self).fragment()
 

@@ -93,24 +93,22 @@ class Evaluation:
     test_data_protected: ClassVar[bool] = False
 
     def __repr__(self) -> str:
-        from dptransfer.release.notebook import share
+        from dptransfer.release.card_utility import share
 
         balanced = share(self.balanced_accuracy, self.balanced_interval)
         return f"Evaluation(balanced accuracy {balanced}, {self.words}, not protected)"
 
     def _repr_html_(self) -> str:
-        from dptransfer.release.notebook import evaluation_summary
+        from dptransfer.release.card_utility import results_summary
 
-        return evaluation_summary(self).fragment()
+        return results_summary(self).fragment()
 
     @property
     def statement(self) -> str:
         """The sentence that goes with these numbers wherever they are shown."""
         if self.public:
-            return "The test rows are not protected; whoever tested declared them public."
-        return (
-            "The test rows are not protected. They are the tester's own: publish only if that is acceptable."
-        )
+            return "The test rows are not protected; the evaluator declared them public."
+        return "The test rows are not protected. Publish these numbers only if their owner agrees."
 
     @property
     def words(self) -> str:

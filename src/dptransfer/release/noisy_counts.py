@@ -165,7 +165,7 @@ _MOST = 2.0**53  # of a count and of its noise: nobody has more rows, and square
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
-    """The blocks of `EvaluationLayout` as counts of examples; where persons are protected, of their voices.
+    """The blocks of `EvaluationLayout` as counts of examples; where persons are protected, of their votes.
 
     Attributes:
         blocks: each block's cells by name; see `EvaluationLayout`.
