@@ -38,6 +38,13 @@ from dptransfer.methods.base import Outcome as Outcome
 from dptransfer.methods.base import Plan as Plan
 from dptransfer.methods.base import Task as Task
 from dptransfer.methods.base import with_query as with_query
+from dptransfer.methods.settings import Fraction as Fraction
+from dptransfer.methods.settings import Moderate as Moderate
+from dptransfer.methods.settings import NonNegative as NonNegative
+from dptransfer.methods.settings import Positive as Positive
+from dptransfer.methods.settings import Rate as Rate
+from dptransfer.methods.settings import Whole as Whole
+from dptransfer.methods.settings import one_of as one_of
 from dptransfer.methods.votes.voting import Voting as Voting
 from dptransfer.noise import NoiseSource as NoiseSource
 from dptransfer.privacy import Bound as Bound

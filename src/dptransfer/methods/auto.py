@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dptransfer.accounting import mu_for
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.base.progress import steps as counted
 from dptransfer.data import Facts, PublicEmbeddings
@@ -42,6 +41,7 @@ from dptransfer.methods.mixed.adamix import AdaMix
 from dptransfer.methods.mixed.baselines import OnlyPublic
 from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes
 from dptransfer.methods.prototypes.pool_selection import PublicPrototypes, TopKPrototypes
+from dptransfer.methods.settings import NonNegative
 from dptransfer.methods.surrogate import Surrogate, SurrogateLedger, scaled_budget, surrogate_size, surrogates
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
@@ -148,7 +148,7 @@ class Auto(EmbeddingMethod):
     """
 
     candidates: tuple[PrivateMethod, ...] = field(default=())
-    margin: float = 0.005
+    margin: NonNegative = 0.005
     name: ClassVar[str] = "auto"
     about: ClassVar[About] = About(
         summary="Takes the default, or what does better on tasks made from public rows where these can "
@@ -159,7 +159,6 @@ class Auto(EmbeddingMethod):
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     plans_by_facts: ClassVar[bool] = True
-    field_checks: ClassVar[checks.Checks] = {"margin": checks.non_negative}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The winner's plan, with a note that says how it won."""

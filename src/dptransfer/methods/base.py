@@ -21,12 +21,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
-from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Labels, People
 from dptransfer.data import (
     Facts,
@@ -44,6 +43,7 @@ from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
+from dptransfer.methods.settings import Whole, check_settings
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.release.classifier import PrivateClassifier
@@ -193,16 +193,12 @@ class PrivateMethod(ABC):
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
-    field_checks: ClassVar[checks.Checks] = {}
-    """The function of `base.checks` for each setting that has one; a class adds to those of its bases."""
 
     def __post_init__(self) -> None:
         """Refuse bad settings before anything is charged; NumPy's numbers become Python's."""
         for item in fields(self):
             object.__setattr__(self, item.name, _plain(getattr(self, item.name)))
-        for kind in reversed(type(self).__mro__):
-            for name, check in vars(kind).get("field_checks", {}).items():
-                object.__setattr__(self, name, check(name, getattr(self, name)))
+        check_settings(self)
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """A class with a name of its own has a description of its own, complete as soon as it is defined."""
@@ -383,9 +379,8 @@ class EmbeddingMethod(PrivateMethod):
         features: the public feature map in front of the method.
     """
 
-    features: Features = field(default_factory=UnitNorm)
+    features: Annotated[Features, _feature_map] = field(default_factory=UnitNorm)
 
-    field_checks: ClassVar[checks.Checks] = {"features": _feature_map}
     takes: ClassVar[type[Any]] = PrivateEmbeddings
     takes_public: ClassVar[type[Any]] = PublicEmbeddings
     reads_words: ClassVar[bool] = False
@@ -430,11 +425,12 @@ class ImageMethod(PrivateMethod):
     """
 
     encoder: str = "efficientnet-lite0"
-    size: int | None = None
+    size: Whole | None = None
     device: str = "cpu"
-    grey_range: GreyRange | None = field(default=None, kw_only=True)
+    grey_range: Annotated[GreyRange | None, lambda _, value: declared_range(value)] = field(
+        default=None, kw_only=True
+    )
 
-    field_checks: ClassVar[checks.Checks] = {"grey_range": lambda _, value: declared_range(value)}
     takes: ClassVar[type[Any]] = PrivateImages
     takes_public: ClassVar[type[Any]] = PublicImages
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from dptransfer.accounting import fits, mu_for
-from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray
 from dptransfer.base.progress import reported_to
 from dptransfer.data import Facts, PublicEmbeddings
@@ -32,6 +31,7 @@ from dptransfer.methods.base import (
     configuration_of,
     require_as_planned,
 )
+from dptransfer.methods.settings import Fraction
 from dptransfer.privacy import BestOfManyEvent, Budget, Unit, rounded_up
 from dptransfer.queries import CorrectCount
 from dptransfer.release.heads import score_arrays
@@ -176,7 +176,7 @@ class PrivateTuning(EmbeddingMethod):
     candidates: tuple[PrivateMethod, ...] = ()
     mean_trials: float = 10.0
     shape: float = 0.0
-    score_share: float = 0.1
+    score_share: Fraction = 0.1
     tune_on_public: bool = False
     name: ClassVar[str] = "private-tuning"
     about: ClassVar[About] = About(
@@ -204,7 +204,6 @@ class PrivateTuning(EmbeddingMethod):
                 "or search on public rows with tune_on_public=True."
             )
         object.__setattr__(self, "candidates", tuple(listed))
-        checks.fraction("score_share", self.score_share)
         if not -1 < self.shape < math.inf:
             raise ArgumentError(f"shape must be a finite number above -1; got {self.shape!r}.")
         by_facts = self.tune_on_public or any(one.plans_by_facts for one in self.candidates)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from dptransfer.base import checks
 from dptransfer.methods.about import TEAL, About
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
+from dptransfer.methods.settings import one_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class FiLM(FineTuning):
         train: 'film' for scales and shifts of normalisation layers, 'bias' for their shifts and all biases.
     """
 
-    train: str = "film"
+    train: Annotated[str, one_of("film", "bias")] = "film"
     name: ClassVar[str] = "film"
     about: ClassVar[About] = About(
         summary="Noisy gradients of a network's normalisation layers: many pictures far from the encoder's.",
@@ -45,7 +44,6 @@ class FiLM(FineTuning):
         marker="P",
         options={"train": "'film', or 'bias'.", **OPTIONS},
     )
-    field_checks: ClassVar[checks.Checks] = {"train": partial(checks.one_of, allowed=("film", "bias"))}
 
     @property
     def trained(self) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from dptransfer.methods.deep.network_gradient import NetworkGradient
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
 from dptransfer.methods.deep.trained_parts import TrainedParts
 from dptransfer.methods.heads.gradient_head import Descent, Pace
+from dptransfer.methods.settings import Moderate, Rate, Whole
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import LinearHead
@@ -83,28 +84,17 @@ class FineTuning(ImageMethod):
             axes; without, rows of unit norm.
     """
 
-    steps: int = 30
-    sampling_rate: float | None = None
-    clip: float = 0.3
-    views: int = 1
-    blocks: int | None = None
+    steps: Whole = 30
+    sampling_rate: Rate | None = None
+    clip: Moderate = 0.3
+    views: Annotated[int, _views] = 1
+    blocks: Whole | None = None
     pace: Pace = field(default_factory=Pace)
-    reach: float = 15.0
-    micro_batch: int = 32
-    axes: int = 256
+    reach: Moderate = 15.0
+    micro_batch: Whole = 32
+    axes: Whole = 256
 
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {
-        "size": checks.or_none(checks.whole),
-        "steps": checks.whole,
-        "sampling_rate": checks.or_none(checks.rate),
-        "clip": checks.moderate,
-        "views": _views,
-        "blocks": checks.or_none(checks.whole),
-        "reach": checks.moderate,
-        "micro_batch": checks.whole,
-        "axes": checks.whole,
-    }
     assumptions: ClassVar[tuple[str, ...]] = (
         *ImageMethod.assumptions,
         "the network computes a picture's gradient alike whatever pictures are beside it",

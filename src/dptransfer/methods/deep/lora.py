@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dptransfer.base import checks
 from dptransfer.methods.about import OLIVE, About
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
+from dptransfer.methods.settings import Whole
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LoRA(FineTuning):
         blocks: how many of the network's last stages are trained; None for all.
     """
 
-    rank: int = 8
+    rank: Whole = 8
     blocks: int | None = 4
     name: ClassVar[str] = "lora"
     about: ClassVar[About] = About(
@@ -46,7 +46,6 @@ class LoRA(FineTuning):
         marker="P",
         options={"rank": "Of each layer's change.", **OPTIONS},
     )
-    field_checks: ClassVar[checks.Checks] = {"rank": checks.whole}
 
     @property
     def trained(self) -> Mapping[str, Any]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts
 from dptransfer.encoders.base import BESIDE, EncoderDelta
@@ -28,6 +26,7 @@ from dptransfer.methods.deep.picture_loss import Combination, PictureLoss
 from dptransfer.methods.deep.trained_parts import TrainedParts
 from dptransfer.methods.heads.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart, joined
 from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
+from dptransfer.methods.settings import Fraction, Moderate, Whole, one_of
 from dptransfer.noise import NoiseSource
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import Head, LinearHead
@@ -67,11 +66,11 @@ class WarmStartNetwork(FineTuning):
         prior_temperature: what cosines are divided by to be the prior's logits.
     """
 
-    train: str = "film"
-    rank: int = 8
-    share: float = WarmStart.share
-    loss: str = WarmStart.loss
-    prior_temperature: float = WarmStart.prior_temperature
+    train: Annotated[str, one_of(*_TRAIN)] = "film"
+    rank: Whole = 8
+    share: Fraction = WarmStart.share
+    loss: Annotated[str, one_of(*LOSSES)] = WarmStart.loss
+    prior_temperature: Moderate = WarmStart.prior_temperature
     name: ClassVar[str] = "warm-start-network"
     about: ClassVar[About] = About(
         summary="Noisy class centres, then noisy gradients of a network on what they miss: few passes.",
@@ -88,13 +87,6 @@ class WarmStartNetwork(FineTuning):
             **{name: words for name, words in OPTIONS.items() if name != "axes"},
         },
     )
-    field_checks: ClassVar[checks.Checks] = {
-        "train": partial(checks.one_of, allowed=_TRAIN),
-        "rank": checks.whole,
-        "share": checks.fraction,
-        "loss": partial(checks.one_of, allowed=LOSSES),
-        "prior_temperature": checks.moderate,
-    }
 
     def __post_init__(self) -> None:
         """Refuse settings that would not be used."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dptransfer.base import checks
 from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.heads.noisy_gd import NoisyGD
+from dptransfer.methods.settings import Rate
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class DPSGDProbe(NoisyGD):
         sampling_rate: probability with which a step looks at an example, or at a person.
     """
 
-    sampling_rate: float = 0.1
+    sampling_rate: Rate = 0.1
     name: ClassVar[str] = "dpsgd"
     about: ClassVar[About] = About(
         summary="Noisy gradients over Poisson samples: for comparison, or where full passes are too slow.",
@@ -43,7 +43,6 @@ class DPSGDProbe(NoisyGD):
         marker="h",
         options={**NoisyGD.about.options, "sampling_rate": "Chance to be in a step."},
     )
-    field_checks: ClassVar[checks.Checks] = {"sampling_rate": checks.rate}
     default_steps: ClassVar[int] = 120  # a step costs a tenth of a full one
 
     @property

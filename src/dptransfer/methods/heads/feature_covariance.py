@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
@@ -19,6 +18,7 @@ from dptransfer.methods.base import Plan
 from dptransfer.methods.heads.gradient_head import STEP_OPTIONS, STEPS_SEE, Guide, HeadRows
 from dptransfer.methods.heads.least_squares import inverse
 from dptransfer.methods.heads.noisy_gd import NoisyGD
+from dptransfer.methods.settings import Fraction, Moderate
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import SecondMoments
@@ -44,8 +44,8 @@ class FeatureCovariance(NoisyGD):
         ridge: added to the diagonal, in units of 2·scale·√width, about the noise's spectral norm.
     """
 
-    share: float = 0.2
-    ridge: float = 3.0
+    share: Fraction = 0.2
+    ridge: Moderate = 3.0
     name: ClassVar[str] = "feature-covariance"
     about: ClassVar[About] = About(
         summary="One noisy second moment, then noisy gradients: like newton, with more dimensions.",
@@ -57,7 +57,6 @@ class FeatureCovariance(NoisyGD):
         marker="H",
         options=STEP_OPTIONS,
     )
-    field_checks: ClassVar[checks.Checks] = {"share": checks.fraction, "ridge": checks.moderate}
 
     def __post_init__(self) -> None:
         """Refuse noise that is given."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
@@ -16,6 +15,7 @@ from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.methods.about import PURPLE, About
 from dptransfer.methods.heads.dpsgd import DPSGDProbe
 from dptransfer.methods.heads.gradient_head import Guide
+from dptransfer.methods.settings import Fraction, Moderate
 from dptransfer.privacy import Unit
 from dptransfer.queries import GradientAndExcess, L2Query, SoftmaxGradient
 from dptransfer.queries.softmax_gradient import require_count_weight
@@ -46,9 +46,9 @@ class GlobalAdapt(DPSGDProbe):
         adapt_rate: how fast the upper clip follows.
     """
 
-    count_weight: float = 0.25
-    tolerance: float = 0.1
-    adapt_rate: float = 0.2
+    count_weight: Annotated[float, require_count_weight] = 0.25
+    tolerance: Fraction = 0.1
+    adapt_rate: Moderate = 0.2
     name: ClassVar[str] = "global-adapt"
     about: ClassVar[About] = About(
         summary="Noisy gradients and counts over Poisson samples: for comparison on imbalanced data, "
@@ -64,11 +64,6 @@ class GlobalAdapt(DPSGDProbe):
         marker="<",
         options=DPSGDProbe.about.options,
     )
-    field_checks: ClassVar[checks.Checks] = {
-        "count_weight": require_count_weight,
-        "tolerance": checks.fraction,
-        "adapt_rate": checks.moderate,
-    }
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A declared size: the expected sample is a share of it."""

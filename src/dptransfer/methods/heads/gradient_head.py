@@ -33,6 +33,7 @@ from dptransfer.exact.features_on_device import mapped_on_cuda
 from dptransfer.exact.sums import by_size
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
+from dptransfer.methods.settings import Moderate, ModerateOrZero, Positive, Whole, check_settings
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Event, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
@@ -52,15 +53,13 @@ class Pace:
         radius: most that the weights may be away from the start, per √class.
     """
 
-    reach: float = 50.0
-    weight_decay: float = 0.0
-    radius: float = 50.0
+    reach: Moderate = 50.0
+    weight_decay: ModerateOrZero = 0.0
+    radius: Moderate = 50.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        checks.moderate("reach", self.reach)
-        checks.moderate("weight_decay", self.weight_decay, or_zero=True)
-        checks.moderate("radius", self.radius)
+        check_settings(self)
 
 
 class Descent:
@@ -208,15 +207,11 @@ class GradientHead(EmbeddingMethod):
         device: where gradients are computed, 'cpu' or 'cuda'; the integers are the same.
     """
 
-    steps: int | None = None
-    noise_multiplier: float | None = None
+    steps: Whole | None = None
+    noise_multiplier: Positive | None = None
     pace: Pace = field(default_factory=Pace)
     device: str = "cpu"
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {
-        "steps": checks.or_none(checks.whole),
-        "noise_multiplier": checks.or_none(checks.positive),
-    }
     default_steps: ClassVar[int] = 30
     """Rounds when neither their number nor their noise is given: more buy little and take longer."""
 

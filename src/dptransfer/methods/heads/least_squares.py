@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
@@ -22,6 +20,7 @@ from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
 from dptransfer.methods.about import FEATURES, GREEN, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.heads.gradient_head import head_rows
+from dptransfer.methods.settings import Moderate, ModerateOrZero
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassSums, L2Query, SecondMoments
 from dptransfer.queries.second_moments import OfAll, OfClasses
@@ -70,8 +69,8 @@ class LeastSquares(EmbeddingMethod):
         ridge: added to the diagonal, in units of 2·scale·√width, about the noise's spectral norm.
     """
 
-    alpha: float = 1.0
-    ridge: float = 0.3
+    alpha: ModerateOrZero = 1.0
+    ridge: Moderate = 0.3
     name: ClassVar[str] = "least-squares"
     about: ClassVar[About] = About(
         summary="Noisy second moments and class sums: few dimensions, many rows.",
@@ -85,10 +84,6 @@ class LeastSquares(EmbeddingMethod):
         marker="p",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {
-        "alpha": partial(checks.moderate, or_zero=True),
-        "ridge": checks.moderate,
-    }
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Three Gaussian releases at one noise multiplier."""

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.progress import steps as counted
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.mechanisms import GaussianRounds, rounds_of
@@ -15,6 +14,7 @@ from dptransfer.methods.about import FEATURES, TEAL, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.heads.gradient_head import head_rows
 from dptransfer.methods.heads.least_squares import solved
+from dptransfer.methods.settings import Fraction, Moderate, Whole
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SecondMoments, SoftmaxGradient
 from dptransfer.queries.second_moments import OfProbabilities
@@ -46,10 +46,10 @@ class NewtonHead(EmbeddingMethod):
         clip: norm that each example's gradient is clipped to.
     """
 
-    steps: int = 8
-    share: float = 0.5
-    ridge: float = 0.3
-    clip: float = 1.0
+    steps: Whole = 8
+    share: Fraction = 0.5
+    ridge: Moderate = 0.3
+    clip: Moderate = 1.0
     name: ClassVar[str] = "newton"
     about: ClassVar[About] = About(
         summary="Noisy gradients and curvatures: few dimensions of unequal spread.",
@@ -63,12 +63,6 @@ class NewtonHead(EmbeddingMethod):
         options={"steps": "Noisy steps.", "clip": "Longest gradient of one example."},
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {
-        "steps": checks.whole,
-        "share": checks.fraction,
-        "ridge": checks.moderate,
-        "clip": checks.moderate,
-    }
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Rounds of gradients and rounds of curvatures."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dptransfer.base import checks
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.methods.about import MIXED, RIGHT_STEPS, WINE, About
 from dptransfer.methods.heads.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.heads.start import FromNames, FromShots, FromZero
+from dptransfer.methods.settings import Moderate
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class NoisyGD(GradientHead):
             `FromNames(...)`.
     """
 
-    clip: float = 1.0
+    clip: Moderate = 1.0
     start: FromZero | FromShots | FromNames = field(default_factory=FromZero)
     name: ClassVar[str] = "noisy-gd"
     about: ClassVar[About] = About(
@@ -55,7 +55,6 @@ class NoisyGD(GradientHead):
             "start": "Where the weights start: zero, shots or names.",
         },
     )
-    field_checks: ClassVar[checks.Checks] = {"clip": checks.moderate}
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """What the start needs."""

@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.base.progress import steps as counted
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
@@ -23,6 +22,7 @@ from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan, Tas
 from dptransfer.methods.heads.gradient_head import HeadRows, head_rows
 from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentred
 from dptransfer.methods.heads.words import CONFIDENCE_SHARE, WordReader
+from dptransfer.methods.settings import Fraction, Moderate, NonNegative, Whole
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
 from dptransfer.release.heads import LinearHead, QuadraticHead
@@ -69,11 +69,11 @@ class PublicPriorPrototypes(EmbeddingMethod):
     """
 
     features: Features = field(default_factory=lambda: PublicMap(axes=1024))
-    count_share: float = 0.03
-    centre_share: float = 0.02
-    steps: int = 30
-    clip: float = 0.3
-    logit_noise: float = 0.3
+    count_share: Fraction = 0.03
+    centre_share: NonNegative = 0.02
+    steps: Whole = 30
+    clip: Moderate = 0.3
+    logit_noise: Moderate = 0.3
     name: ClassVar[str] = "public-prior"
     about: ClassVar[About] = About(
         summary="Noisy class counts, a mean, then noisy gradient steps in axes that public data show: the "
@@ -91,13 +91,6 @@ class PublicPriorPrototypes(EmbeddingMethod):
     needs_public: ClassVar[bool] = True
     reads_words: ClassVar[bool] = True
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {
-        "count_share": checks.fraction,
-        "centre_share": checks.non_negative,
-        "steps": checks.whole,
-        "clip": checks.moderate,
-        "logit_noise": checks.moderate,
-    }
 
     def __post_init__(self) -> None:
         """Refuse shares of which nothing is left."""

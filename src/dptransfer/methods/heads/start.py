@@ -17,12 +17,12 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats, Floats32, Labels, Rows
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.data.examples import slabs
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.exact.feature_map import FittedFeatures, apply
+from dptransfer.methods.settings import Moderate, check_settings
 
 
 def residuals(weights: Floats, rows: Floats, labels: Labels) -> Floats:
@@ -108,12 +108,12 @@ class FromShots:
         strength: pull toward zero while fitting them; few shots of unit norm need little.
     """
 
-    strength: float = 1e-3
+    strength: Moderate = 1e-3
     kind: ClassVar[str] = "shots"
 
     def __post_init__(self) -> None:
         """Check the strength."""
-        checks.moderate("strength", self.strength)
+        check_settings(self)
 
     def require(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled public rows of declared classes."""
@@ -141,12 +141,12 @@ class FromNames:
 
     tower: str = ""
     template: str = "a photo of a {}."
-    scale: float = 100.0
+    scale: Moderate = 100.0
     kind: ClassVar[str] = "names"
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        checks.moderate("scale", self.scale)
+        check_settings(self)
         if "{}" not in self.template:
             raise ArgumentError(f"template must hold a place {{}} for the name; got {self.template!r}.")
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.feature_map import FittedFeatures
@@ -18,6 +16,7 @@ from dptransfer.methods.about import BROWN, About
 from dptransfer.methods.heads.dpsgd import DPSGDProbe
 from dptransfer.methods.heads.gradient_head import STEPS_SEE, Guide, HeadRows
 from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
+from dptransfer.methods.settings import Fraction, Moderate, one_of
 from dptransfer.noise import NoiseSource
 from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import AverageHead, CosineHead, Head, LinearHead
@@ -63,9 +62,9 @@ class WarmStart(DPSGDProbe):
         prior_temperature: what cosines are divided by to be the prior's logits; the one of `CosineHead`.
     """
 
-    share: float = 0.5
-    loss: str = "logits"
-    prior_temperature: float = CosineHead.temperature
+    share: Fraction = 0.5
+    loss: Annotated[str, one_of(*LOSSES)] = "logits"
+    prior_temperature: Moderate = CosineHead.temperature
     name: ClassVar[str] = "warm-start"
     about: ClassVar[About] = About(
         summary="Noisy class centres, then noisy gradients of what they miss: few passes over many rows.",
@@ -81,11 +80,6 @@ class WarmStart(DPSGDProbe):
         marker="p",
         options={**DPSGDProbe.about.options, **PRIOR_OPTIONS},
     )
-    field_checks: ClassVar[checks.Checks] = {
-        "share": checks.fraction,
-        "loss": partial(checks.one_of, allowed=LOSSES),
-        "prior_temperature": checks.moderate,
-    }
 
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for their share of what these rounds cost."""

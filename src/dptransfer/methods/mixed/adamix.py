@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -35,6 +34,7 @@ from dptransfer.methods.heads.start import (
     mapped_shots,
     residuals,
 )
+from dptransfer.methods.settings import Fraction, Moderate, ModerateOrZero, Whole
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
 from dptransfer.queries import ClassCounts, L2Query, SoftmaxGradient
@@ -85,10 +85,10 @@ class AdaMix(GradientHead):
 
     pace: Pace = field(default_factory=lambda: Pace(reach=80.0))
     start: FromZero | FromShots | FromNames = field(default_factory=FromShots)
-    quantile: float | None = 0.9
-    clip: float = 1.0
-    axes: int | None = None
-    public_weight: float = 1.0
+    quantile: Fraction | None = 0.9
+    clip: Moderate = 1.0
+    axes: Whole | None = None
+    public_weight: ModerateOrZero = 1.0
     count_share: float = 0.1
     name: ClassVar[str] = "adamix"
     about: ClassVar[About] = About(
@@ -108,12 +108,6 @@ class AdaMix(GradientHead):
         },
     )
     needs_public: ClassVar[bool] = True
-    field_checks: ClassVar[checks.Checks] = {
-        "quantile": checks.or_none(checks.fraction),
-        "axes": checks.or_none(checks.whole),
-        "clip": checks.moderate,
-        "public_weight": partial(checks.moderate, or_zero=True),
-    }
 
     def __post_init__(self) -> None:
         """Check the share that is a fraction, or nothing."""

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats, Integers
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.feature_map import FittedFeatures
@@ -24,6 +23,7 @@ from dptransfer.methods.heads.start import (
     mapped_shots,
 )
 from dptransfer.methods.mixed.adamix import SMALLEST_CLIP, AdaMix
+from dptransfer.methods.settings import Moderate
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import Head, LinearHead
@@ -89,7 +89,7 @@ class FullyPrivate(GradientHead):
         clip: norm that each example's gradient is clipped to.
     """
 
-    clip: float = 1.0
+    clip: Moderate = 1.0
     name: ClassVar[str] = "fully-private"
     about: ClassVar[About] = About(
         summary="Noisy gradients over all rows: the baseline of adamix without labelled public rows.",
@@ -101,7 +101,6 @@ class FullyPrivate(GradientHead):
         marker="v",
         options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
     )
-    field_checks: ClassVar[checks.Checks] = {"clip": checks.moderate}
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from zero."""
@@ -156,7 +155,7 @@ class PPGD(GradientHead):
         reuse: strength of the pull toward the private model while the shots are fitted.
     """
 
-    reuse: float = 0.01
+    reuse: Moderate = 0.01
     name: ClassVar[str] = "ppgd"
     about: ClassVar[About] = About(
         summary="Noisy gradients over all rows: the baseline of adamix in which public rows come last.",
@@ -171,7 +170,6 @@ class PPGD(GradientHead):
         options=STEP_OPTIONS,
     )
     needs_public: ClassVar[bool] = True
-    field_checks: ClassVar[checks.Checks] = {"reuse": checks.moderate}
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows."""

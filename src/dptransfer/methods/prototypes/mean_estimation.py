@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.device import DEVICES, use_cuda
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import SKY, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
+from dptransfer.methods.settings import Positive, one_of
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import ClassSumsAndCounts
 from dptransfer.release.heads import EuclideanHead
@@ -42,9 +41,9 @@ class MeanEstimation(EmbeddingMethod):
         device: where rows are mapped and summed, 'cpu' or 'cuda'; a setting of speed, which changes no sum.
     """
 
-    smallest_count: float = 1.0
-    device: str = "cpu"
-    count_weight: float | None = None
+    smallest_count: Positive = 1.0
+    device: Annotated[str, one_of(*DEVICES)] = "cpu"
+    count_weight: Positive | None = None
     name: ClassVar[str] = "mean-estimation"
     about: ClassVar[About] = About(
         summary="Noisy class sums and counts: where distances to class means are wanted.",
@@ -57,11 +56,6 @@ class MeanEstimation(EmbeddingMethod):
         marker="v",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {
-        "smallest_count": checks.positive,
-        "device": partial(checks.one_of, allowed=DEVICES),
-        "count_weight": checks.or_none(checks.positive),
-    }
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of sums and counts together."""

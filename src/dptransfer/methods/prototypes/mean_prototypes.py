@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from dptransfer.base import checks
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.device import DEVICES, use_cuda
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BLUE, PROTOTYPES, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
+from dptransfer.methods.settings import one_of
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import ClassSums
 from dptransfer.release.heads import CosineHead
@@ -36,7 +35,7 @@ class MeanPrototypes(EmbeddingMethod):
         device: where rows are mapped and summed, 'cpu' or 'cuda'; a setting of speed, which changes no sum.
     """
 
-    device: str = "cpu"
+    device: Annotated[str, one_of(*DEVICES)] = "cpu"
     name: ClassVar[str] = "mean"
     about: ClassVar[About] = About(
         summary="Noisy class sums: needs no public pool, and is the simplest to explain.",
@@ -49,7 +48,6 @@ class MeanPrototypes(EmbeddingMethod):
         marker="o",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {"device": partial(checks.one_of, allowed=DEVICES)}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of all class sums."""

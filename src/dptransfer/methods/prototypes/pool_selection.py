@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from dptransfer.accounting import selection_epsilon_for
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
@@ -20,6 +18,7 @@ from dptransfer.exact.similarity import GRID_NORM
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
 from dptransfer.methods.about import GOLD, PROTOTYPES, VERMILION, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
+from dptransfer.methods.settings import Whole, one_of
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SimilarityScores
 from dptransfer.queries.similarity import GridPool
@@ -80,14 +79,10 @@ class PoolSelection(EmbeddingMethod):
 
     lowest: float | None = None
     highest: float | None = None
-    precision: str = "float16"
-    device: str = "cpu"
+    precision: Annotated[str, one_of(*GRID_NORM)] = "float16"
+    device: Annotated[str, one_of(*DEVICES)] = "cpu"
     needs_public: ClassVar[bool] = True
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {  # and the query checks the caps
-        "precision": partial(checks.one_of, allowed=GRID_NORM),
-        "device": partial(checks.one_of, allowed=DEVICES),
-    }
 
     @abstractmethod
     def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection:
@@ -177,7 +172,7 @@ class PublicPrototypes(PoolSelection):
             where it is never worse, and exponential otherwise, since its bounded range composes better.
     """
 
-    mechanism: str = "best"
+    mechanism: Annotated[str, one_of(*[*SELECTIONS, "best"])] = "best"
     name: ClassVar[str] = "public"
     about: ClassVar[About] = About(
         summary="One public row per class: pure ε, and prototypes that can be shown as pictures.",
@@ -190,9 +185,6 @@ class PublicPrototypes(PoolSelection):
         marker="s",
         options={"mechanism": "How public rows are chosen.", **_CAPS},
     )
-    field_checks: ClassVar[checks.Checks] = {
-        "mechanism": partial(checks.one_of, allowed=[*SELECTIONS, "best"])
-    }
 
     def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection:
         """The named mechanism, or the one that suits the budget."""
@@ -221,7 +213,7 @@ class TopKPrototypes(PoolSelection):
         k: prototypes per class.
     """
 
-    k: int = 5
+    k: Whole = 5
     name: ClassVar[str] = "top-k"
     about: ClassVar[About] = About(
         summary="K public rows per class: like public, for more private rows.",
@@ -234,7 +226,6 @@ class TopKPrototypes(PoolSelection):
         marker="^",
         options={"k": "Prototypes per class.", **_CAPS},
     )
-    field_checks: ClassVar[checks.Checks] = {"k": checks.whole}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One set per class, all classes together at the largest ε that fits."""

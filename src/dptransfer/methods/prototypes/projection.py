@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
@@ -27,6 +26,7 @@ from dptransfer.methods.heads.gradient_head import (
     Pace,
 )
 from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
+from dptransfer.methods.settings import Fraction, Moderate, Rate, Whole
 from dptransfer.noise import NoiseSource
 from dptransfer.queries import L2Query, ProjectionGradient
 from dptransfer.queries.projection_gradient import nearest_prototype
@@ -74,10 +74,10 @@ class Projection(GradientHead):
 
     features: Features = field(default_factory=lambda: UnitNorm(pool=10))
     pace: Pace = field(default_factory=lambda: Pace(reach=10.0, radius=10.0))
-    share: float = 0.5
-    dimension: int | None = None
-    sampling_rate: float = 0.05
-    clip: float = 1.0
+    share: Fraction = 0.5
+    dimension: Whole | None = None
+    sampling_rate: Rate = 0.05
+    clip: Moderate = 1.0
     name: ClassVar[str] = "projection"
     about: ClassVar[About] = About(
         summary="Noisy class sums behind a projection that noisy gradients train: for comparison with mean.",
@@ -97,12 +97,6 @@ class Projection(GradientHead):
             "clip": "Longest gradient of one example.",
         },
     )
-    field_checks: ClassVar[checks.Checks] = {
-        "share": checks.fraction,
-        "dimension": checks.or_none(checks.whole),
-        "sampling_rate": checks.rate,
-        "clip": checks.moderate,
-    }
     default_steps: ClassVar[int] = 60
 
     @property

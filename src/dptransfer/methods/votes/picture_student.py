@@ -6,12 +6,10 @@ Post-processing, all of it: a student sees public pictures and released answers,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import EncodedRows
 from dptransfer.data import EncoderIdentity, PublicEmbeddings
 from dptransfer.encoders.in_memory import encode_pixels
@@ -19,6 +17,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm, apply
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods.base import ImageMethod
+from dptransfer.methods.settings import Whole, one_of
 from dptransfer.methods.votes.student import linear_student
 from dptransfer.methods.votes.voting import Answers, Voting
 from dptransfer.noise import NoiseSource
@@ -74,20 +73,13 @@ class PictureStudent(Voting, ImageMethod):
         self_training: whether a linear student goes on with pictures that nobody was asked about.
     """
 
-    student: str = "linear"
-    student_trains: str = "head"
+    student: Annotated[str, one_of("linear", "fixmatch", "freematch")] = "linear"
+    student_trains: Annotated[str, one_of("head", "full")] = "head"
     student_encoder: str | None = None
-    student_steps: int = 1000
-    student_batch: int = 64
+    student_steps: Whole = 1000
+    student_batch: Whole = 64
     features: Features = field(default_factory=lambda: PublicMap(axes=256))
     self_training: bool = True
-
-    field_checks: ClassVar[checks.Checks] = {
-        "student": partial(checks.one_of, allowed=("linear", "fixmatch", "freematch")),
-        "student_trains": partial(checks.one_of, allowed=("head", "full")),
-        "student_steps": checks.whole,
-        "student_batch": checks.whole,
-    }
 
     def __post_init__(self) -> None:
         """Refuse a linear student with a network to train."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import Integers
 from dptransfer.data import Facts
 from dptransfer.methods.base import Outcome, Task
+from dptransfer.methods.settings import Moderate, Rate, Whole
 from dptransfer.methods.votes.picture_student import PictureStudent, Untaught
 from dptransfer.methods.votes.voting import teacher_of_each_row
 from dptransfer.sources import PrivateImages, PublicImages
@@ -52,19 +52,12 @@ class PictureVoting(PictureStudent):
             long teaching takes, and how numbers are rounded.
     """
 
-    epochs: float = 10.0
-    batch: int = 16
-    rate: float = 0.05
-    decay: float = 0.7
-    together: int | None = None
+    epochs: Moderate = 10.0
+    batch: Whole = 16
+    rate: Moderate = 0.05
+    decay: Rate = 0.7
+    together: Whole | None = None
 
-    field_checks: ClassVar[checks.Checks] = {
-        "epochs": checks.moderate,
-        "batch": checks.whole,
-        "rate": checks.moderate,
-        "decay": checks.rate,
-        "together": checks.or_none(checks.whole),
-    }
     assumptions: ClassVar[tuple[str, ...]] = (
         *PictureStudent.assumptions,
         "the network computes what a teacher learns and votes alike whatever teachers are beside it",

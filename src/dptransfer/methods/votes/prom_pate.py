@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dptransfer.base import checks
 from dptransfer.methods.about import PURPLE, TEACHERS, About
+from dptransfer.methods.settings import Whole, one_of
 from dptransfer.methods.votes.picture_voting import PictureVoting
 
 if TYPE_CHECKING:
@@ -45,9 +44,9 @@ class PromPATE(PictureVoting):
             'two-layer'; see `deep.prompts`.
     """
 
-    inner: int | None = None
+    inner: Whole | None = None
     mask: bool = True
-    label_map: str = "one-layer"
+    label_map: Annotated[str, one_of("random", "one-layer", "two-layer")] = "one-layer"
     name: ClassVar[str] = "prom-pate"
     about: ClassVar[About] = About(
         summary="Teachers that prompt a frozen classifier vote on public pictures, and a student learns from "
@@ -62,10 +61,6 @@ class PromPATE(PictureVoting):
         marker="*",
         options={"teachers": "How many teachers share the private pictures."},
     )
-    field_checks: ClassVar[checks.Checks] = {
-        "inner": checks.or_none(checks.whole),
-        "label_map": partial(checks.one_of, allowed=("random", "one-layer", "two-layer")),
-    }
 
     def untaught_teachers(self, network: Network, classes: int) -> Prompts:
         """Prompts and label maps around the network."""

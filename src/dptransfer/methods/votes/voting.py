@@ -10,18 +10,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from dptransfer.accounting import fits, noise_multiplier_for
 from dptransfer.accounting.search import largest_whole
-from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import GaussianMechanism, Step
 from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.settings import Moderate, Whole, one_of
 from dptransfer.methods.votes.vote_aggregation import (
     MOST_NOISE,
     noisy_answers,
@@ -117,27 +117,18 @@ class Voting(PrivateMethod):
             are used or not. None for two thirds of the queries.
     """
 
-    teachers: int | None = None
-    queries: int | None = None
-    noise: float | None = None
-    labels: str = "soft"
-    threshold: float | None = None
-    threshold_noise: float | None = None
-    answers: int | None = None
+    teachers: Whole | None = None
+    queries: Whole | None = None
+    noise: Moderate | None = None
+    labels: Annotated[str, one_of("soft", "hard")] = "soft"
+    threshold: Moderate | None = None
+    threshold_noise: Moderate | None = None
+    answers: Whole | None = None
 
     rows_per_teacher: ClassVar[int] = 40
     """Examples that a teacher should have, where their number is chosen."""
     needs_public: ClassVar[bool] = True
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    field_checks: ClassVar[checks.Checks] = {
-        "teachers": checks.or_none(checks.whole),
-        "queries": checks.or_none(checks.whole),
-        "noise": checks.or_none(checks.moderate),
-        "labels": partial(checks.one_of, allowed=("soft", "hard")),
-        "threshold": checks.or_none(checks.moderate),
-        "threshold_noise": checks.or_none(checks.moderate),
-        "answers": checks.or_none(checks.whole),
-    }
 
     def __post_init__(self) -> None:
         """Refuse settings of a test where there is none."""
