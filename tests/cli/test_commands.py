@@ -90,13 +90,9 @@ def test_a_command_of_ours_cannot_be_replaced(cli):
 
 def test_their_errors_are_one_line_too(cli):
     assert cli("shout", "nothing", code=2).stderr.startswith("Error: A word must be audible")
-    assert cli("hello", "onec", code=2).stderr == (
-        "dptransfer hello: there is no command 'onec'. Did you mean 'once'?\n"
-    )
-    assert cli("hello", "once", "--times", "x", code=2).stderr == (
-        "dptransfer hello once: --times takes a whole number; got 'x'. Example: --times 2\n"
-    )
-    assert cli("hello", "once", "--times", code=2).stderr.startswith("dptransfer hello once: --times takes a")
+    assert "'once'?" in cli("hello", "onec", code=2).stderr
+    for words in (["--times", "x"], ["--times"]):
+        assert cli("hello", "once", *words, code=2).stderr.startswith("dptransfer hello once: ")
 
 
 def test_without_the_laboratory_its_command_says_how_to_get_it(cli):

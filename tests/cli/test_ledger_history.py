@@ -8,7 +8,7 @@ import pytest
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.cli.ledger_history import HEADER, history_rows
-from dptransfer.ledger import Ledger
+from dptransfer.ledger import Closing, Ledger
 from dptransfer.privacy import Budget, GaussianEvent, Relation, SelectionEvent, Unit, rounded_up
 
 from .conftest import BUDGET, CLASSES
@@ -19,7 +19,7 @@ CHOICE = SelectionEvent(0.5, ADD, True, "exponential")
 
 
 def rows(ledger, **options):
-    entries = ledger.history()
+    entries = [one for one in ledger.history() if not isinstance(one, Closing)]
     found = history_rows(entries, **{"steps": False, "releases": {}, "last": len(entries), **options})
     return [dict(zip(HEADER, row, strict=True)) for row in found]
 

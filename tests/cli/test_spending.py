@@ -11,7 +11,7 @@ import pytest
 
 from contracts.disk_kills import command, until
 from dptransfer.cli.spending import room_for
-from dptransfer.cli.stopped import Terminated
+from dptransfer.cli.failures import Terminated
 from dptransfer.data import Facts
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, NoisyGD, OnlyPublic

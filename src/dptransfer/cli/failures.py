@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import errno
 import re
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import typer
 
-from dptransfer.cli.stopped import words_of
 from dptransfer.errors import DPTransferError, PrivacyWarning
 
 _REMEDIES = (
@@ -47,6 +48,32 @@ _SPELLINGS = (  # what the library's messages say in Python, as it is said here
 )
 
 
+class Terminated(KeyboardInterrupt):
+    """Somebody, such as a scheduler, sent SIGTERM; everything ends as after Ctrl-C."""
+
+
+def catch_sigterm() -> None:
+    """Let SIGTERM raise `Terminated` in this process, whose main thread must ask for it."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough: what is to be closed is closed
+    raise Terminated
+
+
+def stop_word(problem: KeyboardInterrupt) -> str:
+    """What happened: 'Terminated' or 'Interrupted'."""
+    return "Terminated" if isinstance(problem, Terminated) else "Interrupted"
+
+
+def exit_code_of(problem: BaseException) -> int:
+    """Exit code 2, or for a signal 128 and its number, as shells have it."""
+    if isinstance(problem, Terminated):
+        return 143
+    return 130 if isinstance(problem, KeyboardInterrupt) else 2
+
+
 @contextmanager
 def one_line_warnings() -> Iterator[None]:
     """Inside, a `PrivacyWarning` is one line on standard error; other warnings are shown as ever."""
@@ -75,7 +102,7 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
     'Pass --public a.emb, or leave it.'
     """
     if isinstance(problem, KeyboardInterrupt):
-        return printable(problem) or f"{words_of(problem)}.{_GOES_ON.get(command or '', '')}"
+        return printable(problem) or f"{stop_word(problem)}.{_GOES_ON.get(command or '', '')}"
     if isinstance(problem, MemoryError):
         return "The data must fit in memory; they do not. Close other programs, or use a larger machine."
     if isinstance(problem, OSError) and not isinstance(problem, DPTransferError):

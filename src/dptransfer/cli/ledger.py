@@ -51,11 +51,11 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
     show_facts({name.capitalize(): value for name, value in _files(book).items()})
     if not found:
         return say("Nothing is on record yet.")
-    rows = [
+    accounts = [
         (one.dataset.name or "-", one.dataset.short, one.charges, one.unfinished, one.sentence)
         for one in found
     ]
-    show_table(("Data set", "Id", "Charges", "Unfinished", "Account"), rows, numbers=(2, 3))
+    show_table(("Data set", "Id", "Charges", "Unfinished", "Account"), accounts, numbers=(2, 3))
 
 
 @app.command()
@@ -81,24 +81,26 @@ def history(
     for one in model or ():
         for head, words in release_heads(one).items():
             releases[head] = f"{releases[head]}, {words}" if head in releases else words
+    listed = [one for one in entries if not isinstance(one, Closing)]  # a closing is told with its charge
     if as_json:
-        told = [
-            {**entry_json(one), **({"release": releases[one.hash]} if one.hash in releases else {})}
-            for one in entries
-            if not isinstance(one, Closing)
-        ]
-        return show_json({"ledger": book.path, "head": book.head, "entries": told})
+        found = [entry_json(one) for one in listed]
+        for entry in found:
+            if entry["hash"] in releases:
+                entry["release"] = releases[entry["hash"]]
+        return show_json({"ledger": book.path, "head": book.head, "entries": found})
     show_facts({"Ledger": book.path, "Head": book.head[:12]})
-    count = sum(not isinstance(one, Closing) for one in entries)
-    rows = history_rows(entries, steps=steps, releases=releases, last=last or count)
+    rows = history_rows(listed, steps=steps, releases=releases, last=last or len(listed))
     if rows:
         show_table(HEADER, rows, numbers=(0,))
-        say(f"The last {len(rows)} of {count}; --last 0 shows all. " * (count > len(rows)) + FOOTNOTE)
+        cut = (
+            f"The last {len(rows)} of {len(listed)}; --last 0 shows all. " if len(rows) < len(listed) else ""
+        )
+        say(cut + FOOTNOTE)
     else:
         say("Nothing is on record yet.")
-    made = {one.hash for one in entries}
+    hashes = {one.hash for one in entries}
     for head, words in releases.items():
-        if head not in made:
+        if head not in hashes:
             say(f"No charge listed here made {words} (head {head[:12]}).", style="yellow")
 
 
@@ -134,14 +136,8 @@ def budget(
         named: DataSet | str = dataset
         with suppress(LedgerError):  # a name that is not on record yet is that of one still to come
             named = book.find(dataset)
-        book.set_budget(
-            named,
-            limit,
-            note=note,
-            rule=rule,
-            unit=unit,
-            most_rows_per_person=most_rows_per_person,
-        )
+        most = most_rows_per_person
+        book.set_budget(named, limit, note=note, rule=rule, unit=unit, most_rows_per_person=most)
     summary = summary_of(book, book.find(dataset))
     if as_json:
         return show_json({"ledger": book.path, **summary_json(summary)})
@@ -238,4 +234,21 @@ def summary_json(summary: DatasetSummary) -> dict[str, Any]:
         "budget": None if summary.budget is None else summary.budget.to_dict(),
         "unit": None if summary.unit is None else summary.unit.value,
         **{name: getattr(summary, name) for name in plain},
+    }
+
+
+def charge_record(book: Ledger, rows: Any, head: str) -> tuple[dict[str, Any], dict[str, object]]:
+    """A charge and the account it was made to, as JSON and as facts for people.
+
+    Args:
+        book: where it was charged.
+        rows: whose account, as `Ledger.history` takes them: private data or a name.
+        head: of the charge.
+    """
+    charge = next(entry for entry in book.history(rows) if entry.hash == head)
+    account = summary_of(book, charge.dataset)
+    entry = {"path": str(book.path), "entry": charge.number, "head": charge.hash}
+    return {"ledger": entry, "account": summary_json(account)}, {
+        "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
+        "Account": account.sentence,
     }

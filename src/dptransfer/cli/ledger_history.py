@@ -30,25 +30,23 @@ def history_rows(
     """A row for each charge and each change of a limit, in order.
 
     Args:
-        entries: of the ledger, oldest first.
+        entries: charges and limits of the ledger, oldest first.
         steps: whether to say what noise each charge was for.
         releases: words for the releases that charges made, by the head that the charge had.
         last: how many rows, counted from the end.
     """
-    from dptransfer.ledger import BudgetChange, Charge, Closing
+    from dptransfer.ledger import BudgetChange, Charge
 
-    shown = [entry for entry in entries if not isinstance(entry, Closing)]
     currencies: dict[str, str] = {}
     rows: list[tuple[object, ...]] = []
-    for place, entry in enumerate(shown, start=last - len(shown)):
+    for place, entry in enumerate(entries, start=last - len(entries)):
+        if isinstance(entry, BudgetChange):
+            currencies[entry.dataset.id] = entry.budget.currency
         if place < 0:
-            if isinstance(entry, BudgetChange):
-                currencies[entry.dataset.id] = entry.budget.currency
             continue
         shared = (entry.number, entry.time[:19].replace("T", " "), entry.user)
         name = entry.dataset.name or entry.dataset.short
         if isinstance(entry, BudgetChange):
-            currencies[entry.dataset.id] = entry.budget.currency
             rows.append((*shared, name, _limit_words(entry), "", "", entry.note))
         elif isinstance(entry, Charge):
             currency = currencies.get(entry.dataset.id, "epsilon")
@@ -79,18 +77,18 @@ def entry_json(entry: Entry) -> dict[str, Any]:
     """One entry of the record, whatever its kind; what only the ledger needs is left out."""
     from dptransfer.ledger import BudgetChange, Charge
 
-    told: dict[str, Any] = {"dataset": asdict(entry.dataset)}
+    found: dict[str, Any] = {"dataset": asdict(entry.dataset)}
     names = ["number", "time", "user", "version", "process", "hash"]
     if isinstance(entry, Charge):
-        told |= {"kind": "charge", "events": list(entry.steps)}
+        found |= {"kind": "charge", "events": list(entry.steps)}
         names += ["apart_from", "label", "rule", "cost", "total", "outcome", "status", "detail", "closed_by"]
     elif isinstance(entry, BudgetChange):
-        told |= {"kind": "budget", "budget": entry.budget.to_dict(), "unit": entry.unit.value}
+        found |= {"kind": "budget", "budget": entry.budget.to_dict(), "unit": entry.unit.value}
         names += ["note", "rule", "most_rows_per_person"]
     else:
-        told["kind"] = "closing"
+        found["kind"] = "closing"
         names += ["charge", "outcome", "detail"]
-    return {**told, **{name: getattr(entry, name) for name in names}}
+    return {**found, **{name: getattr(entry, name) for name in names}}
 
 
 def release_heads(model: Path) -> dict[str, str]:

@@ -7,13 +7,13 @@ is somebody to hear them.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dptransfer._version import __version__
 from dptransfer.cli.commands import Commands
-from dptransfer.cli.stopped import exit_code_of, hear_termination, words_of
+from dptransfer.cli.failures import catch_sigterm, exit_code_of, stop_word
 
 app = typer.Typer(
     name="dptransfer",
@@ -47,21 +47,11 @@ def dptransfer(
 def run() -> None:
     """Run the command that the process was called with."""
     try:
-        hear_termination()
-
+        catch_sigterm()
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # a terminal that cannot show ε shows a question mark
                 stream.reconfigure(errors="replace")
         app(prog_name="dptransfer")
     except KeyboardInterrupt as stopped:  # outside of any command, which says more
-        print(f"Error: {words_of(stopped)}.", file=sys.stderr)
+        print(f"Error: {stop_word(stopped)}.", file=sys.stderr)
         sys.exit(exit_code_of(stopped))
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name != "app":
-            raise AttributeError(f"module 'dptransfer.cli.main' has no attribute {name!r}")
-
-        return app

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.stopped import words_of
+from dptransfer.cli.failures import stop_word
 from dptransfer.errors import DataError, ReleaseError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator
 
         new = _entries(book)[before:]
         own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
-        word = words_of(stopped)
+        word = stop_word(stopped)
         if workspace is not None:
             goes_on = f"The same command with --workspace {workspace} goes on; nothing is charged twice."
             said = f"{word}; no release was written. {goes_on}"

@@ -1,0 +1,156 @@
+"""`dptransfer card`, `verify` and `export`: read a release, check it, and write it for other runtimes."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptransfer.cli import options
+from dptransfer.cli.inputs import require_new
+from dptransfer.cli.ledger_history import entry_of_release
+from dptransfer.cli.screen import console, on_terminal, say, show_json, show_table, tell
+from dptransfer.errors import ArgumentError
+from dptransfer.privacy import Relation, Unit, number, rounded_up
+
+
+class CardFormat(Enum):
+    """How the card is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    HTML = "html"
+
+
+_BY_NAME = {".md": CardFormat.MARKDOWN, ".json": CardFormat.JSON, ".html": CardFormat.HTML}
+
+
+def card(
+    model: options.Release,
+    form: Annotated[
+        CardFormat | None,
+        typer.Option("--format", "-f", help="What to print; default by the name of --out, else text."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write instead.")] = None,
+    title: options.Title = None,
+    contact: options.Contact = None,
+    as_json: options.AsJson = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser instead.")] = False,
+) -> None:
+    """Print the privacy card of a release.
+
+    With --title or --contact the words are put on the card first, and the release stays verifiable.
+
+    Example: dptransfer card model/ --open
+    """
+    from dptransfer.release import amend_release, card_of, read_evaluation, read_release
+
+    form = form or _BY_NAME.get("" if out is None else out.suffix.lower(), CardFormat.TEXT)
+    if form is CardFormat.HTML and out is None and not show and on_terminal():
+        raise ArgumentError(
+            "A page is for a browser; a terminal would show its source. Pass --open, or --out card.html."
+        )
+    if out is not None:
+        require_new(out)
+    if title is not None or contact is not None:
+        amend_release(model, title=title, contact=contact)
+    made = card_of(read_release(model), read_evaluation(model))
+    if show:
+        typer.launch((model / "card.html").resolve().as_uri())
+        return
+    if as_json or form is CardFormat.JSON:
+        if out is None:
+            return show_json(made.to_dict())
+        text = json.dumps(made.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    elif form is CardFormat.TEXT:
+        text = made.text(min(console().width, 100), colour=out is None and on_terminal())
+    else:
+        text = made.markdown() if form is CardFormat.MARKDOWN else made.html()
+    if out is None:
+        typer.echo(text, nl=False)
+        if form is CardFormat.TEXT and (charged := entry_of_release(model)) is not None:
+            say(charged, err=True)  # beside the card: it is for the owner
+    else:
+        from dptransfer.data.atomic_files import write_whole
+
+        write_whole(out, text.encode())
+        say(f"Written: {out}")
+
+
+_UNCHECKED = (
+    "Files and arithmetic hold; the rest is the publisher's word. Verify with the version that wrote it, or "
+    "read its method."
+)
+
+
+def verify(model: options.Release, as_json: options.AsJson = False) -> None:
+    """Recompute ε, plan the steps again and check every file.
+
+    Exit code 1 if a check fails; 3 if none does but not everything could be checked.
+
+    Example: dptransfer verify model/ --json
+    """
+    from dptransfer.methods.replan import verify_release
+
+    found = verify_release(model)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        marks = ["ok" if one.passed else "FAILED" if one.required else "note" for one in found.checks]
+        checks = zip(marks, found.checks, strict=True)
+        show_table(("", "Check", "Found"), [(mark, one.name, one.detail) for mark, one in checks])
+        say()
+        epsilon, delta = rounded_up(found.epsilon or 0.0), number(found.delta or 0.0)
+        neighbours = Relation(found.relation).words(Unit(found.unit)) if found.relation else ""
+        promise = f"'{found.method}', epsilon {epsilon} at delta {delta}, {neighbours}"
+        if found.outcome == "verified":
+            say(f"Verified: {promise}.", style="green")
+        elif found.outcome == "failed":
+            say(f"NOT verified: {', '.join(found.failed)}. Do not rely on this release.", style="bold red")
+        else:
+            unchecked = ", ".join(f"{name} NOT checked" for name in found.unchecked)
+            say(f"NOT verified, {unchecked}: {promise}. {_UNCHECKED}", style="bold yellow")
+        for one in found.checks:
+            if one.name.startswith("promise") and not one.passed and not one.required:
+                say(f"Warning: {one.detail}", style="yellow")
+        say(f"The publisher's word: {'; '.join(found.publishers_word)}.")
+        say(found.not_shown)
+        if (charged := entry_of_release(model)) is not None:
+            say(charged)
+    if not found.ok:
+        raise typer.Exit(1 if found.failed else 3)
+
+
+def export(
+    model: options.Release,
+    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    overwrite: options.Overwrite = False,
+    unsafe: options.Unsafe = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a release as an ONNX graph.
+
+    Rows in; scores, probabilities (calibrated where the model is) and label positions out.
+    It costs no privacy.
+
+    Example: dptransfer export model/ --onnx model.onnx
+    """
+    from dptransfer.release import export_onnx, read_release, release_digest
+
+    released = read_release(model)
+    if onnx.is_dir() or (onnx.exists() and not overwrite):
+        raise ArgumentError(f"--onnx must name a new file; '{onnx}' exists. Choose another, or --overwrite.")
+    written = export_onnx(released, onnx, digest=release_digest(model), unsafe_for_publication=unsafe)
+    delta = released.encoder_delta  # of the release's own encoder; the graph holds the classifier alone
+    whose = "" if delta is None else f" of {delta.base.name} as this release changes it; not in the graph"
+    facts = {
+        "written": written,
+        "input": f"rows (n, {released.dimension}){whose}",
+        "outputs": f"scores and probabilities (n, {len(released.classes)}), label_index (n)",
+        "guarantee": str(released.guarantee),
+    }
+    tell(facts, as_json=as_json, classes=list(released.classes))
