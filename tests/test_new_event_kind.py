@@ -136,7 +136,7 @@ def test_it_is_written_and_read_and_said():
         assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
     assert event_words(LAPLACE, 3) == "Laplace noise 4"
     for bad in ({"noise_multiplier": -1.0}, {"noise_multiplier": "4"}, {"label": 7}, {"surprise": 1}):
-        with pytest.raises(ValueError, match="could not be read"):
+        with pytest.raises(ValueError, match="could not be"):
             event_from_dict(written | bad)
 
 

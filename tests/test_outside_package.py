@@ -91,8 +91,8 @@ def test_help_names_the_method(installed):
 
 
 def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(installed, folder):
-    assert "the baseline that every classifier must beat" in run("methods")
-    assert "Smallest count that is told apart." in run("methods", "largest-class")
+    assert "classifier must beat" in run("methods")
+    assert "is told apart" in run("methods", "largest-class")
     planned = run(
         "plan", "--method", "largest-class", "--set", "floor=2", *BUDGET, "--classes", 3, "--dim", 16
     )
@@ -119,17 +119,15 @@ def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(i
     assert words in " ".join(Path("model/CARD.md").read_text().replace("**", "").split())
     checked = dpt.verify("model")
     assert checked.outcome == "verified"
-    assert any("of the installed package 'largest-class'" in check.detail for check in checked.checks)
+    assert any("package 'largest-class'" in check.detail for check in checked.checks)
     assert "b" in run("predict", "model", "photos/b/0.png")  # finds the encoder by its recorded name
 
     installed()  # gone
     assert "steps NOT checked" in run("verify", "model", code=3)
     assert set(dpt.load("model").predict(np.zeros((2, 16)))) == {"b"}
     assert "seems largest" in run("card", "model")
-    assert "'brightness' is of no installed package" in run("predict", "model", "photos/b/0.png", code=2)
-    assert "must be one of auto" in run(
-        "fit", "rows.emb", "-m", "largest-class", *BUDGET, "--out", "m", code=2
-    )
+    assert "no installed package" in run("predict", "model", "photos/b/0.png", code=2)
+    assert "one of auto" in run("fit", "rows.emb", "-m", "largest-class", *BUDGET, "--out", "m", code=2)
 
 
 def test_what_it_adds_passes_the_checks(installed, folder):

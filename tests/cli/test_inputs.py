@@ -52,7 +52,7 @@ def unit(model):
 def test_a_fit_protects_whom_it_is_told_of(cli, people, words, of, tmp_path):
     out = cli("fit", *words, *FIT, "--out", "model").output
     assert unit("model") is Unit(of)
-    assert ("one person, with all their examples" in " ".join(out.split())) == (of == "person")
+    assert ("all their examples" in " ".join(out.split())) == (of == "person")
     for file in (tmp_path / "model").iterdir():
         assert b"xylo" not in file.read_bytes()
     assert "xylo" not in out
@@ -136,11 +136,11 @@ def test_rows_for_a_release_bring_their_people_and_take_its_classes(people, tmp_
 
 
 def test_rows_of_another_width_encoder_or_class_do_not_suit_a_release(people, tmp_path):
-    with pytest.raises(Incompatible, match="must be as wide as the release's rows; it has 16, the release 8"):
+    with pytest.raises(Incompatible, match="has 16, the release 8"):
         private_rows(tmp_path / "p.emb", of=Facts(CLASSES, (8,)))
     with pytest.raises(DataError, match="declared classes"):
         private_rows(tmp_path / "p.emb", of=Facts(("cat", "dog"), (16,)))
     mine, other = (EncoderIdentity(name, "0" * 64, "none") for name in ("mine", "other"))
     write_embeddings(tmp_path / "e.emb", np.zeros((2, 16)), [0, 1], classes=CLASSES, encoder=mine)
-    with pytest.raises(Incompatible, match="must come from one encoder"):
+    with pytest.raises(Incompatible, match="must come from"):
         private_rows(tmp_path / "e.emb", of=Facts(CLASSES, (16,), encoder=other))

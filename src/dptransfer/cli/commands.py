@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from dptransfer._version import __version__
 from dptransfer.base.plugins import Registry
-from dptransfer.cli.failures import exit_code_of, one_line, one_line_warnings, printable, say_marked
+from dptransfer.cli.failures import one_line, one_line_warnings, printable, say_marked
+from dptransfer.cli.signals import exit_code_of
 from dptransfer.errors import ArgumentError, DPTransferError, nearest
 
 
@@ -192,3 +194,32 @@ class Commands(Group):
                 typer.echo(traceback.format_exc(), err=True)
             say_marked("Error: ", "red", one_line(problem, ctx.invoked_subcommand))
             raise typer.Exit(exit_code_of(problem)) from None
+
+
+app = typer.Typer(
+    name="dptransfer",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"dptransfer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def dptransfer(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Private labelled examples and a public encoder to a classifier with a true privacy guarantee.
+
+    Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
+    """

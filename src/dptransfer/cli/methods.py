@@ -12,9 +12,8 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.pictures import sees_pictures
-from dptransfer.cli.screen import say, show_facts, show_json, show_table
+from dptransfer.cli.screen import say, show_json, show_table, tell
 from dptransfer.errors import ArgumentError
-from dptransfer.methods.configuration import in_type, named_method
 
 if TYPE_CHECKING:
     from dptransfer.data.grey_levels import GreyRange
@@ -46,6 +45,8 @@ def method_from(
         image_size: what --image-size says, likewise.
         grey_range: what --grey-range says, likewise.
     """
+    from dptransfer.methods.configuration import named_method
+
     if not tune and (alone := [field for field in _OF_TUNING if field in settings]):
         raise ArgumentError(f"--set {alone[0]} needs something to tune; there is no --tune. {_EXAMPLE}")
     made = _tuned(name, settings, tune) if tune else named_method(name, settings)
@@ -63,33 +64,28 @@ def method_from(
 def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> PrivateMethod:
     """A choice among the configurations that `--tune` lists."""
     from dptransfer.methods import PictureTuning, PrivateTuning
+    from dptransfer.methods.configuration import in_type, named_method
     from dptransfer.methods.tuning import every_combination
 
     given = {field: value for field, value in settings.items() if field not in _OF_TUNING}
     own = {name: in_type(kind, name, settings[name]) for name, kind in _OF_TUNING.items() if name in settings}
-    if own.get("tune_on_public") and "mean_trials" in own:
-        raise ArgumentError(
-            "mean_trials is for tuning on private rows, tune_on_public tries all. Leave one of them out."
-        )
-    lists = _lists(tune, given)
-    alone = named_method(name, given)  # what is wrong with the settings is not the tuning's fault
-    found = every_combination(lambda one: named_method(name, {**given, **one}), lists, option="--tune ")
-    tuning = PictureTuning if sees_pictures(alone) else PrivateTuning
-    return tuning(candidates=tuple(candidate for _, candidate in found), **own)
-
-
-def _lists(texts: Sequence[str], given: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The values to try, by field."""
-    found: dict[str, list[Any]] = {}
-    for text in texts:
+    lists: dict[str, list[Any]] = {}
+    for text in tune:
         field, equals, listed = (part.strip() for part in text.partition("="))
         values = in_type(list[Any], field, listed)  # as JSON, for values that have commas, or by commas
         if not equals or not field or not values or "" in values:
             raise ArgumentError(f"--tune takes field=value,value; got '{text}'. {_EXAMPLE}")
-        if field in given or field in found:
+        if field in given or field in lists:
             raise ArgumentError(f"A field is set or tuned once; '{field}' is there twice. Leave one out.")
-        found[field] = values
-    return found
+        lists[field] = values
+    if own.get("tune_on_public") and "mean_trials" in own:
+        raise ArgumentError(
+            "mean_trials is for tuning on private rows, tune_on_public tries all. Leave one of them out."
+        )
+    alone = named_method(name, given)  # what is wrong with the settings is not the tuning's fault
+    found = every_combination(lambda one: named_method(name, {**given, **one}), lists, option="--tune ")
+    tuning = PictureTuning if sees_pictures(alone) else PrivateTuning
+    return tuning(candidates=tuple(candidate for _, candidate in found), **own)
 
 
 def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = False) -> PrivateMethod:
@@ -152,7 +148,7 @@ def methods(
     from dptransfer.methods import METHODS
 
     if name is not None:
-        return _tell(_facts(METHODS.find(name)), as_json)
+        return _show_method(_facts(METHODS.find(name)), as_json)
     found = [_facts(method) for method in METHODS.values()]
     if as_json:
         show_json(found)
@@ -165,11 +161,11 @@ def methods(
         say(problem, style="yellow", err=True)
 
 
-def _tell(facts: dict[str, Any], as_json: bool) -> None:
+def _show_method(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return show_json(facts)
     settings = facts.pop("settings").items()
-    show_facts({name.capitalize(): value for name, value in facts.items() if value})
+    tell({name: value for name, value in facts.items() if value}, as_json=False)
     say()
     rows = [(name, "" if one["default"] is None else one["default"], one["about"]) for name, one in settings]
     show_table(("--set", "Default", ""), rows)

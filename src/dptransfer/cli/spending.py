@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.failures import stop_word
+from dptransfer.cli.signals import stop_word
 from dptransfer.errors import DataError, ReleaseError
 
 if TYPE_CHECKING:
