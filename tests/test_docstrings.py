@@ -11,10 +11,10 @@ FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Refere
 
 
 def classes_of(package):
-    """Every class defined in the package's modules."""
+    """Every class defined in the package's modules, and those of its packages."""
     home = importlib.import_module(package)
-    for found in pkgutil.iter_modules(home.__path__):
-        module = importlib.import_module(f"{package}.{found.name}")
+    for found in pkgutil.walk_packages(home.__path__, f"{package}."):
+        module = importlib.import_module(found.name)
         for value in vars(module).values():
             if inspect.isclass(value) and value.__module__ == module.__name__:
                 yield value

@@ -1,4 +1,4 @@
-"""A package outside adds a method, an encoder, a reader and a command, one file each: those of its page."""
+"""A package outside adds a method, encoder, reader, event and command, one file each: those of its page."""
 
 import json
 import os
@@ -16,13 +16,19 @@ from typer.testing import CliRunner
 import dptransfer as dpt
 from dptransfer.cli.main import app
 from dptransfer.encoders import ENCODERS
+from dptransfer.errors import UnknownCharge
+from dptransfer.ledger import Ledger
+from dptransfer.ledger.entry import _events
+from dptransfer.methods import METHODS
 from dptransfer.methods.about import COLOURS
-from dptransfer.testing.encoder_rules import check_encoder
-from dptransfer.testing.method_rules import check_method
-from dptransfer.testing.reader_rules import check_reader
+from dptransfer.privacy import event_from_dict
+from dptransfer.privacy.event import KINDS
+from dptransfer.sources import read_private
+from dptransfer.testing import check_encoder, check_event, check_method, check_reader
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "adding-a-method.md").read_text()
+KIND = "laplace-noise"
 BUDGET = ("--epsilon", "1", "--delta", "1e-5")
 
 
@@ -72,14 +78,14 @@ def run(*words, code=0):
 
 
 def test_names_words_and_colours_are_there_at_once(installed):
-    method = dpt.METHODS["largest-class"]
-    assert "largest-class" in dpt.METHODS
+    method = METHODS["largest-class"]
+    assert "largest-class" in METHODS
     assert method.about.summary.startswith("Noisy class counts")
     assert method.about.colour in COLOURS
     assert ENCODERS["brightness"].summary == "How bright each part of a picture is."
-    assert dpt.METHODS.problems == ENCODERS.problems == ()
+    assert METHODS.problems == ENCODERS.problems == ()
     installed()
-    assert "largest-class" not in dpt.METHODS
+    assert "largest-class" not in METHODS
     assert "brightness" not in ENCODERS
 
 
@@ -131,7 +137,7 @@ def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(i
 
 
 def test_what_it_adds_passes_the_checks(installed, folder):
-    check_method(dpt.METHODS["largest-class"])
+    check_method(METHODS["largest-class"])
     check_encoder(ENCODERS["brightness"])
     Path("example.tsv").write_text("a\t1\t2\nb\t3\t4\na\t5\t6\n")
     check_reader(".tsv", "example.tsv", rows=[[1, 2], [3, 4], [5, 6]], labels=["a", "b", "a"])
@@ -142,7 +148,7 @@ def test_its_reader_serves_every_door_and_leaves_with_it(installed, folder):
     rows = rng.normal(size=(len(labels), 4)).round(3)
     lines = ["\t".join([label, *map(str, row)]) for label, row in zip(labels, rows, strict=True)]
     Path("cohort.tsv").write_text("\n".join(lines))
-    read = dpt.data.read_private("cohort.tsv", classes=["a", "b", "c"], name="cohort")
+    read = read_private("cohort.tsv", classes=["a", "b", "c"], name="cohort")
     assert np.array_equal(read.rows, rows)
     given = {"classes": ["a", "b", "c"], "method": "mean", "epsilon": 5, "delta": 1e-5, "name": "cohort"}
     assert dpt.fit("cohort.tsv", **given).classes == ("a", "b", "c")
@@ -154,6 +160,45 @@ def test_its_reader_serves_every_door_and_leaves_with_it(installed, folder):
     assert "three" not in said
     installed()
     run("fit", "cohort.tsv", "--classes", "a,b,c", *BUDGET, "--out", "n", code=2)
+
+
+def laplace(noise=8.0):
+    """A step of the package's kind, as a file that has one brings it."""
+    return event_from_dict(
+        {"kind": KIND, "noise_multiplier": noise, "relation": "add/remove", "unit": "row", "label": "sizes"}
+    )
+
+
+@pytest.fixture
+def forget():
+    """Make this process one that has not seen the kind yet."""
+
+    def forget_kind():
+        KINDS.pop(KIND, None)
+        _events.cache_clear()
+        sys.modules.pop("laplace_noise", None)
+
+    yield forget_kind
+    forget_kind()
+
+
+def test_its_event_passes_the_checks_and_without_it_that_one_account_is_closed(forget, installed, folder):
+    check_event(laplace())
+    run(*"encode photos --out rows.emb --encoder brightness --classes a,b,c --name x".split())
+    fit = ("fit", "rows.emb", "--method", "mean", *BUDGET)
+    run(*fit, "--out", "one")
+    ledger = Ledger.default()
+    ledger.complete(ledger.charge("survey", [laplace()], label="sizes"))
+    assert ledger.spent("survey").epsilon == pytest.approx(1 / 8)
+
+    installed()  # gone, and this process has not seen the kind
+    forget()
+    assert KIND in "".join(run("ledger", "show").split())
+    with pytest.raises(UnknownCharge, match=KIND):
+        Ledger.default().spent("survey")
+    run("ledger", "budget", "survey", "--epsilon", 9, code=2)
+    run(*fit, "--out", "two")
+    run("ledger", "verify")
 
 
 def test_its_command_is_there_and_fails_in_one_line(installed, folder):

@@ -6,6 +6,7 @@ from dptransfer.accounting.pure import SelectionGroup as SelectionGroup
 from dptransfer.accounting.steps import GaussianPart as GaussianPart
 from dptransfer.accounting.steps import RenyiPart as RenyiPart
 from dptransfer.accounting.steps import part_of as part_of
+from dptransfer.base.checks import positive as positive
 from dptransfer.data import EncoderIdentity as EncoderIdentity
 from dptransfer.data import Facts as Facts
 from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
