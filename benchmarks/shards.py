@@ -100,12 +100,12 @@ def bare(files: list[Path], rows: int, x, labels, case: str) -> None:
 
 def streamed(files: list[Path], rows: int, x, labels, case: str) -> None:
     """The kernel of `similarity.py` alone, from the files to integers on the host."""
-    from dptransfer.exact.similarity import class_similarity
+    from dptransfer.exact.similarity import ClassSimilarity
 
-    low, high = (round(cap * NORM**2) for cap in CAPS[case])
+    caps = (round(cap * NORM**2) for cap in CAPS[case])
     for file in files:
         mapped = np.load(file, mmap_mode="r")[:rows]
-        class_similarity(x, labels, CLASSES, mapped, low, high, precision="int8", device="cuda")
+        ClassSimilarity(x, labels, CLASSES, *caps, precision="int8", device="cuda")(mapped)
         rows -= len(mapped)
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.exact.similarity import GRID_DTYPE, GRID_NORM, class_similarity
+from dptransfer.exact.similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
 
 CAPS = (0.97, 1.05)  # of one: both are active on random rows
 HEADER = ("backend", "classes", "seconds", "TFLOP/s", "of peak", "extra MiB", "bare / this")
@@ -139,7 +139,7 @@ def on_cpu(options) -> None:
         labels = class_labels(balanced(len(x), classes))
 
         def ours(labels=labels, classes=classes):
-            class_similarity(x, labels, classes, pool, *caps(precision))
+            ClassSimilarity(x, labels, classes, *caps(precision))(pool)
 
         seconds, alone, ratio = paired(ours, bare, options.repeats)
         if table is None:
@@ -164,11 +164,11 @@ def worker(public: int, private: int, width: int, classes: int) -> None:
     rng = np.random.default_rng(0)
     x, pool = grid(rng, private, width, "float16"), grid(rng, public, width, "float16")
     labels = class_labels(balanced(private, classes))
-    class_similarity(x[:9], labels[:9], classes, pool[:9], *caps("float16"))
+    ClassSimilarity(x[:9], labels[:9], classes, *caps("float16"))(pool[:9])
     with open("/proc/self/clear_refs", "w") as peak:
         peak.write("5")  # forget the peak of making the rows
     before = status("VmRSS")
-    result = class_similarity(x, labels, classes, pool, *caps("float16"))
+    result = ClassSimilarity(x, labels, classes, *caps("float16"))(pool)
     print(status("VmHWM") - before - result.nbytes / 2**20)
 
 
@@ -188,8 +188,8 @@ def growth(options) -> None:
             rng = np.random.default_rng(0)
             x, pool = (grid(rng, size[part], size["dimension"], "float16") for part in ("private", "public"))
             labels = class_labels(balanced(size["private"], size["classes"]))
-            arguments = (x, labels, size["classes"], pool, *caps("float16"))
-            works.append(lambda arguments=arguments: class_similarity(*arguments))
+            arguments = (x, labels, size["classes"], *caps("float16"))
+            works.append(lambda arguments=arguments, pool=pool: ClassSimilarity(*arguments)(pool))
         once, twice = best(*works, repeats=options.repeats)
         print(f"| {name} | {base[name]} | {once:.3f} | {twice:.3f} | {twice / once:.2f} |", flush=True)
 
@@ -197,7 +197,7 @@ def growth(options) -> None:
 def on_cuda(options) -> None:
     import torch
 
-    from dptransfer.exact.similarity_cuda import Prepared
+    from dptransfer.exact.similarity_cuda import Capped
 
     def device_seconds(work, repeats=5) -> float:
         times = []
@@ -241,11 +241,12 @@ def on_cuda(options) -> None:
             ("long tail 500 to 5", long_tail()),
         ):
             flops = 2.0 * public * sum(sizes) * width
-            ready = Prepared(x[: sum(sizes)], class_labels(sizes), len(sizes), precision)
+            bounds = [cap - GRID_NORM[precision] ** 2 for cap in caps(precision)]
+            given = x[: sum(sizes)], class_labels(sizes), len(sizes)
+            ready = Capped(*given, *bounds, precision=precision)
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated() + 8 * public * len(sizes)  # the result is not extra
-            bounds = [cap - GRID_NORM[precision] ** 2 for cap in caps(precision)]
-            seconds = device_seconds(partial(ready.sums, pool, *bounds))
+            seconds = device_seconds(partial(ready.there, pool))
             extra = (torch.cuda.max_memory_allocated() - before) / 2**20
             shown = f"dptransfer, CUDA {precision}, {name}, {sum(sizes):,} rows"
             share = alone * flops / table.flops
@@ -268,9 +269,8 @@ def streamed(table, pool, x, precision, sizes, top, alone) -> None:
         before = torch.cuda.memory_allocated()
 
         def work():
-            class_similarity(
-                x, labels, len(sizes), mapped, *caps(precision), precision=precision, device="cuda"
-            )
+            scores = ClassSimilarity(x, labels, len(sizes), *caps(precision), precision, "cuda")
+            scores(mapped)
 
         seconds = min(seconds_of(work) for _ in range(3))
         extra = (torch.cuda.max_memory_allocated() - before) / 2**20

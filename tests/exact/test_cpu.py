@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 
 from dptransfer.exact import similarity_cpu as cpu
-from dptransfer.exact.similarity import class_similarity
 
-from .problems import CAPS, CLASSES, ONE, adversarial, beyond_float64, expected, problem, weights_for
+from .problems import (
+    CAPS,
+    CLASSES,
+    ONE,
+    adversarial,
+    beyond_float64,
+    class_similarity,
+    expected,
+    problem,
+    weights_for,
+)
 
 ACTIVE = CAPS["both"]
 
@@ -25,10 +34,11 @@ def test_chunks_panels_tiles_order_and_threads_do_not_change_an_integer(
     monkeypatch.setattr(cpu, "_TILE_ROWS", tile)
     monkeypatch.setattr(cpu, "usable_cores", lambda: workers)
     order = np.random.default_rng(3).permutation(len(private))
-    for chunk in (None, 1, 5, 1000):
+    for slab in (1, 5, 1000):
+        monkeypatch.setattr(cpu, "_SLAB_ELEMENTS", 2 * slab * private.shape[1])
         own = None if weights is None else weights[order]
         given = (private[order], labels[order], CLASSES, public, *caps)
-        assert (class_similarity(*given, chunk=chunk, weights=own) == want).all()
+        assert (class_similarity(*given, weights=own) == want).all()
 
 
 def test_weighted_sums_beyond_float64_are_exact():
@@ -96,11 +106,12 @@ def test_rows_of_any_type_give_the_same_integers(dtype):
     assert (got == want).all()
 
 
-def test_a_memory_mapped_pool_is_scored_like_an_array(tmp_path):
+def test_a_memory_mapped_pool_is_scored_like_an_array(tmp_path, monkeypatch):
     private, labels, public = problem(7)
+    monkeypatch.setattr(cpu, "_SLAB_ELEMENTS", 3 * private.shape[1])
     np.save(tmp_path / "pool.npy", public.astype(np.int16))
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
-    got = class_similarity(private, labels, CLASSES, mapped, *ACTIVE, chunk=3)
+    got = class_similarity(private, labels, CLASSES, mapped, *ACTIVE)
     assert (got == expected(private, labels, CLASSES, public, *ACTIVE)).all()
 
 

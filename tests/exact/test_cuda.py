@@ -7,9 +7,19 @@ from contracts.rows import steady
 from dptransfer.exact import similarity_cpu as cpu
 from dptransfer.exact import similarity_cuda as cuda
 from dptransfer.exact.lattice import unit_lattice
-from dptransfer.exact.similarity import ClassSimilarity, class_similarity
+from dptransfer.exact.similarity import ClassSimilarity
 
-from .problems import CAPS, CLASSES, ONE, adversarial, beyond_float64, expected, problem, weights_for
+from .problems import (
+    CAPS,
+    CLASSES,
+    ONE,
+    adversarial,
+    beyond_float64,
+    class_similarity,
+    expected,
+    problem,
+    weights_for,
+)
 
 
 @steady
@@ -31,16 +41,20 @@ def test_runs_cover_every_row_of_every_class_once(sizes, tile):
 # What follows runs on a machine with a CUDA device: pytest -m gpu tests/compute
 
 
-def on_cuda(*arguments, **options):
-    return class_similarity(*arguments, device="cuda", **options)
+def on_cuda(*arguments, slab=None, **options):
+    """The scores, with so many public rows in a slab."""
+    with pytest.MonkeyPatch.context() as patch:
+        if slab is not None:
+            patch.setattr(cuda, "_SLAB_BYTES", 2 * slab * arguments[3].shape[1])
+        return class_similarity(*arguments, device="cuda", **options)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("caps", CAPS.values(), ids=CAPS)
 def test_cuda_gives_the_integers_of_the_definition(caps):
     private, labels, public = problem(0)
-    for chunk in (None, 1, 7):
-        got = on_cuda(private, labels, CLASSES, public, *caps, chunk=chunk)
+    for slab in (None, 1, 7):
+        got = on_cuda(private, labels, CLASSES, public, *caps, slab=slab)
         assert (got == expected(private, labels, CLASSES, public, *caps)).all()
 
 
@@ -78,8 +92,8 @@ def test_cuda_and_cpu_give_the_same_integers_for_all_class_sizes_and_widths(size
     public = unit_lattice(rng.normal(size=(777, width)) + 0.2, norm)
     for low, high in ((0, 2 * norm**2), (norm**2 + norm**2 // 50, norm**2 + norm**2 // 10)):
         want = class_similarity(private, labels, len(sizes), public, low, high, precision=precision)
-        for chunk in (None, 100):
-            got = on_cuda(private, labels, len(sizes), public, low, high, precision=precision, chunk=chunk)
+        for slab in (None, 100):
+            got = on_cuda(private, labels, len(sizes), public, low, high, precision=precision, slab=slab)
             assert (got == want).all()
 
 
@@ -98,8 +112,8 @@ def test_cuda_and_cpu_give_the_same_integers_for_weighted_rows(sizes, kind, norm
     for low, high in ((0, 2 * norm**2), (norm**2 - norm**2 // 50, norm**2 + norm**2 // 10)):
         given = (private, labels, len(sizes), public, low, high)
         want = class_similarity(*given, precision=precision, weights=weights)
-        for chunk in (None, 100):
-            assert (on_cuda(*given, precision=precision, chunk=chunk, weights=weights) == want).all()
+        for slab in (None, 100):
+            assert (on_cuda(*given, precision=precision, slab=slab, weights=weights) == want).all()
 
 
 @pytest.mark.gpu
@@ -138,7 +152,7 @@ def test_a_memory_mapped_pool_streams_through_the_device(tmp_path):
     np.save(tmp_path / "pool.npy", public.astype(np.int16))
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
     want = cpu.Capped(private, labels, CLASSES, -500_000, 900_000)(public)
-    got = on_cuda(private, labels, CLASSES, mapped, ONE - 500_000, ONE + 900_000, chunk=300)
+    got = on_cuda(private, labels, CLASSES, mapped, ONE - 500_000, ONE + 900_000, slab=300)
     assert (got == want).all()
 
 

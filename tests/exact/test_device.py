@@ -6,18 +6,6 @@ import pytest
 
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import device
-from dptransfer.exact.similarity import class_similarity
-from dptransfer.exact.sums import class_sums
-
-from .problems import CAPS, CLASSES, problem
-
-
-def device_here():
-    try:
-        device.require_cuda()
-    except ArgumentError:
-        return False
-    return True
 
 
 class OnTheDevice:
@@ -31,16 +19,6 @@ def test_the_cpu_is_used_unless_cuda_is_asked_for_or_an_array_is_there(monkeypat
     assert device.use_cuda("cpu", np.zeros(3), OnTheDevice())
     with pytest.raises(ArgumentError, match="device"):
         device.use_cuda("abacus")
-
-
-@pytest.mark.skipif(device_here(), reason="there is a CUDA device")
-def test_asking_for_cuda_where_there_is_none_says_what_to_do():
-    private, labels, public = problem(0)
-    for caps in (CAPS["open"], CAPS["both"]):
-        with pytest.raises(ArgumentError, match=r"device='cuda' needs .* Use device='cpu'"):
-            class_similarity(private, labels, CLASSES, public, *caps, device="cuda")
-    with pytest.raises(ArgumentError, match=r"device='cuda' needs .* Use device='cpu'"):
-        class_sums(private, labels, CLASSES, device="cuda")
 
 
 def test_without_torch_the_message_names_it(monkeypatch):

@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from contracts.rows import steady
-from dptransfer.errors import ArgumentError
-from dptransfer.exact.sums import class_sums
+from dptransfer.exact import sums as exact_sums
+from dptransfer.exact.sums import add_by_class, class_sums_on_cuda
 
 CLASSES = 5
 LARGEST = 2**30
@@ -34,79 +31,48 @@ def in_python(rows, labels, classes=CLASSES):
 
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_sums_are_those_of_python_integers_for_all_class_sizes_chunks_and_orders(sizes):
+def test_sums_are_those_of_python_integers_for_all_class_sizes_and_parts(sizes):
     rows, labels = problem(sizes)
     order = np.random.default_rng(1).permutation(len(rows))
-    for chunk in (None, 1, 13):
-        got = class_sums(rows[order], labels[order], CLASSES, chunk=chunk)
-        assert got.dtype == np.int64
-        assert (got == in_python(rows, labels)).all()
+    for step in (1, 13, 1000):
+        sums = np.zeros((CLASSES, rows.shape[1]), dtype=np.int64)
+        for start in range(0, len(rows), step):
+            part = order[start : start + step]
+            add_by_class(sums, rows[part], labels[part])
+        assert (sums == in_python(rows, labels)).all()
 
 
-def test_sums_beyond_what_floats_hold_are_exact():
-    rows, labels = np.full((3, 1), 2**60 + 1), np.zeros(3, dtype=np.int64)
-    assert class_sums(rows, labels, 1)[0, 0] == 3 * (2**60 + 1)
-    assert int(rows.sum(dtype=np.float64)) != 3 * (2**60 + 1)
+@pytest.mark.parametrize(("value", "kind"), [(2**60 + 1, np.int64), (127, np.int8)])
+def test_sums_beyond_what_floats_or_narrow_integers_hold_are_exact(value, kind):
+    sums = np.zeros((1, 1), dtype=np.int64)
+    add_by_class(sums, np.full((3, 1), value, dtype=kind), np.zeros(3, dtype=np.int64))
+    assert sums[0, 0] == 3 * value
 
 
-def test_narrow_integers_are_summed_in_wide_ones():
-    rows, labels = np.full((1000, 2), 127, dtype=np.int8), np.zeros(1000, dtype=np.int64)
-    assert (class_sums(rows, labels, 2) == [[127_000, 127_000], [0, 0]]).all()
-
-
-def test_rows_are_mapped_chunk_by_chunk_where_a_map_is_given():
-    rows, labels = problem(SIZES["unequal"])
-    seen = []
-
-    def halves(some):
-        seen.append(len(some))
-        return some[:, :3] // 2
-
-    got = class_sums(rows, labels, CLASSES, chunk=100, mapped=halves)
-    assert (got == in_python(rows[:, :3] // 2, labels)).all()
-    assert max(seen) == 100
-
-
-@steady
-@given(st.integers(0, CLASSES - 1), st.lists(st.integers(-LARGEST, LARGEST), min_size=3, max_size=3))
-def test_one_more_row_moves_the_sum_of_its_class_by_itself(label, row):
-    rows, labels = problem(SIZES["unequal"], width=3)
-    moved = class_sums(np.vstack([rows, row]), np.append(labels, label), CLASSES) - class_sums(
-        rows, labels, CLASSES
-    )
-    assert moved[label].tolist() == row
-    assert not np.delete(moved, label, axis=0).any()
-
-
-def test_bad_arguments_are_refused():
-    rows, labels = problem(SIZES["one row"])
-    for bad in ({"device": "abacus"}, {"chunk": -1}):
-        with pytest.raises(ArgumentError, match=next(iter(bad))):
-            class_sums(rows, labels, CLASSES, **bad)
-    with pytest.raises(ArgumentError, match="one entry per row"):
-        class_sums(rows, labels[:0], CLASSES)
-
-
-# What follows runs on a machine with a CUDA device: pytest -m gpu tests/compute
+# What follows runs on a machine with a CUDA device: pytest -m gpu tests/exact
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("sizes", [*SIZES.values(), [3] * 400, [9_000, 1, 20_000]])
-def test_cuda_and_cpu_give_the_same_sums_for_all_class_sizes_chunks_and_orders(sizes):
+def test_cuda_gives_the_same_sums_for_all_class_sizes_slabs_and_orders(sizes, monkeypatch):
     import torch
 
     rows, labels = problem(sizes, width=33)
-    want = class_sums(rows, labels, len(sizes))
+    want = np.zeros((len(sizes), 33), dtype=np.int64)
+    add_by_class(want, rows, labels)
     order = np.random.default_rng(1).permutation(len(rows))
-    for chunk in (None, 1 + len(rows) // 9):
-        got = class_sums(rows[order], labels[order], len(sizes), device="cuda", chunk=chunk)
-        assert (got == want).all()
+    for step in (2**18, 1 + len(rows) // 9):
+        monkeypatch.setattr(exact_sums, "_SLAB_ELEMENTS", step * 33)
+        assert (class_sums_on_cuda(rows[order], labels[order], len(sizes)) == want).all()
     there = torch.from_numpy(rows).cuda()
-    assert (class_sums(there, labels, len(sizes)) == want).all()
-    assert (class_sums(there, torch.from_numpy(labels).cuda(), len(sizes), chunk=77) == want).all()
+    assert (class_sums_on_cuda(there, torch.from_numpy(labels).cuda(), len(sizes)) == want).all()
+    halves = class_sums_on_cuda(rows, labels, len(sizes), lambda some: some[:, :3] // 2)
+    want = np.zeros((len(sizes), 3), dtype=np.int64)
+    add_by_class(want, rows[:, :3] // 2, labels)
+    assert (halves == want).all()
 
 
 @pytest.mark.gpu
 def test_cuda_sums_beyond_what_floats_hold_are_exact():
     rows, labels = np.full((3, 1), 2**60 + 1), np.zeros(3, dtype=np.int64)
-    assert class_sums(rows, labels, 1, device="cuda")[0, 0] == 3 * (2**60 + 1)
+    assert class_sums_on_cuda(rows, labels, 1)[0, 0] == 3 * (2**60 + 1)

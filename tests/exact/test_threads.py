@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from dptransfer.exact import chunks
 from dptransfer.exact.chunks import begun, one_blas_thread, side_by_side
+
+
+@pytest.fixture(autouse=True)
+def _libraries_are_looked_for_anew():
+    """Other tests of this process may have loaded a BLAS since it was done."""
+    chunks._linear_algebra.cache_clear()
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -192,7 +199,7 @@ def test_overlapping_blocks_may_end_in_any_order():
 
 
 def test_every_decomposition_runs_on_one_blas_thread():
-    """Nobody adds one that spins: `linear_teachers` runs inside `side_by_side`, which has the same limit."""
+    """Nobody adds one that spins: teachers of `transfer_pate` run inside `side_by_side`, so limited."""
     import dptransfer
 
     found, source = [], Path(dptransfer.__file__).parent
@@ -209,4 +216,4 @@ def test_every_decomposition_runs_on_one_blas_thread():
             if name in {f"np.linalg.{one}" for one in ("svd", "eigh", "qr", "inv", "solve", "lstsq", "pinv")}:
                 found.append((file.name, id(call) in limited))
     assert len(found) >= 7
-    assert {name for name, inside in found if not inside} == {"linear_teachers.py"}
+    assert {name for name, inside in found if not inside} == {"transfer_pate.py"}

@@ -96,9 +96,8 @@ def _compute(public: PublicEmbeddings) -> PrincipalAxes:
             "or features=UnitNorm()."
         )
     sums = _sums(public, root=True)
-    root = sums is not None
-    sums = _sums(public, root=False) if sums is None else sums
-    assert sums is not None
+    root = bool(len(sums))
+    sums = sums if root else _sums(public, root=False)
     mean = sums[0] / (float(_NORM) * count)
     second = sums[1:] / (float(_NORM) ** 2 * count)
     with one_blas_thread(dimension):
@@ -107,16 +106,16 @@ def _compute(public: PublicEmbeddings) -> PrincipalAxes:
     return PrincipalAxes(root, mean, axes[:, order], np.maximum(variance[order], np.finfo(float).tiny))
 
 
-def _sums(public: PublicEmbeddings, *, root: bool) -> Integers | None:
-    """The sum of all rows and, below it, that of products; None where roots of negatives are asked for."""
+def _sums(public: PublicEmbeddings, *, root: bool) -> Integers:
+    """The sum of all rows and, below it, that of products; nothing where roots of negatives are asked for."""
     rows = public.rows
     total = np.zeros((rows.shape[1] + 1, rows.shape[1]), dtype=np.int64)
     work, pieces = Moments(rows, root), pieces_of(len(rows), rows.dtype.itemsize * rows.shape[1])
     if not len(work(slice(0, 1))):  # mostly the first row tells
-        return None
+        return total[:0]
     for _, part in public.workers.each(work, pieces, "piece of the public pool"):
         if not len(part):
-            return None
+            return total[:0]
         total += part
     return total
 

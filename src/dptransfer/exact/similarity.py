@@ -27,7 +27,7 @@ from dptransfer.base.arrays import Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import similarity_cpu as cpu
 from dptransfer.exact import similarity_cuda as cuda
-from dptransfer.exact.device import on_host, to_device, use_cuda
+from dptransfer.exact.device import on_host, to_device
 
 GRID_NORM = {"float16": 2047, "int8": 127}
 """Largest integer row norm for which products are exact in that precision on every backend."""
@@ -41,52 +41,29 @@ LARGEST_WEIGHT = 2**16
 _preparing = threading.Lock()
 
 
-def class_similarity(
-    private_rows: Any,
-    labels: Any,
-    classes: int,
-    public_rows: Any,
-    low: int,
-    high: int,
-    *,
-    precision: str = "float16",
-    device: str = "cpu",
-    chunk: int | None = None,
-    weights: Integers | None = None,
-) -> Integers:
-    """(public rows, classes) sums of clip(one + dot, low, high) − low.
+@dataclass(frozen=True, eq=False)
+class ClassSimilarity:
+    """(public rows, classes) sums of clip(one + dot, low, high) − low; private rows are prepared once.
+
+    It can be sent to another process, which prepares the rows again.
 
     >>> x = np.array([[3, 4], [0, 5]])
-    >>> class_similarity(x, np.array([0, 1]), 2, np.array([[5, 0]]), low=0, high=2 * 2047**2) - 2047**2
+    >>> similarity = ClassSimilarity(x, np.array([0, 1]), 2, low=0, high=2 * 2047**2)
+    >>> similarity(np.array([[5, 0]])) - 2047**2
     array([[15,  0]])
 
-    Args:
+    Attributes:
         private_rows: integer rows of norm at most `GRID_NORM[precision]`; an array or a torch tensor.
         labels: class of each private row.
         classes: number of declared classes.
-        public_rows: integer rows, likewise; a memory-mapped array is read piece by piece.
         low: smallest value of one + dot that counts, an integer.
         high: largest value that counts, an integer above `low`.
         precision: which grid the rows are on; a public choice.
-        device: 'cpu' or 'cuda'; rows that are CUDA tensors are worked on where they are.
-        chunk: public rows at a time; any value gives the same integers.
+        device: 'cpu' or 'cuda'.
         weights: how many times each private row counts, from 0 to `LARGEST_WEIGHT`; once each if not given.
-    """
-    if chunk is not None:
-        checks.whole("chunk", chunk)
-    where = "cuda" if use_cuda(device, private_rows, public_rows) else "cpu"
-    prepared = ClassSimilarity(private_rows, labels, classes, low, high, precision, where, weights)
-    return prepared(public_rows, chunk)
-
-
-@dataclass(frozen=True, eq=False)
-class ClassSimilarity:
-    """`class_similarity` for private rows that are prepared once, and public rows that come in pieces.
-
-    It can be sent to another process, which prepares the rows again. The attributes are the arguments there,
-    and `any_length`: whether public rows, then bytes, may be longer than the norm. Caps bound what such a row
-    gets from each private row, and its products, below 127·128·√d < 2²⁴, are exact all the same; where there
-    are no caps it counts as a row of zeros.
+        any_length: whether public rows, then bytes, may be longer than the norm. Caps bound what such a row
+            gets from each private row, and its products, below 127·128·√d < 2²⁴, are exact all the same;
+            where there are no caps it counts as a row of zeros.
     """
 
     private_rows: Any
@@ -106,10 +83,10 @@ class ClassSimilarity:
         if not int(self.low) < int(self.high):
             raise ArgumentError(f"low must be below high; got {self.low} and {self.high}. Swap or move them.")
 
-    def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
-        """(public rows, classes) sums."""
+    def __call__(self, public_rows: Any) -> Integers:
+        """The sums for public rows; a memory-mapped array is read piece by piece."""
         sums, share = self._ready_for(public_rows)
-        scores: Integers = sums(public_rows, chunk)
+        scores: Integers = sums(public_rows)
         if share is not None:
             scores += share
         return scores

@@ -84,10 +84,10 @@ class Capped:
         self._private, self._classes, self._caps = (private_rows, labels, weights), classes, (low, high)
         self._few = precision == "int8"
 
-    def __call__(self, public_rows: AnyArray, chunk: int | None = None) -> Integers:
-        """(public rows, classes) sums; a memory map is read a slab at a time, of `chunk` rows if given."""
+    def __call__(self, public_rows: AnyArray) -> Integers:
+        """(public rows, classes) sums; a memory map is read a slab at a time."""
         result = np.zeros((len(public_rows), self._classes), dtype=np.int64)
-        step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], usable_cores())
+        step = _slab_rows(len(public_rows), public_rows.shape[1], usable_cores())
         for panel in panels(*self._private):
 
             def score(start: int, panel: Panel = panel) -> None:
@@ -138,12 +138,12 @@ class Linear:
         self._columns = np.ascontiguousarray(np.concatenate(parts).T)
         self._shifts = counts * shift
 
-    def __call__(self, public_rows: AnyArray, chunk: int | None = None) -> Integers:
+    def __call__(self, public_rows: AnyArray) -> Integers:
         """(public rows, classes) sums."""
         classes = len(self._shifts)
         result = np.empty((len(public_rows), classes), dtype=np.int64)
         # Half a slab, 4 MiB: less stays nearer to the core, but threads then wait for the interpreter.
-        step = chunk or max(1, _SLAB_ELEMENTS // 2 // max(1, public_rows.shape[1]))
+        step = max(1, _SLAB_ELEMENTS // 2 // max(1, public_rows.shape[1]))
 
         def score(start: int) -> None:
             slab = np.asarray(public_rows[start : start + step], dtype=self._columns.dtype)

@@ -1,7 +1,7 @@
 """The similarity kernel on CUDA: private rows stay on the device, public rows stream through it.
 
 Private rows are sorted by class and kept in float16 or int8; public rows come slab by slab, see
-`compute.stream`. `compute.cuda_kernel` has the kernel and why its integers are exact. Torch and Triton are
+`exact.device`. `exact.similarity_kernel` has the kernel and why its integers are exact. Torch and Triton are
 imported here when something runs, not before.
 """
 
@@ -17,7 +17,7 @@ from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.exact import device as stream
 from dptransfer.exact.device import to_device
 from dptransfer.exact.similarity_cpu import PART, exact_parts
-from dptransfer.exact.sums import class_sums
+from dptransfer.exact.sums import class_sums_on_cuda
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,10 @@ _WALK = {"float16": 32, "int8": 8}  # private tiles per program, at most; measur
 
 
 class Capped:
-    """Sums of clip(dot, low, high) − low, as `compute.cpu.Capped` gives them."""
+    """Sums of clip(dot, low, high) − low, as `similarity_cpu.Capped` gives them.
+
+    Private rows are on the device in order of class, with the runs of classes in every tile.
+    """
 
     def __init__(
         self,
@@ -43,20 +46,76 @@ class Capped:
         precision: str = "float16",
         weights: Integers | None = None,
     ) -> None:
-        self._prepared = Prepared(private_rows, labels, classes, precision, weights)
-        self._caps = low, high
+        import torch
 
-    def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
+        from dptransfer.exact.similarity_kernel import BLOCK_PRIVATE
+
+        self._precision, self._classes, self._caps = precision, classes, (low, high)
+        owner = to_device(labels).long()
+        order = torch.argsort(owner, stable=True)
+        self._rows = self._in_precision(to_device(private_rows))[order]
+        sizes = torch.bincount(owner, minlength=classes).cpu().numpy()
+        self._tiles = -(-len(owner) // BLOCK_PRIVATE)
+        self._layout = [to_device(part) for part in tile_runs(sizes, BLOCK_PRIVATE)]
+        self._weights = None
+        if weights is not None:
+            own = to_device(weights).int()[order]
+            missing = self._tiles * BLOCK_PRIVATE - len(own)
+            self._weights = torch.nn.functional.pad(own, (0, missing))  # what fills up a tile counts nothing
+
+    def __call__(self, public_rows: Any) -> Integers:
         """(public rows, classes) sums."""
-        return _scores(public_rows, self._prepared.classes, self.there, chunk)
+        return _scores(public_rows, self._classes, self.there)
 
     def there(self, public_rows: Any) -> Tensor:
         """The same, of few enough public rows for one slab, left on the device."""
-        return self._prepared.sums(stream.sent(public_rows), *self._caps)
+        import torch
+        from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
+            TensorDescriptor,
+        )
+
+        from dptransfer.exact.similarity_kernel import BLOCK_PRIVATE, BLOCK_PUBLIC, capped_sums
+
+        public = stream.sent(public_rows)
+        sums = torch.zeros((len(public), self._classes), dtype=torch.int64, device="cuda")
+        if not self._tiles or not len(public):
+            return sums
+        public, step = self._in_precision(public), _STEP[self._precision]
+        blocks = -(-len(public) // BLOCK_PUBLIC)
+        units = torch.cuda.get_device_properties(public.device).multi_processor_count
+        walk = max(1, min(_WALK[self._precision], self._tiles * blocks // (8 * units)))
+        capped_sums[(blocks * -(-self._tiles // walk),)](
+            TensorDescriptor.from_tensor(public, [BLOCK_PUBLIC, step]),
+            TensorDescriptor.from_tensor(self._rows, [BLOCK_PRIVATE, step]),
+            sums,
+            *self._layout,
+            self._weights,
+            len(public),
+            self._tiles,
+            self._classes,
+            *self._caps,
+            walk,
+            STEPS=-(-public.shape[1] // step),
+            BLOCK_M=BLOCK_PUBLIC,
+            BLOCK_N=BLOCK_PRIVATE,
+            BLOCK_K=step,
+            STAGES=4,
+            INTEGER=self._precision == "int8",
+            num_warps=8,
+        )
+        return sums
+
+    def _in_precision(self, rows: Tensor) -> Tensor:
+        """The kernel's type; rows padded with zeros to whole 16-byte pieces, which the copy engine needs."""
+        import torch
+
+        rows = rows.to(torch.int8 if self._precision == "int8" else torch.float16)
+        missing = -rows.shape[1] % 16
+        return torch.nn.functional.pad(rows, (0, missing)) if missing else rows.contiguous()
 
 
 class Linear:
-    """Sums of dot + shift, as `compute.cpu.Linear` gives them; float64 takes rows of either norm."""
+    """Sums of dot + shift, as `similarity_cpu.Linear` gives them; float64 takes rows of either norm."""
 
     def __init__(
         self,
@@ -75,7 +134,7 @@ class Linear:
         owner = to_device(labels).long()
         parts: list[AnyArray] = []
         if weights is None:
-            parts.append(class_sums(private_rows, labels, classes, device="cuda"))
+            parts.append(class_sums_on_cuda(private_rows, labels, classes))
             counts = torch.bincount(owner, minlength=classes)
         else:
             parts += exact_parts(_weighted_sums(private_rows, owner, classes, weights))
@@ -84,9 +143,9 @@ class Linear:
         self._first, *self._rest = (to_device(part).double().T.contiguous() for part in parts)
         self._shifts = counts * shift
 
-    def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
+    def __call__(self, public_rows: Any) -> Integers:
         """(public rows, classes) sums."""
-        return _scores(public_rows, len(self._shifts), self.there, chunk)
+        return _scores(public_rows, len(self._shifts), self.there)
 
     def there(self, public_rows: Any) -> Tensor:
         """The same, of few enough public rows for one slab, left on the device."""
@@ -113,81 +172,6 @@ def _weighted_sums(rows: Any, owner: Tensor, classes: int, weights: Integers) ->
     return sums.double().cpu().numpy()
 
 
-class Prepared:
-    """Private rows on the device in order of class, with the runs of classes in every tile."""
-
-    def __init__(
-        self,
-        private_rows: Any,
-        labels: Any,
-        classes: int,
-        precision: str,
-        weights: Integers | None = None,
-    ) -> None:
-        import torch
-
-        from dptransfer.exact.similarity_kernel import BLOCK_PRIVATE
-
-        self.precision, self.classes = precision, classes
-        owner = to_device(labels).long()
-        order = torch.argsort(owner, stable=True)
-        self.rows = self._in_precision(to_device(private_rows))[order]
-        sizes = torch.bincount(owner, minlength=classes).cpu().numpy()
-        self.tiles = -(-len(owner) // BLOCK_PRIVATE)
-        self.layout = [to_device(part) for part in tile_runs(sizes, BLOCK_PRIVATE)]
-        self.weights = None
-        if weights is not None:
-            own = to_device(weights).int()[order]
-            missing = self.tiles * BLOCK_PRIVATE - len(own)
-            self.weights = torch.nn.functional.pad(own, (0, missing))  # what fills up a tile counts nothing
-
-    def sums(self, public: Tensor, low: int, high: int) -> Tensor:
-        """The capped sums for these public rows, (public rows, classes) in int64."""
-        import torch
-        from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
-            TensorDescriptor,
-        )
-
-        from dptransfer.exact.similarity_kernel import BLOCK_PRIVATE, BLOCK_PUBLIC, capped_sums
-
-        sums = torch.zeros((len(public), self.classes), dtype=torch.int64, device="cuda")
-        if not self.tiles or not len(public):
-            return sums
-        public, step = self._in_precision(public), _STEP[self.precision]
-        blocks = -(-len(public) // BLOCK_PUBLIC)
-        units = torch.cuda.get_device_properties(public.device).multi_processor_count
-        walk = max(1, min(_WALK[self.precision], self.tiles * blocks // (8 * units)))
-        capped_sums[(blocks * -(-self.tiles // walk),)](
-            TensorDescriptor.from_tensor(public, [BLOCK_PUBLIC, step]),
-            TensorDescriptor.from_tensor(self.rows, [BLOCK_PRIVATE, step]),
-            sums,
-            *self.layout,
-            self.weights,
-            len(public),
-            self.tiles,
-            self.classes,
-            low,
-            high,
-            walk,
-            STEPS=-(-public.shape[1] // step),
-            BLOCK_M=BLOCK_PUBLIC,
-            BLOCK_N=BLOCK_PRIVATE,
-            BLOCK_K=step,
-            STAGES=4,
-            INTEGER=self.precision == "int8",
-            num_warps=8,
-        )
-        return sums
-
-    def _in_precision(self, rows: Tensor) -> Tensor:
-        """The kernel's type; rows padded with zeros to whole 16-byte pieces, which the copy engine needs."""
-        import torch
-
-        rows = rows.to(torch.int8 if self.precision == "int8" else torch.float16)
-        missing = -rows.shape[1] % 16
-        return torch.nn.functional.pad(rows, (0, missing)) if missing else rows.contiguous()
-
-
 def tile_runs(sizes: Integers, tile: int) -> tuple[NDArray[np.int32], ...]:
     """How classes of these sizes, one after another, lie in tiles of `tile` rows.
 
@@ -208,9 +192,7 @@ def tile_runs(sizes: Integers, tile: int) -> tuple[NDArray[np.int32], ...]:
     return tuple(part.astype(np.int32) for part in parts)
 
 
-def _scores(
-    public_rows: Any, classes: int, sums: Callable[[Tensor], Tensor], chunk: int | None = None
-) -> Integers:
+def _scores(public_rows: Any, classes: int, sums: Callable[[Tensor], Tensor]) -> Integers:
     """`sums` of the public rows, slab by slab, on the host."""
     fitting = min(_SLAB_BYTES // (2 * max(1, public_rows.shape[1])), _RESULT_BYTES // (8 * classes))
-    return stream.gathered(public_rows, sums, classes, np.int64, chunk or max(1, fitting))
+    return stream.gathered(public_rows, sums, classes, np.int64, max(1, fitting))

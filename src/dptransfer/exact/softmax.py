@@ -32,7 +32,7 @@ _COARSE_ROW_NORM = 2**11
 _COARSE_LINEAR_NORM = 2**12
 _LOGIT_BITS = 10
 _LARGEST_COEFFICIENT = 2.0**64
-_LOGIT_DEPTH = 24  # exp(−24) is below the table's resolution
+_LOGIT_DEPTH = 24  # exp(−24) is below 2⁻³³ and any table's resolution
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +176,16 @@ def softmax_resolution(classes: int) -> float:
 
 
 @cache
+def exponential_table() -> Floats:
+    """exp(−t·2⁻¹⁰) by t, as far as it matters."""
+    table: Floats = np.exp(-np.arange(_LOGIT_DEPTH * 2**_LOGIT_BITS + 1) * 2.0**-_LOGIT_BITS)
+    return table
+
+
+@cache
 def _table(classes: int) -> Floats:
     """exp(−t·2⁻¹⁰) by t, in steps so fine that the squares of this many add up to at most 2⁵²."""
-    steps = np.arange(_LOGIT_DEPTH * 2**_LOGIT_BITS + 1) * 2.0**-_LOGIT_BITS
-    return np.rint(np.exp(-steps) / softmax_resolution(classes))
+    return np.rint(exponential_table() / softmax_resolution(classes))
 
 
 @cache
@@ -237,8 +243,7 @@ def _whole(xp: Any, values: Any) -> Any:
     return values.astype(np.int64) if xp is np else values.long()
 
 
-_DEPTH = 24  # exp(−24) is below 2⁻³³
-_EXP_BITS, _LOG_BITS = 10, 12
+_LOG_BITS = 12
 _LEAST = 2.0**-34
 
 
@@ -258,13 +263,13 @@ def log_mean_softmax(first: Floats, second: Floats) -> Floats:
 
 def _softmax(depth: Floats) -> Floats:
     """Probabilities, from exponentials that are whole numbers and add up to less than 2⁵³."""
-    place = np.minimum(depth, _DEPTH) * 2.0**_EXP_BITS
+    place = np.minimum(depth, _LOGIT_DEPTH) * 2.0**_LOGIT_BITS
     entry = np.floor(place)
-    rest = (place - entry) * 2.0**-_EXP_BITS
+    rest = (place - entry) * 2.0**-_LOGIT_BITS
     # exp(−rest) up to rest⁴/24, at most 2⁻⁴⁴.
     between = 1.0 - rest * (1.0 - rest * (0.5 - rest * (1 / 6)))
     whole = 2.0 ** (52 - math.ceil(math.log2(max(2, len(depth)))))
-    weights = np.rint(_exponentials()[entry.astype(np.int64)] * between * whole)
+    weights = np.rint(exponential_table()[entry.astype(np.int64)] * between * whole)
     chances: Floats = weights / weights.sum(axis=0)
     return chances
 
@@ -278,13 +283,6 @@ def _logarithm(values: Floats) -> Floats:
     between = rest * (1.0 - rest * (0.5 - rest * (1 / 3)))
     found: Floats = _logarithms()[entry.astype(np.int64)] + between + exponent * math.log(2)
     return found
-
-
-@cache
-def _exponentials() -> Floats:
-    """exp(−t·2⁻¹⁰) by t."""
-    table: Floats = np.exp(-np.arange(_DEPTH * 2**_EXP_BITS + 1) * 2.0**-_EXP_BITS)
-    return table
 
 
 @cache

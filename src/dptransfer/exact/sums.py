@@ -14,52 +14,43 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.errors import ArgumentError
 from dptransfer.exact import device as stream
 from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.device import there, use_cuda
+from dptransfer.exact.device import there
 from dptransfer.exact.plain_floats import square_root
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SLAB_ELEMENTS = 2**23  # 64 MiB in int64, of which the device holds a few
 
 
-def class_sums(
-    rows: Any,
-    labels: Any,
-    classes: int,
-    *,
-    device: str = "cpu",
-    chunk: int | None = None,
-    mapped: Callable[[Any], Any] | None = None,
+def class_sums_on_cuda(
+    rows: Any, labels: Any, classes: int, mapped: Callable[[Tensor], Tensor] | None = None
 ) -> Integers:
-    """(classes, width) sums of integer rows.
-
-    >>> class_sums(np.array([[1, 2], [3, 4], [5, 6]]), np.array([2, 0, 2]), classes=3)
-    array([[3, 4],
-           [0, 0],
-           [6, 8]])
+    """(classes, width) sums of integer rows on a GPU, to which they are brought in slabs.
 
     Args:
         rows: integer rows, or what `mapped` makes integer rows of; an array, a memory map or a torch tensor.
         labels: class of each row.
         classes: number of declared classes.
-        device: 'cpu' or 'cuda'; rows that are CUDA tensors are worked on where they are.
-        chunk: rows at a time; any value gives the same integers.
-        mapped: applied to the rows where they are summed, a chunk at a time; it must work row by row.
+        mapped: applied to the rows there; it must work row by row.
     """
-    checks.whole("classes", classes)
-    if len(labels) != len(rows):
-        raise ArgumentError("labels must have one entry per row; it has another number of them.")
-    step = checks.whole("chunk", chunk) if chunk else max(1, _SLAB_ELEMENTS // max(1, rows.shape[1]))
-    row_map = mapped or (lambda unmapped: unmapped)
-    return (_on_cuda if use_cuda(device, rows) else _on_cpu)(rows, labels, classes, step, row_map)
+    import torch
+
+    owners, row_map = stream.to_device(labels).long(), mapped or (lambda unmapped: unmapped)
+    width = row_map(stream.to_device(rows[:0])).shape[1]
+    sums = torch.zeros((classes, width), dtype=torch.int64, device="cuda")
+    step = max(1, _SLAB_ELEMENTS // max(1, rows.shape[1]))
+    for place, slab in stream.slabs(rows, min(step, max(1, len(rows)))):
+        sums.index_add_(0, owners[place], row_map(slab).long())
+    return sums.cpu().numpy()
 
 
 def add_by_class(sums: Integers, rows: Integers, labels: AnyArray) -> None:
@@ -70,26 +61,6 @@ def add_by_class(sums: Integers, rows: Integers, labels: AnyArray) -> None:
     ordered = labels[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     sums[ordered[starts]] += np.add.reduceat(rows[order], starts, axis=0, dtype=np.int64)
-
-
-def _on_cpu(rows: Any, labels: Any, classes: int, step: int, mapped: Callable[[Any], Integers]) -> Integers:
-    width = mapped(rows[:0]).shape[1]
-    sums = np.zeros((classes, width), dtype=np.int64)
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        add_by_class(sums, mapped(rows[part]), labels[part])
-    return sums
-
-
-def _on_cuda(rows: Any, labels: Any, classes: int, step: int, mapped: Callable[[Any], Any]) -> Integers:
-    import torch
-
-    owners = stream.to_device(labels).long()
-    width = mapped(stream.to_device(rows[:0])).shape[1]
-    sums = torch.zeros((classes, width), dtype=torch.int64, device="cuda")
-    for place, slab in stream.slabs(rows, min(step, max(1, len(rows)))):
-        sums.index_add_(0, owners[place], mapped(slab).long())
-    return sums.cpu().numpy()
 
 
 _CHUNK_ELEMENTS = 2**17  # half of what rows have: sums of persons need more passes, which stay in the cache

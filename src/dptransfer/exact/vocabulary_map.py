@@ -49,6 +49,7 @@ from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
 from dptransfer.exact.feature_map import Arrays, readable
 from dptransfer.exact.lattice import HAIR, require_exact_norms, rows_and_lengths
+from dptransfer.exact.softmax import exponential_table
 
 LARGEST_VOCABULARY = 2**16
 """Words, so that their exponentials add up exactly."""
@@ -58,7 +59,6 @@ WORD_NORM = 4000
 """Of a row's integers and of a word's."""
 LOGIT_BITS = 10
 """Logits are rounded to steps of 2⁻¹⁰."""
-_DEPTH = 24  # exp(−24) is 2.6 steps of the table; what is deeper counts as nothing
 _WEIGHT_BITS = 36
 
 
@@ -249,8 +249,7 @@ def require_words(words: int) -> None:
 @cache
 def exponentials() -> Floats:
     """exp(−t·2⁻¹⁰) by t as whole numbers of 2⁻³⁶; the last, for all that is deeper, is 0."""
-    steps = np.arange(_DEPTH * 2**LOGIT_BITS + 1) * 2.0**-LOGIT_BITS
-    table: Floats = np.rint(np.exp(-steps) * 2.0**_WEIGHT_BITS)
+    table: Floats = np.rint(exponential_table() * 2.0**_WEIGHT_BITS)
     table[-1] = 0.0
     return table
 

@@ -19,7 +19,7 @@ from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.sums import (
     Groups,
     add_by_class,
-    class_sums,
+    class_sums_on_cuda,
     group_sums,
     group_sums_there,
     grouped,
@@ -75,7 +75,7 @@ class ClassSums(BoundedQuery):
         """Sums in steps of 2⁻³⁰."""
         if use_cuda(self.device, rows):  # pragma: no cover — GPU
             on_device = lattice_on_device(self.features, _GRID)
-            return class_sums(rows, labels, self.classes, device="cuda", mapped=on_device)
+            return class_sums_on_cuda(rows, labels, self.classes, on_device)
         sums = np.zeros(self.shape, dtype=np.int64)
 
         def mapped(chunk: slice) -> tuple[Integers, Labels]:
