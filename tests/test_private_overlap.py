@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import dptransfer as dpt
 from dptransfer import evaluate
 from dptransfer.cli.main import app
-from dptransfer.data import write_embeddings
+from dptransfer.data import RowMetadata, write_embeddings
 from dptransfer.errors import PrivateOverlap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, PublicPrototypes
@@ -71,7 +71,7 @@ FORMS = {
         + "".join(",".join(map(str, row)) + f",{label}\n" for row, label in zip(x.tolist(), y, strict=True))
     ),
     "emb": lambda path, x, y: write_embeddings(
-        path.with_suffix(".emb"), x, np.asarray(y), classes=[0, 1], public=True
+        path.with_suffix(".emb"), x, RowMetadata(np.asarray(y), classes=[0, 1], public=True)
     ),
 }
 
@@ -97,8 +97,8 @@ def test_rows_of_the_fit_are_no_pool_no_shots_and_no_test(ledger, tmp_path, form
 
 
 def test_a_copy_of_a_private_folder_is_refused_by_its_mark(ledger, tmp_path):
-    write_embeddings("photos.emb", *rows(), classes=CLASSES)
-    write_embeddings("ward2.emb", *rows(seed=1), classes=CLASSES)
+    write_embeddings("photos.emb", *rows(), RowMetadata(classes=CLASSES))
+    write_embeddings("ward2.emb", *rows(seed=1), RowMetadata(classes=CLASSES))
     shutil.copytree("photos.emb", "copy.emb")
     fit = ("fit", "photos.emb", *SPEND, "-m", "public", "-o", "refused")
     for option in ("--public", "--shots"):
@@ -131,7 +131,7 @@ def test_rows_in_many_files_are_looked_at(ledger):
         Path(name).mkdir()
         for number in range(3):
             np.save(f"{name}/{number}.npy", part[number::3])
-    write_embeddings("pool.emb", np.vstack([rows(90, seed=1)[0], x]), public=True, shard_rows=40)
+    write_embeddings("pool.emb", np.vstack([rows(90, seed=1)[0], x]), RowMetadata(public=True), shard_rows=40)
     fit = ("fit", "private.npz", "--classes", "2", *SPEND, "-m", "public")
     assert refused(ledger, *fit, "--public", "pool", "-o", "refused")
     assert refused(ledger, *fit, "--public", "pool.emb", "-o", "refused")
@@ -144,7 +144,7 @@ def test_small_whole_numbers_of_private_rows_are_recognised(ledger, small):
     np.savez("private.npz", x=x, y=y)
     step = float(np.abs(x).max()) / 127
     pool = np.rint((np.vstack([rows(200, seed=1)[0], x[:100]]) if small else x) / step).astype(np.int8)
-    write_embeddings("pool.emb", pool, dtype="int8", scale=step, public=True)
+    write_embeddings("pool.emb", pool, RowMetadata(public=True), dtype="int8", scale=step)
     fit = ("fit", "private.npz", "--classes", "2", *SPEND, "-m", "public", "-o", "refused")
     assert refused(ledger, *fit, "--public", "pool.emb")
 

@@ -3,7 +3,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from dptransfer.data import EncoderIdentity, write_embeddings
+from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.errors import DataError
 from dptransfer_lab.catalogue import built_in, find_study, starting_point, text_of
 from dptransfer_lab.study import parse_study
@@ -48,8 +48,10 @@ def test_a_starting_point_for_ones_own_data(toy):
 def test_a_starting_point_names_the_encoder_that_is_on_record(tmp_path):
     weights, x = "0" * 64, np.ones((4, 3))
     known = EncoderIdentity('our "own"/vit', weights=weights, transform="rgb")
-    stored = write_embeddings(tmp_path / "p.emb", x, [0, 1, 0, 1], classes=["a", "b"], encoder=known)
-    pool = write_embeddings(tmp_path / "pool.emb", x, encoder=known, public=True)
+    stored = write_embeddings(
+        tmp_path / "p.emb", x, RowMetadata([0, 1, 0, 1], classes=["a", "b"], encoder=known)
+    )
+    pool = write_embeddings(tmp_path / "pool.emb", x, RowMetadata(encoder=known, public=True))
     study = parse_study(starting_point(tmp_path / "s.toml", stored, pool))
     assert list(study.data[0].source) == list(study.pool[0].source) == ['our "own"/vit']
 

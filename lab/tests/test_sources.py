@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import write_embeddings
+from dptransfer.data import RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer_lab.sources import data_set, public_pool
 from dptransfer_lab.study import DataSet, Source
@@ -44,14 +44,14 @@ def test_an_unfinished_cache_folder_is_made_again(toy, cache):
 def test_emb_folders_and_a_held_out_share(toy):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(100, 6)), np.repeat(["a", "b"], 50)
-    write_embeddings(toy / "all.emb", x, y, classes=["a", "b"])
+    write_embeddings(toy / "all.emb", x, RowMetadata(y, classes=["a", "b"]))
     stored = data_set(entry("all.emb", test_share=0.2), "made", [toy])
     arrays = stored.open()
     assert np.bincount(arrays["test_labels"]).tolist() == [10, 10]
     assert len(arrays["rows"]) == 80
     joined = np.concatenate([arrays["rows"], arrays["test_rows"]])
     assert {row.tobytes() for row in joined} == {row.tobytes() for row in x.astype(np.float32)}
-    write_embeddings(toy / "test.emb", x[:30], y[:30], classes=["a", "b"])
+    write_embeddings(toy / "test.emb", x[:30], RowMetadata(y[:30], classes=["a", "b"]))
     named = data_set(entry({"train": "all.emb", "test": "test.emb"}), "made", [toy]).open()
     assert (len(named["rows"]), len(named["test_rows"])) == (100, 30)
 
@@ -67,9 +67,9 @@ def test_a_balanced_test_set_on_request(toy):
 
 def test_a_pool_that_can_be_mapped_is_not_copied(toy, cache):
     rows = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-    write_embeddings(toy / "pool.emb", rows, public=True)
+    write_embeddings(toy / "pool.emb", rows, RowMetadata(public=True))
     stored = public_pool(Source(train="pool.emb"), "made", [toy])
-    assert stored.files["rows"] == str((toy / "pool.emb" / "rows.npy").resolve())
+    assert stored.files["rows"] == str((toy / "pool.emb" / "rows-00000.npy").resolve())
     packed = public_pool(Source(train="pool.npz"), "made", [toy])
     assert packed.files["rows"].startswith(str(cache))
     assert (stored.open()["rows"] == rows).all()
@@ -126,7 +126,7 @@ def test_emb_folders_bring_their_people_and_a_held_out_share_keeps_them_whole(to
     x, y, g = rng.normal(size=(300, 3)), rng.integers(0, 3, size=300), rng.integers(0, 60, size=300)
     y[g == 7] = 2
     x[:, 0] = g  # so that rows tell whose they are
-    write_embeddings(toy / "all.emb", x, y, classes=[0, 1, 2], people=g)
+    write_embeddings(toy / "all.emb", x, RowMetadata(y, classes=[0, 1, 2], people=g))
     arrays = data_set(entry("all.emb", test_share=0.2), "made", [toy]).open()
     kept, held = (set(arrays[name][:, 0]) for name in ("rows", "test_rows"))
     assert not kept & held
@@ -134,7 +134,7 @@ def test_emb_folders_bring_their_people_and_a_held_out_share_keeps_them_whole(to
     assert 0.2 <= len(arrays["test_rows"]) / 300 <= 0.25
     for rows, people in (("rows", "people"), ("test_rows", "test_people")):
         assert len(set(zip(arrays[rows][:, 0], arrays[people], strict=True))) == len(set(arrays[people]))
-    write_embeddings(toy / "test.emb", x[:30], y[:30], classes=[0, 1, 2])
+    write_embeddings(toy / "test.emb", x[:30], RowMetadata(y[:30], classes=[0, 1, 2]))
     named = data_set(entry({"train": "all.emb", "test": "test.emb"}), "made", [toy]).open()
     assert sorted(named["test_people"]) == list(range(30))  # each somebody's only row
 
@@ -142,23 +142,25 @@ def test_emb_folders_bring_their_people_and_a_held_out_share_keeps_them_whole(to
 def test_holding_out_whole_persons_empties_no_class(toy):
     """The only rows of class 2 are one person's, who stays whatever is drawn."""
     y = np.array([0, 1] * 20 + [2, 2])
-    write_embeddings(toy / "rare.emb", np.eye(42), y, classes=[0, 1, 2], people=[*range(40), 99, 99])
+    write_embeddings(
+        toy / "rare.emb", np.eye(42), RowMetadata(y, classes=[0, 1, 2], people=[*range(40), 99, 99])
+    )
     arrays = data_set(entry("rare.emb", test_share=0.9), "made", [toy]).open()
     assert set(arrays["labels"]) == {0, 1, 2}
     assert set(arrays["test_labels"]) == {0, 1}
-    write_embeddings(toy / "one.emb", np.eye(42), y, classes=[0, 1, 2], people=[5] * 42)
+    write_embeddings(toy / "one.emb", np.eye(42), RowMetadata(y, classes=[0, 1, 2], people=[5] * 42))
     with pytest.raises(DataError, match="Name a test file"):
         data_set(entry("one.emb"), "made", [toy])
 
 
 def test_a_pool_of_several_files_is_their_rows_one_after_the_other(toy):
-    write_embeddings(toy / "more.emb", np.ones((30, 12), dtype=np.float32), public=True)
+    write_embeddings(toy / "more.emb", np.ones((30, 12), dtype=np.float32), RowMetadata(public=True))
     joined = public_pool(Source(train="pool.npz", more=("more.emb",)), "made", [toy])
     rows = joined.open()["rows"]
     assert rows.shape == (230, 12)
     assert (rows[:200] == public_pool(Source(train="pool.npz"), "made", [toy]).open()["rows"]).all()
     assert (rows[200:] == 1).all()
-    write_embeddings(toy / "wide.emb", np.ones((30, 13)), public=True)
+    write_embeddings(toy / "wide.emb", np.ones((30, 13)), RowMetadata(public=True))
     with pytest.raises(DataError, match="one dimension"):
         public_pool(Source(train="pool.npz", more=("wide.emb",)), "made", [toy])
     with pytest.raises(DataError, match=r"gone.npz"):

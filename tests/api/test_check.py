@@ -9,7 +9,7 @@ from PIL import Image
 import dptransfer as dpt
 from dptransfer.api.advice import ADVICE
 from dptransfer.api.check import check
-from dptransfer.data import EncoderIdentity, write_embeddings
+from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
 
 
@@ -279,7 +279,9 @@ def test_rows_of_another_encoder_are_found(tmp_path):
         rows = np.random.default_rng(len(name)).normal(size=(60, 4))
         identity = EncoderIdentity("net", "0" * 64, transform)
         labels = np.arange(60) % 2
-        write_embeddings(tmp_path / f"{name}.emb", rows, labels, classes=[0, 1], encoder=identity)
+        write_embeddings(
+            tmp_path / f"{name}.emb", rows, RowMetadata(labels, classes=[0, 1], encoder=identity)
+        )
     found = check(tmp_path / "private.emb", tmp_path / "public.emb")
     assert keys(found) == set()
     assert "rgb 128" in the(found, "encoders", "public").examples[1]

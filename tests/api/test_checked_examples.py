@@ -8,7 +8,7 @@ from PIL import Image
 
 from contracts.dicom_files import dicom
 from dptransfer.api.checked_examples import UNKNOWN, read_examples
-from dptransfer.data import write_embeddings
+from dptransfer.data import RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
 
 
@@ -93,10 +93,7 @@ def test_a_store_tells_people_by_numbers_that_no_other_file_shares(tmp_path):
     write_embeddings(
         tmp_path / "a.emb",
         np.ones((2, 3)),
-        ["x", "y"],
-        classes=["x", "y"],
-        people=["ann", "bob"],
-        sources="ab",
+        RowMetadata(["x", "y"], classes=["x", "y"], people=["ann", "bob"], sources="ab"),
     )
     found = read_examples(tmp_path / "a.emb", "private")
     assert (found.labels, found.people.tolist(), found.ids) == (["x", "y"], [0, 1], None)

@@ -11,7 +11,7 @@ import pytest
 
 from dptransfer.base.worker_pool import Processes
 from dptransfer.base.workers import Here
-from dptransfer.data import EncoderIdentity, write_embeddings
+from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import pool_choice
 from dptransfer.methods import checkpoint as workspace
@@ -29,13 +29,13 @@ def private(data, tmp_path):
     with np.load(data / "private.npz") as arrays:
         x, y = arrays["x"], arrays["y"]
     ours = EncoderIdentity("ours", "1" * 64, "v1", 16)
-    write_embeddings("private.emb", x, y, classes=CLASSES.split(","), encoder=ours)
+    write_embeddings("private.emb", x, RowMetadata(y, classes=CLASSES.split(","), encoder=ours))
     with np.load(data / "pool.npz") as arrays:
         rows = arrays["x"]
     FILES.mkdir()
     for number, part in enumerate(np.array_split(rows, 5)):
         np.save(FILES / f"part-{number}.npy", part)
-    write_embeddings(STORED, rows, encoder=ours, shard_rows=30, public=True)
+    write_embeddings(STORED, rows, RowMetadata(encoder=ours, public=True), shard_rows=30)
     return tmp_path / "private.emb"
 
 
@@ -50,7 +50,7 @@ def cut_short(file):
 def encoded_by_others():
     shutil.rmtree(STORED)
     theirs = EncoderIdentity("theirs", "2" * 64, "v1", 16)
-    write_embeddings(STORED, np.ones((20, 16), "f4"), encoder=theirs, shard_rows=7, public=True)
+    write_embeddings(STORED, np.ones((20, 16), "f4"), RowMetadata(encoder=theirs, public=True), shard_rows=7)
 
 
 def flip(file):

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from dptransfer.data import write_embeddings
+from dptransfer.data import RowMetadata, write_embeddings
 from dptransfer.ledger import Ledger
 from dptransfer.methods.private_evaluation import PrivateEvaluation
 from dptransfer.release import read_release
@@ -88,7 +88,9 @@ def test_persons_of_an_emb_folder_are_protected(cli_json, data, own, tmp_path):
     rows = np.load(data / "private.npz")
     names = np.array(CLASSES.split(","))[rows["y"]]
     write_embeddings(
-        tmp_path / "people.emb", rows["x"], names, classes=CLASSES.split(","), people=np.arange(300) // 3
+        tmp_path / "people.emb",
+        rows["x"],
+        RowMetadata(names, classes=CLASSES.split(","), people=np.arange(300) // 3),
     )
     told = cli_json("evaluate", own, tmp_path / "people.emb", *SMALL, "--set", "data.person_bound=2")
     assert told["guarantee"]["unit"] == "person"

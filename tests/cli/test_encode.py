@@ -160,10 +160,10 @@ def test_private_rows_are_the_owners_alone_and_public_ones_follow_the_umask(cli,
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in Path("private.emb").iterdir()}
     assert Path("private.emb").stat().st_mode & 0o777 == 0o700
-    assert set(modes) == {"rows.npy", "labels.npy", "sources.json", "digests.npy", "manifest.json"}
+    assert set(modes) == {"rows-00000.npy", "labels.npy", "sources.json", "digests.npy", "manifest.json"}
     assert set(modes.values()) == {0o600}
     assert Path("public.emb").stat().st_mode & 0o777 == 0o777
-    assert (Path("public.emb") / "rows.npy").stat().st_mode & 0o777 == 0o666
+    assert (Path("public.emb") / "rows-00000.npy").stat().st_mode & 0o777 == 0o666
 
 
 def test_a_fit_says_that_others_may_read_a_private_folder(cli, photos, encoder):

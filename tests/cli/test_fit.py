@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from contracts.full_disk import full_disk
-from dptransfer.data import write_embeddings
+from dptransfer.data import RowMetadata, write_embeddings
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ReleaseError
 from dptransfer.ledger import Ledger
@@ -72,7 +72,9 @@ def test_methods_that_choose_public_rows(cli, data, method):
 
 def test_emb_folders_bring_their_own_declaration(cli, data):
     with np.load(data / "private.npz") as arrays:
-        write_embeddings("p.emb", arrays["x"], arrays["y"], classes=["cat", "dog", "bird"], name="clinic-b")
+        write_embeddings(
+            "p.emb", arrays["x"], RowMetadata(arrays["y"], classes=["cat", "dog", "bird"], name="clinic-b")
+        )
     cli("fit", "p.emb", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "model")
     assert "clinic-b" in cli("ledger", "show").stdout
 
@@ -300,10 +302,10 @@ def test_the_card_tells_of_shots_beside_the_pool(cli, data):
 
 def test_shots_are_read_by_the_class_list_of_the_private_rows(cli, data):
     with np.load(data / "private.npz") as arrays:
-        write_embeddings("p.emb", arrays["x"], arrays["y"], classes=["cat", "dog", "bird"])
+        write_embeddings("p.emb", arrays["x"], RowMetadata(arrays["y"], classes=["cat", "dog", "bird"]))
     with np.load(data / "shots.npz") as arrays:
         classes = ["bird", "dog", "cat"]
-        write_embeddings("s.emb", arrays["x"], 2 - arrays["y"], classes=classes, public=True)
+        write_embeddings("s.emb", arrays["x"], RowMetadata(2 - arrays["y"], classes=classes, public=True))
     words = ("-m", "only-public", "-e", "1", "-d", "1e-5")
     cli("fit", "p.emb", *words, "--shots", data / "shots.npz", "--out", "by-position")
     cli("fit", "p.emb", *words, "--shots", "s.emb", "--out", "by-name")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dptransfer.cli.inputs import private_rows
-from dptransfer.data import EncoderIdentity, Facts, write_embeddings
+from dptransfer.data import EncoderIdentity, Facts, RowMetadata, write_embeddings
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import Unit
@@ -28,8 +28,8 @@ def people(data):
     lines = [f"{row},{one}" for row, one in enumerate(ids)]
     with open("ids.csv", "w") as stream:
         stream.write("\n".join(["example,person", *reversed(lines)]))
-    write_embeddings("p.emb", x, y, classes=CLASSES, name="clinic", people=ids)
-    write_embeddings("rows.emb", x, y, classes=CLASSES, name="clinic")
+    write_embeddings("p.emb", x, RowMetadata(y, classes=CLASSES, name="clinic", people=ids))
+    write_embeddings("rows.emb", x, RowMetadata(y, classes=CLASSES, name="clinic"))
     return ids
 
 
@@ -115,8 +115,8 @@ def test_bad_input_about_people_costs_nothing_and_tells_no_id(cli, people, ledge
 def test_private_facts_about_people_are_handled_without_a_word(cli, data, ids):
     with np.load(data / "private.npz") as arrays:
         x, y = arrays["x"], arrays["y"]
-    write_embeddings("usual.emb", x, y, classes=CLASSES, people=np.arange(300) // 6)
-    write_embeddings("odd.emb", x, y, classes=CLASSES, people=ids)
+    write_embeddings("usual.emb", x, RowMetadata(y, classes=CLASSES, people=np.arange(300) // 6))
+    write_embeddings("odd.emb", x, RowMetadata(y, classes=CLASSES, people=ids))
     usual, odd = (
         cli("fit", f"{name}.emb", *FIT, "--out", f"{name}-model", "--ledger", f"{name}.sqlite", "--name", "a")
         for name in ("usual", "odd")
@@ -141,6 +141,8 @@ def test_rows_of_another_width_encoder_or_class_do_not_suit_a_release(people, tm
     with pytest.raises(DataError, match="declared classes"):
         private_rows(tmp_path / "p.emb", of=Facts(("cat", "dog"), (16,)))
     mine, other = (EncoderIdentity(name, "0" * 64, "none") for name in ("mine", "other"))
-    write_embeddings(tmp_path / "e.emb", np.zeros((2, 16)), [0, 1], classes=CLASSES, encoder=mine)
+    write_embeddings(
+        tmp_path / "e.emb", np.zeros((2, 16)), RowMetadata([0, 1], classes=CLASSES, encoder=mine)
+    )
     with pytest.raises(Incompatible, match="must come from"):
         private_rows(tmp_path / "e.emb", of=Facts(CLASSES, (16,), encoder=other))

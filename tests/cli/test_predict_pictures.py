@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from dptransfer.accounting import guarantee_of
-from dptransfer.data import Facts, write_embeddings
+from dptransfer.data import Facts, RowMetadata, write_embeddings
 from dptransfer.encoders import EncoderDelta, adapted, encoder_of, get_encoder
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.privacy import GaussianEvent, Relation
@@ -88,7 +88,9 @@ def test_rows_of_the_changed_encoder_are_taken_and_those_of_the_plain_one_refuse
     pictures = [Image.new("RGB", (40, 40), colour) for colour in COLOURS.values()]
     for name, encoder in (("plain", plain), ("changed", changed)):
         rows = encoder.encode(pictures)
-        write_embeddings(tmp_path / f"{name}.emb", rows, [0, 1], classes=[*COLOURS], encoder=encoder.identity)
+        write_embeddings(
+            tmp_path / f"{name}.emb", rows, RowMetadata([0, 1], classes=[*COLOURS], encoder=encoder.identity)
+        )
     assert [one["label"] for one in cli_json("predict", release, "changed.emb")] == ["red", "blue"]
     assert "one encoder" in cli("predict", release, "plain.emb", code=2).stderr
     assert "1.000" in cli("evaluate", release, "changed.emb").stdout

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.data import write_embeddings
+from dptransfer.data import RowMetadata, write_embeddings
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.release import read_release
 
@@ -40,7 +40,9 @@ def test_the_card_never_has_the_name_that_the_ledger_knows(cli, data, model, tmp
     own = tmp_path / "own"
     shutil.copytree(model, own)
     with np.load(data / "test.npz") as arrays:
-        write_embeddings("t.emb", arrays["x"], arrays["y"], classes=["cat", "dog", "bird"], name="ward 7")
+        write_embeddings(
+            "t.emb", arrays["x"], RowMetadata(arrays["y"], classes=["cat", "dog", "bird"], name="ward 7")
+        )
     cli("evaluate", own, "t.emb", "--add-to-card")
     card = (own / "CARD.md").read_text() + (own / "release.json").read_text()
     assert "t.emb" in card.replace("\\", "")
@@ -107,8 +109,8 @@ def test_predict_refuses(cli, data, words, said):
     Path("a.jpg").touch()
     rows = np.load(data / "private.npz")
     me, you = EncoderIdentity("me", "0" * 64, "rgb 8"), EncoderIdentity("you", "1" * 64, "rgb 8")
-    write_embeddings("own.emb", rows["x"], rows["y"], classes=["a", "b", "c"], encoder=me)
-    write_embeddings("other.emb", rows["x"], encoder=you)
+    write_embeddings("own.emb", rows["x"], RowMetadata(rows["y"], classes=["a", "b", "c"], encoder=me))
+    write_embeddings("other.emb", rows["x"], RowMetadata(encoder=you))
     source = "own.emb" if words == ("other.emb",) else data / "private.npz"
     cli("fit", source, "-m", "mean", "-e", "1", "-d", "1e-5", "--classes", "a,b,c", "--out", "m")
     assert said in cli("predict", "m", *[word.format(data=data) for word in words], code=2).stderr

@@ -2,7 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from dptransfer.data import EncoderIdentity, Facts, read_store, require_same_encoder, write_embeddings
+from dptransfer.data import (
+    EncoderIdentity,
+    Facts,
+    RowMetadata,
+    read_store,
+    require_same_encoder,
+    write_embeddings,
+)
 from dptransfer.errors import Incompatible
 
 SIZED = EncoderIdentity("net", "ab" * 32, "rgb 96 bicubic (x-127)/128, mean pool", 96)
@@ -22,7 +29,7 @@ def test_a_size_travels_through_files_and_one_that_is_unknown_is_not_written(tmp
     facts = Facts(classes=("a", "b"), shape=(2,), encoder=SIZED)
     assert facts.to_dict()["encoder"]["size"] == 96
     for number, identity in enumerate((SIZED, OLDER)):
-        folder = write_embeddings(tmp_path / f"{number}.emb", [[1.0, 2.0]], encoder=identity)
+        folder = write_embeddings(tmp_path / f"{number}.emb", [[1.0, 2.0]], RowMetadata(encoder=identity))
         assert read_store(folder).encoder.size == identity.size
         assert ('"size"' in (folder / "manifest.json").read_text()) == (identity is SIZED)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import Labelled, PrivateEmbeddings, PublicEmbeddings, write_embeddings
+from dptransfer.data import Labelled, PrivateEmbeddings, PublicEmbeddings, RowMetadata, write_embeddings
 from dptransfer.data.labels import class_positions, places
 from dptransfer.errors import DataError
 from dptransfer.sources import read_private
@@ -69,7 +69,7 @@ def test_rows_and_stores_take_them_as_they_are(tmp_path, classes):
     assert private.facts.classes == classes
     assert private.labels is labelled.positions
     assert PublicEmbeddings(ROWS, labelled).labels is labelled.positions
-    stored = write_embeddings(tmp_path / "a.emb", ROWS, labelled)
+    stored = write_embeddings(tmp_path / "a.emb", ROWS, RowMetadata(labelled))
     assert read_private(stored).labels.tolist() == [1, 0, 1]
     assert read_private(stored, classes=classes[::-1]).labels.tolist() == [0, 1, 0]
 

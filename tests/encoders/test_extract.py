@@ -15,7 +15,7 @@ from dptransfer.sources.digests import file_digests
 from . import toys
 from .toys import MeanColour, WordLengths, encode, pictures
 
-PARTS = ("rows.npy", "labels.npy", "sources.json")
+PARTS = ("rows-00000.npy", "labels.npy", "sources.json")
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_a_fit_that_is_refused_after_the_pool_was_encoded_caches_nothing(tmp_pat
 def test_a_damaged_pool_is_made_again(tmp_path, pool, cache):
     first, _ = fitted(photos(tmp_path, "a", 1), pool)
     (place,) = rows_in(cache)
-    rows = place / "rows.npy"
+    rows = place / "rows-00000.npy"
     rows.write_bytes(rows.read_bytes()[:-1] + b"?")
     second, _ = fitted(photos(tmp_path, "b", 2), pool)
     assert second == first

@@ -21,12 +21,12 @@ class Store(Target):
     cut: ClassVar = {}
 
     def write(self, folder):
-        from dptransfer.data import write_embeddings
+        from dptransfer.data import RowMetadata, write_embeddings
 
         x, y = rows_and_labels()
         sources = [f"{CLASSES[label]}/{place}.png" for place, label in enumerate(y)]
-        how = {"classes": CLASSES, "name": "rows", "sources": sources, "people": people(), **self.cut}
-        write_embeddings(folder / "a.emb", x, y, **how)
+        metadata = RowMetadata(y, classes=CLASSES, name="rows", sources=sources, people=people())
+        write_embeddings(folder / "a.emb", x, metadata, **self.cut)
 
     def damage(self, folder, dice):
         store = folder / "a.emb"
@@ -82,8 +82,6 @@ def _repair(store):
         told["files"] = {
             name: hashlib.sha256((store / name).read_bytes()).hexdigest() for name in told["files"]
         }
-        for shard in told.get("shards", ()):
-            shard["sha256"] = hashlib.sha256((store / shard["file"]).read_bytes()).hexdigest()
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return True  # nothing to put right; the manifest itself may have been changed
     manifest.write_text(json.dumps(told))

@@ -12,6 +12,7 @@ from dptransfer.data import (
     Facts,
     PrivateEmbeddings,
     PublicEmbeddings,
+    RowMetadata,
     ShardedRows,
     examples,
     write_embeddings,
@@ -174,7 +175,7 @@ def test_a_stored_pool_in_shards_and_in_bytes_is_chosen_from(tmp_path):
     found = []
     for rows in (300, 64):
         path = tmp_path / f"{rows}.emb"
-        write_embeddings(path, bytes_of, dtype="int8", shard_rows=rows, public=True)
+        write_embeddings(path, bytes_of, RowMetadata(public=True), dtype="int8", shard_rows=rows)
         found.append(released(method, read_public(path), tmp_path / f"model {rows}"))
     assert found[0] == found[1]
 
@@ -261,9 +262,9 @@ def test_a_choice_that_could_not_be_looked_up_is_the_same_when_the_run_goes_on(m
 def test_a_workspace_refuses_the_same_rows_in_another_form_which_are_scored_otherwise(tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 64 * 41)
     bytes_of = np.rint(POOL * 20).astype(np.int8)
-    write_embeddings(tmp_path / "a.emb", bytes_of, dtype="int8", shard_rows=64, public=True)
+    write_embeddings(tmp_path / "a.emb", bytes_of, RowMetadata(public=True), dtype="int8", shard_rows=64)
     small = read_public(tmp_path / "a.emb")
-    write_embeddings(tmp_path / "b.emb", small.rows, shard_rows=64, public=True)
+    write_embeddings(tmp_path / "b.emb", small.rows, RowMetadata(public=True), shard_rows=64)
     floats = read_public(tmp_path / "b.emb")
     assert floats.fingerprint == small.fingerprint
     private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")

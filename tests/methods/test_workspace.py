@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.data import Labelled, write_embeddings
+from dptransfer.data import Labelled, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, WorkspaceError
 from dptransfer.ledger import Charge
 from dptransfer.mechanisms import rounds
@@ -665,9 +665,9 @@ def test_a_run_does_not_go_on_with_rows_that_were_written_to_in_between(tmp_path
 
 def test_a_run_does_not_begin_with_rows_that_are_not_those_of_their_fingerprint(tmp_path, ledger):
     x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
-    emb = write_embeddings(tmp_path / "a.emb", x, np.arange(40) % 2, classes=["a", "b"])
+    emb = write_embeddings(tmp_path / "a.emb", x, RowMetadata(np.arange(40) % 2, classes=["a", "b"]))
     private = read_private(emb, name="clinic")
-    mapped = np.load(emb / "rows.npy", mmap_mode="r+")
+    mapped = np.load(emb / "rows-00000.npy", mmap_mode="r+")
     mapped[7] += 1
     mapped.flush()
     with pytest.raises(WorkspaceError, match="changed"):

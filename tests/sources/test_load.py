@@ -3,7 +3,7 @@ import shutil
 import numpy as np
 import pytest
 
-from dptransfer.data import EncoderIdentity, write_embeddings
+from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.privacy import Unit
 from dptransfer.sources import read_private, read_public
@@ -14,7 +14,9 @@ ENCODER = EncoderIdentity("toy", "0" * 64, "none")
 
 def test_private_rows_take_class_list_name_and_encoder_from_the_manifest(tmp_path):
     path = write_embeddings(
-        tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["cat", "dog", "eel"], encoder=ENCODER, name="zoo"
+        tmp_path / "a.emb",
+        X,
+        RowMetadata([0, 1, 1, 0], classes=["cat", "dog", "eel"], encoder=ENCODER, name="zoo"),
     )
     private = read_private(path, size=4)
     assert (private.name, private.facts.classes, private.facts.encoder) == (
@@ -30,14 +32,16 @@ def test_classes_are_never_inferred_from_private_labels(tmp_path):
     np.savez(tmp_path / "a.npz", x=X, y=[0, 1, 1, 0])
     with pytest.raises(DataError, match="classes must be declared"):
         read_private(tmp_path / "a.npz")
-    path = write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0])
+    path = write_embeddings(tmp_path / "a.emb", X, RowMetadata([0, 1, 1, 0]))
     with pytest.raises(DataError, match="classes must be declared"):
         read_private(path)
     assert read_private(path, classes=["a", "b", "c"]).facts.classes == ("a", "b", "c")
 
 
 def test_another_order_of_classes_moves_the_labels_with_their_names(tmp_path):
-    path = write_embeddings(tmp_path / "a.emb", X, ["cat", "dog", "dog", "cat"], classes=["cat", "dog"])
+    path = write_embeddings(
+        tmp_path / "a.emb", X, RowMetadata(["cat", "dog", "dog", "cat"], classes=["cat", "dog"])
+    )
     turned = read_private(path, classes=["dog", "eel", "cat"])
     assert turned.labels.tolist() == [2, 0, 0, 2]
     assert turned.fingerprint != read_private(path).fingerprint
@@ -72,7 +76,9 @@ def test_public_rows_may_be_unlabelled_or_name_their_own_classes(tmp_path):
 
 
 def test_public_sources_and_fingerprint_come_from_the_folder(tmp_path):
-    path = write_embeddings(tmp_path / "a.emb", X, sources=["1.png", "2.png", "3.png", "4.png"], public=True)
+    path = write_embeddings(
+        tmp_path / "a.emb", X, RowMetadata(sources=["1.png", "2.png", "3.png", "4.png"], public=True)
+    )
     public = read_public(path)
     np.save(tmp_path / "x.npy", X)
     assert public.sources == ("1.png", "2.png", "3.png", "4.png")
@@ -80,7 +86,7 @@ def test_public_sources_and_fingerprint_come_from_the_folder(tmp_path):
 
 
 def test_a_folder_that_is_not_public_and_its_copies_are_never_taken_for_public(tmp_path):
-    path = write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["a", "b"])
+    path = write_embeddings(tmp_path / "a.emb", X, RowMetadata([0, 1, 1, 0], classes=["a", "b"]))
     for copy in (
         path,
         shutil.copytree(path, tmp_path / "pool.emb"),
@@ -89,14 +95,14 @@ def test_a_folder_that_is_not_public_and_its_copies_are_never_taken_for_public(t
         for verify in (True, False):
             with pytest.raises(DataError, match="must be marked public"):
                 read_public(copy, verify=verify)
-    (tmp_path / "link.npy").symlink_to(path / "rows.npy")
+    (tmp_path / "link.npy").symlink_to(path / "rows-00000.npy")
     shards = write_embeddings(tmp_path / "b.emb", X, shard_rows=3)
-    for file in (path / "rows.npy", tmp_path / "link.npy", shards / "rows-00000.npy"):
+    for file in (path / "rows-00000.npy", tmp_path / "link.npy", shards / "rows-00000.npy"):
         with pytest.raises(DataError, match="must be marked public"):
             read_public(file)
         assert len(read_public(file, private_too=True)) > 2
-    public = write_embeddings(tmp_path / "c.emb", X, public=True)
-    assert len(read_public(public / "rows.npy")) == 4
+    public = write_embeddings(tmp_path / "c.emb", X, RowMetadata(public=True))
+    assert len(read_public(public / "rows-00000.npy")) == 4
     np.save(tmp_path / "free.npy", X)
     for other in ("[1]", '{"public": false}', '{"format": "dptransfer-embeddings"', "{}"):  # of other tools
         (tmp_path / "manifest.json").write_text(other)
@@ -107,18 +113,17 @@ def test_a_folder_that_is_not_public_and_its_copies_are_never_taken_for_public(t
 
 def test_digests_of_sources_come_from_the_folder(tmp_path):
     digests = np.array([3, 0, 2**64 - 1, 7], dtype=np.uint64)
-    told = {"classes": ["a", "b"], "source_digests": digests}
-    for number, how in enumerate(({}, {"shard_rows": 3}, {"public": True})):
-        path = write_embeddings(tmp_path / f"{number}.emb", X, [0, 1, 1, 0], **told, **how)
-        assert (read_public if "public" in how else read_private)(
-            path
-        ).source_digests.tolist() == digests.tolist()
+    for number, (public, shard_rows) in enumerate(((False, None), (False, 3), (True, None))):
+        told = RowMetadata([0, 1, 1, 0], classes=["a", "b"], source_digests=digests, public=public)
+        path = write_embeddings(tmp_path / f"{number}.emb", X, told, shard_rows=shard_rows)
+        read = (read_public if public else read_private)(path)
+        assert read.source_digests.tolist() == digests.tolist()
         mode = (path / "digests.npy").stat().st_mode & 0o077
-        assert bool(mode) == ("public" in how)
+        assert bool(mode) == public
     assert read_private(path).source_digests.dtype == np.uint64
     for wrong in (digests[:3], digests.astype(np.int64)):
         with pytest.raises(DataError):
-            write_embeddings(tmp_path / "x.emb", X, source_digests=wrong)
+            write_embeddings(tmp_path / "x.emb", X, RowMetadata(source_digests=wrong))
     (path / "digests.npy").write_bytes((path / "labels.npy").read_bytes())
     with pytest.raises(DataError, match=r"digests\.npy"):
         read_private(path)
@@ -127,12 +132,14 @@ def test_digests_of_sources_come_from_the_folder(tmp_path):
 def test_rows_of_two_encoders_do_not_meet(tmp_path):
     other = EncoderIdentity("toy", "0" * 64, "rgb 96")
     private = read_private(
-        write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["a", "b"], encoder=ENCODER)
+        write_embeddings(
+            tmp_path / "a.emb", X, RowMetadata([0, 1, 1, 0], classes=["a", "b"], encoder=ENCODER)
+        )
     )
-    read_public(write_embeddings(tmp_path / "b.emb", X, encoder=ENCODER, public=True)).require_match(
-        private.facts
-    )
-    public = read_public(write_embeddings(tmp_path / "c.emb", X, encoder=other, public=True))
+    read_public(
+        write_embeddings(tmp_path / "b.emb", X, RowMetadata(encoder=ENCODER, public=True))
+    ).require_match(private.facts)
+    public = read_public(write_embeddings(tmp_path / "c.emb", X, RowMetadata(encoder=other, public=True)))
     with pytest.raises(Incompatible, match="rgb 96"):
         public.require_match(private.facts)
 
@@ -144,7 +151,7 @@ WHO = ["b", "a", "b", None]
 def with_people(tmp_path):
     sources = ["cat/ann/1.png", "dog/ann/2.png", "dog/bob/3.png", "cat/4.png"]
     how = {"classes": ["cat", "dog"], "name": "zoo", "sources": sources}
-    return write_embeddings(tmp_path / "people.emb", X, [0, 1, 1, 0], people=WHO, **how)
+    return write_embeddings(tmp_path / "people.emb", X, RowMetadata([0, 1, 1, 0], people=WHO, **how))
 
 
 def test_rows_with_people_on_record_protect_persons_unless_that_is_declined(with_people):
@@ -187,7 +194,7 @@ def test_people_may_be_told_by_ids_a_file_folders_or_a_column(with_people, tmp_p
     ],
 )
 def test_people_that_nothing_tells_are_refused(tmp_path, people, rule):
-    path = write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["a", "b"])
+    path = write_embeddings(tmp_path / "a.emb", X, RowMetadata([0, 1, 1, 0], classes=["a", "b"]))
     with pytest.raises(DataError, match=rule):
         read_private(path, people=people)
 
@@ -200,4 +207,6 @@ def test_rows_in_many_files_are_looked_through_unless_that_is_declined(tmp_path)
     pool = read_public(tmp_path, verify=False)
     assert len(pool) == 8
     assert not pool.on_record
-    assert read_public(write_embeddings(tmp_path / "c.emb", X, shard_rows=2, public=True)).on_record
+    assert read_public(
+        write_embeddings(tmp_path / "c.emb", X, RowMetadata(public=True), shard_rows=2)
+    ).on_record

@@ -104,7 +104,8 @@ def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored
     if source.more:
         return kept({"train": [_stamp(path) for path in paths], "role": "pool"}, lambda: _joined(paths))
     (path,) = paths
-    file = path / "rows.npy" if (path / "rows.npy").is_file() else path
+    shards = sorted(path.glob("rows-*.npy")) if path.suffix == ".emb" else []
+    file = shards[0] if len(shards) == 1 else path
     if file.suffix == ".npy":
         return _pool(read_public(path), {"rows": str(file.resolve())})
     return kept({"train": _stamp(path), "role": "pool"}, lambda: _packed_pool(part_of(path, "train")))

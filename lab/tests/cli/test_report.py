@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.data.store import write_embeddings
+from dptransfer.data.store import RowMetadata, write_embeddings
 
 from ..synthetic import folder, grid, record
 
@@ -11,14 +11,16 @@ QUICK = ("--rows", "300", "--epsilons", "0.5,8", "--methods", "mean")
 @pytest.fixture
 def pool(tmp_path):
     rows = np.random.default_rng(0).normal(size=(200, 12))
-    return write_embeddings(tmp_path / "pool.emb", rows, public=True)
+    return write_embeddings(tmp_path / "pool.emb", rows, RowMetadata(public=True))
 
 
 @pytest.fixture
 def sample(tmp_path):
     labels = np.repeat([0, 1, 2], 12)
     rows = 4 * np.eye(3, 12)[labels] + np.random.default_rng(1).normal(size=(36, 12))
-    return write_embeddings(tmp_path / "sample.emb", rows, labels, classes=["a", "b", "c"], public=True)
+    return write_embeddings(
+        tmp_path / "sample.emb", rows, RowMetadata(labels, classes=["a", "b", "c"], public=True)
+    )
 
 
 def test_report_writes_two_files_and_names_them(cli, tmp_path):

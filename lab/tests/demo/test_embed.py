@@ -36,7 +36,7 @@ def test_changed_pictures_are_encoded_again_and_old_files_go(out):
 
 def test_a_damaged_store_is_encoded_again(out):
     embed(tiny_sets(), PixelEncoder(), out, progress=quiet)
-    with (out / "public.emb" / "rows.npy").open("r+b") as stream:
+    with (out / "public.emb" / "rows-00000.npy").open("r+b") as stream:
         stream.truncate(500)
     assert embed(tiny_sets(), PixelEncoder(), out, progress=quiet).reused == ("private", "test")
 

@@ -1,7 +1,7 @@
 import numpy as np
 from PIL import Image
 
-from dptransfer.data.store import write_embeddings
+from dptransfer.data.store import RowMetadata, write_embeddings
 from dptransfer_lab.demo_data import demo_glyphs
 from dptransfer_lab.figures.gallery import gallery, picture_file, pictures_of
 from dptransfer_lab.figures.style import styles_of
@@ -69,7 +69,7 @@ def test_a_pool_that_names_its_pictures_shows_them(tmp_path):
     files = [tmp_path / f"{place}.png" for place in range(3)]
     for place, file in enumerate(files):
         Image.new("RGB", (8, 8), (place, 0, 0)).save(file)
-    write_embeddings(tmp_path / "pool.emb", np.eye(3), sources=files, public=True)
+    write_embeddings(tmp_path / "pool.emb", np.eye(3), RowMetadata(sources=files, public=True))
     look = pictures_of({"pool": [{"name": "p", "source": {"e": {"train": "pool.emb"}}}]}, [tmp_path])
     assert look("p", "e", 3, 2)[0, 0].tolist() == [2, 0, 0]
     nowhere = pictures_of({"pool": [{"name": "p", "source": {"e": {"train": "none.emb"}}}]}, [tmp_path])

@@ -16,6 +16,7 @@ from dptransfer.data.imbalance import long_tail as long_tail
 from dptransfer.data.imbalance import long_tail_counts as long_tail_counts
 from dptransfer.data.labels import Labelled as Labelled
 from dptransfer.data.sharded_rows import ShardedRows as ShardedRows
+from dptransfer.data.store import RowMetadata as RowMetadata
 from dptransfer.data.store import finish_shards as finish_shards
 from dptransfer.data.store import read_store as read_store
 from dptransfer.data.store import write_embeddings as write_embeddings

@@ -2,8 +2,8 @@
 
 A folder and not one file, so that rows are memory-mapped and a manifest can be read by people:
 
-    rows.npy        (examples, dimension), float32 unless asked otherwise; or, in shards and for int8,
-    rows-00000.npy  the first of them, rows-00001.npy the second, and so on
+    rows-00000.npy  (examples, dimension), float32 unless asked otherwise; with shards only the first rows,
+    rows-00001.npy  then the next ones, and so on
     labels.npy      int64, positions in the declared class list; absent without labels
     people.npy      int64, the person of each row as a number from 0; absent if unknown. Ids are not kept
     sources.json    where each row came from; absent if unknown
@@ -20,178 +20,147 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Integers, People
+from dptransfer.base.arrays import AnyArray, Integers, Labels
 from dptransfer.base.progress import tell
+from dptransfer.data.atomic_files import make_owner_folder, owner_only, replaced_whole, write_synced
+from dptransfer.data.examples import form_to_digest, one_digest_each
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.labels import Classes, Labelled
+from dptransfer.data.labels import Classes, Labelled, declared_classes
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.people import person_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.store_rows import (
     AGAIN,
-    DIGESTS,
-    LABELS,
-    MANIFEST,
-    PEOPLE,
-    SOURCES,
-    Beside,
     RowsToWrite,
     digest_shard,
-    filled,
-    place_beside,
-    remove_drafts,
+    file_digest,
+    link_or_rename,
     require_digests,
     require_drafts,
+    write_column,
     write_rows,
 )
-from dptransfer.data.tables import RawTable, parsing, require, unreadable
+from dptransfer.data.tables import RawTable, parsing, require
+from dptransfer.errors import DataError
 
-VERSION = 1
-"""The schema of this release."""
-
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One of the files that the rows are in.
-
-    Attributes:
-        file: its name.
-        rows: how many it has.
-        sha256: of the file.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-
-    file: Annotated[str, Field(pattern=r"^rows-[0-9]{5,9}\.npy$")]
-    rows: Annotated[int, Field(ge=1)]
-    sha256: Digest
-
-
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """Everything about an `.emb` folder except the numbers.
-
-    Attributes:
-        format: always 'dptransfer-embeddings'.
-        version: schema version.
-        public: whether the rows are nobody's data; others, and copies of them, are never public.
-        name: the data set's name, for the ledger.
-        rows: number of rows.
-        dimension: width of a row.
-        dtype: element type of the rows.
-        classes: the declared class list; labels are positions in it. None: labels are whole numbers as given.
-        encoder: the encoder behind the rows, if on record.
-        files: SHA-256 of each file in the folder.
-        fingerprint: SHA-256 of rows and labels, as `PrivateEmbeddings.fingerprint` computes it.
-        rows_fingerprint: SHA-256 of the rows, as `PublicEmbeddings.fingerprint` computes it.
-        created: time of writing, UTC, ISO 8601.
-        shards: the files that the rows are in, in order; None: they are in rows.npy.
-        scale: what int8 values are multiplied with to be rows; None for floats.
-        finite: whether all rows of a public folder were found to be finite.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-
-    format: Literal["dptransfer-embeddings"] = "dptransfer-embeddings"
-    version: Literal[1] = 1
-    public: bool
-    name: str | None
-    rows: Annotated[int, Field(ge=0)]
-    dimension: Annotated[int, Field(ge=1)]
-    dtype: Literal["float16", "float32", "float64", "int8"]
-    classes: tuple[str, ...] | tuple[int, ...] | None
-    encoder: EncoderIdentity | None
-    files: dict[Literal["rows.npy", "labels.npy", "people.npy", "sources.json", "digests.npy"], str]
-    fingerprint: Digest
-    rows_fingerprint: Digest
-    created: str
-    shards: tuple[Shard, ...] | None = None
-    scale: Annotated[float, Field(ge=1e-12, le=1e12)] | None = None
-    finite: bool | None = None
-
-    def to_json(self) -> str:
-        """What `read_manifest` reads."""
-        fields = asdict(self) | {"encoder": None if self.encoder is None else self.encoder.to_dict()}
-        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
-
-
-def read_manifest(path: Path) -> Manifest:
-    """The checked manifest of an `.emb` folder, from its file."""
-    absent = f"an .emb folder must hold {path.name}, and this one does not."
-    again = "Write it again with write_embeddings or 'dptransfer encode'."
-    require(path.exists(), path.parent, absent, again)
-    with parsing(path, "the manifest must be JSON; it is not.", "Restore or rewrite it."):
-        content = path.read_text(encoding="utf-8")
-        fields: Any = json.loads(content)
-    version = fields.get("version") if isinstance(fields, dict) else None
-    newer = isinstance(version, int) and version > VERSION
-    rule = f"the manifest must have schema version {VERSION}; it has {version}."
-    require(not newer, path, rule, "Upgrade dptransfer to read it.")
-    try:
-        found = _schema().validate_json(content)
-    except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole file"
-        rule = f"the manifest must follow schema version {VERSION}; the field '{where}' does not."
-        raise unreadable(path, rule, "Restore or rewrite it.") from None
-    odd = next(_odd_fields(found), None)
-    rule = f"the manifest must follow schema version {VERSION}; the field '{odd}' does not."
-    require(odd is None, path, rule, "Restore or rewrite it.")
-    return found
-
-
-@cache
-def _schema() -> TypeAdapter[Manifest]:
-    """Takes longer to make than a manifest does to read."""
-    return TypeAdapter(Manifest)
-
-
-def _odd_fields(manifest: Manifest) -> Iterator[str]:
-    """Fields that contradict another."""
-    shards, small = manifest.shards, manifest.dtype == "int8"
-    if small and shards is None:
-        yield "shards"
-    if small != (manifest.scale is not None):
-        yield "scale"
-    if (shards is None) != ("rows.npy" in manifest.files):
-        yield "files"
-    if shards is not None and len({shard.file for shard in shards}) < len(shards):
-        yield "shards (one file twice)"
-    if shards is not None and sum(shard.rows for shard in shards) != manifest.rows:
-        yield "rows"
-
+if TYPE_CHECKING:
+    from dptransfer.data.manifest import Manifest
 
 RowType = Literal["float16", "float32", "float64", "int8"]
-ROWS = "rows.npy"
+MANIFEST, SOURCES = "manifest.json", "sources.json"
+LABELS, PEOPLE, DIGESTS = "labels.npy", "people.npy", "digests.npy"
+_COLUMNS = {LABELS: "label", PEOPLE: "person", DIGESTS: "digest"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowMetadata:
+    """What an `.emb` folder stores beside its rows; printing it shows none of it.
+
+    Attributes:
+        labels: class of each row, as a declared class or (when classes are words) its position in the list;
+            or a `Labelled`, which brings its list.
+        classes: the declared class list. Without one, labels must be whole numbers and are kept as they are.
+        encoder: identity of the encoder behind the rows.
+        sources: where each row came from.
+        people: whose each row is, as `PrivateEmbeddings` takes it; who is the same is kept, and no id.
+        name: what the ledger files the data set under when it is private.
+        public: nobody's data, which `read_public` takes: files get the modes that the umask allows;
+            otherwise they are the owner's alone.
+        source_digests: of the files or texts behind the rows, as uint64 (`data.source_digests`).
+    """
+
+    labels: ArrayLike | Labelled | None = None
+    classes: Classes | None = None
+    encoder: EncoderIdentity | None = None
+    sources: Sequence[str | Path] | None = None
+    people: ArrayLike | None = None
+    name: str | None = None
+    public: bool = False
+    source_digests: ArrayLike | None = None
+
+
+_NONE = RowMetadata()
+
+
+class _Folder:
+    """A folder that is being filled, with its metadata checked against the number of rows."""
+
+    def __init__(self, rows: RowsToWrite, metadata: RowMetadata) -> None:
+        self.rows, self.metadata, count = rows, metadata, len(rows)
+        self.labels, self.classes = _labels_to_write(metadata.labels, metadata.classes)
+        for what, given in (("labels", self.labels), ("sources", metadata.sources)):
+            if given is not None and len(given) != count:
+                raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
+        people = None if metadata.people is None else person_positions(metadata.people, count)
+        digests = one_digest_each(metadata.source_digests, count)
+        if metadata.public and people is not None:
+            raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")
+        columns = (self.labels, people, None if digests is None else digests.view(np.int64))
+        self.columns = {
+            name: column for name, column in zip(_COLUMNS, columns, strict=True) if column is not None
+        }
+        self.opener = None if metadata.public else owner_only
+        self.shards: list[tuple[int, str]] = []
+
+    def add_shard(self, count: int, digest: str, total: int) -> None:
+        """Count a file of rows that is in the folder."""
+        self.shards.append((count, digest))
+        if total > 1:
+            tell(len(self.shards), total, "shard")
+
+    def complete(self, folder: Path) -> None:
+        """Write all but the rows."""
+        from dptransfer.data.manifest import Manifest, shard_name  # pydantic: heavy, and not needed to start
+
+        files = {shard_name(number): digest for number, (_, digest) in enumerate(self.shards)}
+        for name, column in self.columns.items():
+            files[name] = write_column(folder / name, column, self.opener)
+        if self.metadata.sources is not None:
+            named = [Path(source).as_posix() for source in self.metadata.sources]
+            text = json.dumps(named, ensure_ascii=False, indent=0)
+            write_synced(folder / SOURCES, text.encode(), opener=self.opener)
+            files[SOURCES] = file_digest(folder / SOURCES)
+        whole = self.rows.content.copy()
+        if self.labels is not None:
+            whole.update(form_to_digest(self.labels.dtype, self.labels.shape))
+            whole.update(np.ascontiguousarray(self.labels).data)
+        manifest = Manifest(
+            public=self.metadata.public,
+            name=self.metadata.name,
+            shards=tuple(count for count, _ in self.shards),
+            dimension=self.rows.shape[1],
+            dtype=cast(RowType, self.rows.kind.name),
+            scale=self.rows.scale,
+            finite=True if self.metadata.public and self.rows.finite else None,
+            classes=cast(Any, self.classes),
+            encoder=self.metadata.encoder,
+            files=files,
+            fingerprint=whole.hexdigest(),
+            rows_fingerprint=self.rows.content.hexdigest(),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        write_synced(folder / MANIFEST, manifest.to_json().encode(), opener=self.opener)
 
 
 def write_embeddings(
     path: str | Path,
     rows: ArrayLike,
-    labels: ArrayLike | Labelled | None = None,
+    metadata: RowMetadata = _NONE,
     *,
-    classes: Classes | None = None,
-    encoder: EncoderIdentity | None = None,
-    sources: Sequence[str | Path] | None = None,
-    people: ArrayLike | None = None,
-    name: str | None = None,
     overwrite: bool = False,
     dtype: RowType = "float32",
-    public: bool = False,
     shard_rows: int | None = None,
     scale: float | None = None,
-    source_digests: ArrayLike | None = None,
 ) -> Path:
     """Write an `.emb` folder, whole or not at all.
 
@@ -201,65 +170,43 @@ def write_embeddings(
 
     >>> import tempfile
     >>> where = Path(tempfile.mkdtemp()) / "tiny.emb"
-    >>> write_embeddings(where, [[0.5, 1.0]], ["cat"], classes=["cat", "dog"]).name
+    >>> write_embeddings(where, [[0.5, 1.0]], RowMetadata(["cat"], classes=["cat", "dog"])).name
     'tiny.emb'
 
     Args:
         path: the folder to make; its name must end in '.emb'.
         rows: array of shape (examples, dimension), or `ShardedRows`; written in chunks, so it may be on disk.
-        labels: class of each row, as a declared class or (when classes are words) its position in the list;
-            or a `Labelled`, which brings its list.
-        classes: the declared class list. Without one, labels must be whole numbers and are kept as they are.
-        encoder: identity of the encoder behind the rows.
-        sources: where each row came from; kept beside the rows.
-        people: whose each row is, as `PrivateEmbeddings` takes it; who is the same is kept, and no id.
-        name: what the ledger files the data set under when it is private.
+        metadata: what is stored beside the rows.
         overwrite: replace an `.emb` folder that is there already.
         dtype: element type on disk; int8 for rows that are int8 already.
-        public: nobody's data, which `read_public` takes: files get the modes that the umask allows;
-            otherwise they are the owner's alone.
-        shard_rows: cut the rows into files of so many; by default they are one file.
+        shard_rows: the number of rows in each file; by default all are in one.
         scale: what int8 values are multiplied with to be rows, in float32; 1 without it.
-        source_digests: of the files or texts behind the rows, as uint64 (`data.source_digests`).
 
     Returns:
         The folder written.
     """
+    from dptransfer.data.manifest import shard_name
+
     target = require_target(path, overwrite=overwrite)
     array = RowsToWrite(rows, dtype, scale)
-    beside = Beside.of(len(array), labels, classes, sources, people, source_digests, encoder, name, public)
-    size = None if shard_rows is None else checks.whole("shard_rows", shard_rows)
-    if size is None and array.scale is not None:
-        size = max(1, len(array))
-    with filled(target, public=public) as folder:
-        if size is None or len(array) == 0:
-            files = {ROWS: write_rows(folder / ROWS, array, 0, len(array), beside.opener)}
-            beside.write(folder, array, files)
-            return target
-        shards: list[tuple[str, int, str]] = []
+    size = max(1, len(array)) if shard_rows is None else checks.whole("shard_rows", shard_rows)
+    made = _Folder(array, metadata)
+    with _filled(target, public=metadata.public) as folder:
         for start in range(0, len(array), size):
-            stop, file = min(len(array), start + size), _shard_name(len(shards))
-            digest = write_rows(folder / file, array, start, stop, beside.opener)
-            shards.append((file, stop - start, digest))
-            tell(len(shards), -(-len(array) // size), "shard")
-        beside.write(folder, array, {}, shards)
+            stop, file = min(len(array), start + size), folder / shard_name(start // size)
+            digest = write_rows(file, array, start, stop, made.opener)
+            made.add_shard(stop - start, digest, -(-len(array) // size))
+        made.complete(folder)
     return target
 
 
 def finish_shards(
     path: str | Path,
     files: Sequence[str | Path],
-    labels: ArrayLike | Labelled | None = None,
+    metadata: RowMetadata = _NONE,
     *,
-    classes: Classes | None = None,
-    encoder: EncoderIdentity | None = None,
-    sources: Sequence[str | Path] | None = None,
-    people: ArrayLike | None = None,
-    name: str | None = None,
     overwrite: bool = False,
-    public: bool = False,
     scale: float | None = None,
-    source_digests: ArrayLike | None = None,
 ) -> Path:
     """Make an `.emb` folder of complete `.npy` files, which are moved in; whole or not at all.
 
@@ -270,82 +217,67 @@ def finish_shards(
     Args:
         path: the folder to make, on the same disk as the files.
         files: float16, float32, float64 or int8 rows, in order; `.npy`, all of one width and type.
-        labels: as for `write_embeddings`, like all that follow.
-        classes: the declared class list.
-        encoder: identity of the encoder behind the rows.
-        sources: where each row came from.
-        people: whose each row is.
-        name: what the ledger files the data set under when it is private.
+        metadata: what is stored beside the rows. Public files keep their modes; others are made the owner's.
         overwrite: replace an `.emb` folder that is there already.
-        public: nobody's data; the files keep their modes then, and are made the owner's alone otherwise.
         scale: of int8 rows.
-        source_digests: of what is behind the rows.
 
     Returns:
         The folder written.
     """
+    from dptransfer.data.manifest import shard_name
+
     target, drafts = require_target(path, overwrite=overwrite), require_drafts(files, scale)
     rows = RowsToWrite(drafts, drafts.stored.name, None)
-    beside = Beside.of(len(rows), labels, classes, sources, people, source_digests, encoder, name, public)
-    with filled(target, public=public) as folder:
-        shards = []
-        for number, shard in enumerate(drafts.shards):
-            shards.append((_shard_name(number), shard.count, digest_shard(shard, rows)))
-            tell(number + 1, len(drafts.shards), "shard")
-        for draft, (file, _, _) in zip(drafts.files, shards, strict=True):
-            place_beside(draft, folder / file)
-            if not public:
-                (folder / file).chmod(0o600)
-        beside.write(folder, rows, {}, shards)
-    remove_drafts(drafts.files)
+    made = _Folder(rows, metadata)
+    with _filled(target, public=metadata.public) as folder:
+        for shard in drafts.shards:
+            made.add_shard(shard.count, digest_shard(shard, rows), len(drafts.shards))
+        for number, draft in enumerate(drafts.files):
+            link_or_rename(draft, folder / shard_name(number))
+            if not metadata.public:
+                (folder / shard_name(number)).chmod(0o600)
+        made.complete(folder)
+    for draft in drafts.files:
+        with suppress(OSError):
+            draft.unlink()
     return target
-
-
-def _shard_name(number: int) -> str:
-    return f"rows-{number:05}.npy"
 
 
 def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     """Read an `.emb` folder; rows are memory-mapped.
 
+    Floats in one file are an array. Other rows are `ShardedRows`.
+
     Args:
         path: the folder.
         verify: compare every file with its checksum first (one streaming pass over the rows).
     """
+    from dptransfer.data.manifest import read_manifest
+
     folder = Path(path)
     manifest = read_manifest(folder / MANIFEST)
-    listed = dict(manifest.files) | {shard.file: shard.sha256 for shard in manifest.shards or ()}
-    there = {file.name for file in folder.iterdir()}
-    ours = {ROWS, LABELS, PEOPLE, SOURCES, DIGESTS}
-    if manifest.shards is not None:
-        ours |= {name for name in there if name.endswith(".npy")}
-    for name in sorted({*listed, *(ours & there)}):
+    there = {file.name for file in folder.iterdir() if file.name.endswith(".npy") or file.name == SOURCES}
+    for name in sorted(there ^ manifest.files.keys()):
         found = "is there but not in the manifest" if name in there else "is missing"
         holds = f"an .emb folder holds what its manifest lists; this {found}."
-        require(name in listed and name in there, folder / name, holds, AGAIN)
-    rows = _mapped(folder / ROWS) if manifest.shards is None else _sharded(folder, manifest.shards, manifest)
+        require(False, folder / name, holds, AGAIN)
+    rows = _rows(folder, manifest)
     if verify:
-        require_digests([(folder / name, digest) for name, digest in listed.items()])
-    kind = rows.stored if isinstance(rows, ShardedRows) else rows.dtype
-    same = rows.shape == (manifest.rows, manifest.dimension) and kind == manifest.dtype
-    where = folder / ROWS if manifest.shards is None else folder
-    require(same, where, "shape and type must be those in the manifest; they are not.", AGAIN)
-    labels = _one_each(folder / LABELS, "label", manifest.rows) if LABELS in manifest.files else None
-    people: People | None = None
-    if PEOPLE in manifest.files:
-        people = person_positions(_one_each(folder / PEOPLE, "person", manifest.rows), manifest.rows)
-    digests = _one_each(folder / DIGESTS, "digest", manifest.rows) if DIGESTS in manifest.files else None
+        require_digests([(folder / name, digest) for name, digest in manifest.files.items()])
+    count = sum(manifest.shards)
+    stored = {name: _one_each(folder / name, count) for name in _COLUMNS if name in manifest.files}
+    people, digests = stored.get(PEOPLE), stored.get(DIGESTS)
     return RawTable(
-        rows=cast(AnyArray, rows),
-        labels=labels,
+        rows=rows,
+        labels=stored.get(LABELS),
         classes=manifest.classes,
         labels_are_positions=manifest.classes is not None,
         encoder=manifest.encoder,
-        sources=_read_sources(folder / SOURCES, manifest.rows) if SOURCES in manifest.files else None,
+        sources=_read_sources(folder / SOURCES, count) if SOURCES in manifest.files else None,
         name=manifest.name,
         fingerprint=manifest.fingerprint if manifest.classes is not None else None,
         rows_fingerprint=manifest.rows_fingerprint,
-        people=people,
+        people=None if people is None else person_positions(people, count),
         public=manifest.public,
         source_digests=None if digests is None else digests.view(np.uint64),
     )
@@ -377,23 +309,52 @@ def require_target(path: str | Path, *, overwrite: bool) -> Path:
     return target
 
 
-def _sharded(folder: Path, shards: Sequence[Shard], manifest: Manifest) -> ShardedRows:
-    files = [folder / shard.file for shard in shards]
+@contextmanager
+def _filled(target: Path, *, public: bool) -> Iterator[Path]:
+    """A folder to fill, which is then in its place; an error says what kept it from getting there."""
+    try:
+        with replaced_whole(target, Path.mkdir if public else make_owner_folder) as folder:
+            yield folder
+    except OSError as error:
+        raise DataError(
+            f"'{target}' must be written whole, and was not: {error.strerror or error}. "
+            "Nothing was left behind; free some space or choose another place."
+        ) from error
+
+
+def _labels_to_write(
+    labels: ArrayLike | Labelled | None, classes: Classes | None
+) -> tuple[Labels | None, tuple[str | int, ...] | None]:
+    if labels is None:
+        return None, None if classes is None else declared_classes(classes)
+    if isinstance(labels, Labelled) or classes is not None:
+        labelled = Labelled.of(labels, classes)
+        return labelled.positions, labelled.classes
+    given = np.asarray(labels)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise DataError("Labels that are not whole numbers need the declared class list. Pass classes=[...].")
+    return given.astype(np.int64), None
+
+
+def _rows(folder: Path, manifest: Manifest) -> AnyArray:
+    """The rows in the files that a manifest lists; floats in one file are that file, mapped."""
+    if not manifest.shards:
+        return np.empty((0, manifest.dimension), manifest.dtype)
+    files = [folder / file for file in manifest.shard_files]
     rows = ShardedRows(files, scale=manifest.scale, finite=bool(manifest.finite))
-    for shard, own in zip(shards, rows.shards, strict=True):
-        told = "a shard must have as many rows as the manifest says; it has not."
-        require(shard.rows == own.count, own.file.path, told, AGAIN)
-    return rows
+    same = rows.shape[1] == manifest.dimension and rows.stored == manifest.dtype
+    require(same, folder, "shape and type must be those in the manifest; they are not.", AGAIN)
+    for count, shard in zip(manifest.shards, rows.shards, strict=True):
+        as_many = "a shard must have as many rows as the manifest says; it has not."
+        require(count == shard.count, shard.file.path, as_many, AGAIN)
+    return load_array(files[0]) if len(files) == 1 and rows.scale is None else cast(AnyArray, rows)
 
 
-def _mapped(file: Path) -> AnyArray:
-    return load_array(file, "the file must be a complete .npy array; it is damaged or cut short.", AGAIN)
-
-
-def _one_each(file: Path, what: str, rows: int) -> Integers:
-    stored = _mapped(file)
-    one_each = stored.shape == (rows,) and stored.dtype == np.int64
-    require(one_each, file, f"there must be one int64 {what} per row; there is not.", AGAIN)
+def _one_each(file: Path, rows: int) -> Integers:
+    whole = "the file must be a complete .npy array; it is damaged or cut short."
+    stored = load_array(file, whole, AGAIN)
+    one_each = f"there must be one int64 {_COLUMNS[file.name]} per row; there is not."
+    require(stored.shape == (rows,) and stored.dtype == np.int64, file, one_each, AGAIN)
     return np.array(stored)  # not before: of elements without a size any number may be declared
 
 

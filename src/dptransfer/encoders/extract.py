@@ -24,15 +24,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dptransfer.base.progress import tell
 from dptransfer.data.atomic_files import claim
 from dptransfer.data.resumable import remove_draft
-from dptransfer.data.store import finish_shards, require_target, write_embeddings
-from dptransfer.data.store_rows import MANIFEST
+from dptransfer.data.store import (
+    MANIFEST,
+    RowMetadata,
+    finish_shards,
+    require_target,
+    write_embeddings,
+)
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, require_kind
 from dptransfer.encoders.shards import EncodeOptions, encode_in_shards, request_of
@@ -129,20 +133,20 @@ def _encode(
                     "bits may need a declared grey range."
                 )
         sources = found.sources() if isinstance(found, ImageList) else None
-        about: dict[str, Any] = {
-            "labels": None if found.labelled is None else found.labelled.of_rows(kept),
-            "encoder": encoder.identity,
-            "sources": None if sources is None else list(compress(sources, kept)),
-            "people": None if found.people is None else found.people[kept],
-            "source_digests": found.source_digests[kept],
-            "name": options.name,
-            "overwrite": options.overwrite,
-            "public": options.public,
-        }
+        metadata = RowMetadata(
+            labels=None if found.labelled is None else found.labelled.of_rows(kept),
+            encoder=encoder.identity,
+            sources=None if sources is None else list(compress(sources, kept)),
+            people=None if found.people is None else found.people[kept],
+            name=options.name,
+            public=options.public,
+            source_digests=found.source_digests[kept],
+        )
+        overwrite = options.overwrite
         if options.in_shards:
-            finish_shards(target, made.files, **about)
+            finish_shards(target, made.files, metadata, overwrite=overwrite)
         else:
-            write_embeddings(target, made.rows(), dtype=options.dtype, **about)
+            write_embeddings(target, made.rows(), metadata, overwrite=overwrite, dtype=options.dtype)
         if not options.keep_partial:
             remove_draft(target)
     unreadable = tuple(sources[place] for place in made.unreadable) if sources else ()
