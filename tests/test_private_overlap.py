@@ -97,8 +97,9 @@ def test_rows_of_the_fit_are_no_pool_no_shots_and_no_test(ledger, tmp_path, form
 
 
 def test_a_copy_of_a_private_folder_is_refused_by_its_mark(ledger, tmp_path):
-    write_embeddings("photos.emb", *rows(), RowMetadata(classes=CLASSES))
-    write_embeddings("ward2.emb", *rows(seed=1), RowMetadata(classes=CLASSES))
+    for name, seed in (("photos", 0), ("ward2", 1)):
+        x, y = rows(seed=seed)
+        write_embeddings(f"{name}.emb", x, RowMetadata(y, classes=CLASSES))
     shutil.copytree("photos.emb", "copy.emb")
     fit = ("fit", "photos.emb", *SPEND, "-m", "public", "-o", "refused")
     for option in ("--public", "--shots"):
