@@ -19,6 +19,7 @@ from dptransfer.methods.replan import check_record, check_steps, verify_release
 from dptransfer.privacy import Budget, Relation
 from dptransfer.release import Verification
 from dptransfer.release.verify import RECORD, Check
+from dptransfer.testing.sample_data import ordinary_rows
 from release.models import rewrite
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -203,6 +204,15 @@ def test_notes_are_those_of_the_plan_and_of_the_run(votes):
     default = fitted(METHODS["public-prior"]())
     assert "1 note " in check_record(default).detail
     assert fails(recorded(default, notes=(*default.provenance.notes, "All is well.")), "notes")
+
+
+def test_the_note_on_a_number_of_teachers_that_nobody_chose_is_of_the_plan():
+    """It is planned again from a record that has this number, as if it had been given."""
+    x, y = ordinary_rows()
+    made = fitted(dpt.methods.TransferPATE(queries=8), dpt.PrivateEmbeddings(x, y, classes=3))
+    assert len(made.provenance.notes) == 2
+    assert check_steps(made).passed
+    assert check_record(made).passed
 
 
 def test_numbers_in_notes_agree_but_for_their_last_digit():

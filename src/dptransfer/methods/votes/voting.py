@@ -158,10 +158,11 @@ class Voting(PrivateMethod):
                 "Lower the noise that is given, ask less, or raise epsilon or delta."
             )
         notes = [settled._note(plan.mechanisms)]
-        if self.teachers is None and facts.declared_size is None:
+        assumed = self._teachers_for(None, facts.declared_units)
+        if facts.declared_size is None and settled.teachers == assumed:  # also when planned again, to verify
             notes.append(
-                "No number of examples is declared, so that the number of teachers is one for about "
-                f"{_ASSUMED_SIZE}; with many fewer, a declared size or number of teachers would suit better."
+                f"No number of examples is declared. So many teachers suit about {_ASSUMED_SIZE}; with many "
+                "fewer, a declared size or number of teachers would suit better."
             )
         return replace(plan, notes=tuple(notes))
 
