@@ -4,8 +4,8 @@ from contextlib import closing
 
 import pytest
 
-from dptransfer.errors import LedgerTampered
-from dptransfer.ledger import Ledger, entry
+from dptransfer.errors import LedgerError, LedgerTampered
+from dptransfer.ledger import Ledger, entry, store
 from dptransfer.ledger import entry as chain
 from dptransfer.ledger.entry import Row, link, sealed
 from dptransfer.ledger.store import chain_key
@@ -155,6 +155,45 @@ def test_an_edit_of_what_was_seen_is_noticed_also_where_its_hash_stays(path):
     edit(path, "UPDATE entries SET body = replace(body, '4.0', '9.0') WHERE number = 2")
     with pytest.raises(LedgerTampered, match="entry 2 does not follow"):
         ledger.charge("clinic-a", [GAUSS], label="fit")
+
+
+def test_a_charge_reads_the_whole_chain_once_and_what_is_asked_around_it_only_what_is_new(path, monkeypatch):
+    read, plain = [], store._rows_after
+    monkeypatch.setattr(
+        store, "_rows_after", lambda number, *rest: read.append(number) or plain(number, *rest)
+    )
+    ledger = Ledger(path)
+    ledger.require_room("clinic-a", [GAUSS])
+    receipt = ledger.charge("clinic-a", [GAUSS], label="fit")
+    ledger.complete(receipt)
+    charge, account = ledger.charge_of(receipt.head)
+    assert (charge.number, charge.outcome, account.charges) == (5, "released", 3)
+    assert read == [0, 4, 4, 0, 5, 6]
+    with pytest.raises(LedgerError, match="names none"):
+        ledger.charge_of(receipt.head[::-1])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE meta SET value = replace(value, '4:', '3:') WHERE name = 'tail'",
+        "INSERT INTO entries SELECT 5, body, hash FROM entries WHERE number = 4",
+        "UPDATE meta SET value = 'none' WHERE name = 'tail'",
+        None,
+    ],
+)
+def test_what_is_asked_before_a_charge_notices_a_chain_that_does_not_go_on(path, tmp_path, statement):
+    ledger = Ledger(path)
+    edit(path, "UPDATE entries SET body = replace(body, '4.0', '9.0') WHERE number = 2")
+    ledger.require_room("clinic-a", [GAUSS])  # by the entries that this process has verified
+    with pytest.raises(LedgerTampered):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+    if statement is None:
+        copied(Ledger(tmp_path / "another").path, path)
+    else:
+        edit(path, statement)
+    with pytest.raises(LedgerTampered):
+        ledger.require_room("clinic-a", [GAUSS])
 
 
 def forge(path, body):

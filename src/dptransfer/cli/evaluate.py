@@ -12,7 +12,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows
-from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
+from dptransfer.cli.ledger import open_ledger, summary_json
 from dptransfer.cli.model_encoder import labelled_examples
 from dptransfer.cli.options import ABOUT_DATA, ABOUT_TEST, settings_of
 from dptransfer.cli.privacy_view import privacy_json, show_events
@@ -53,8 +53,7 @@ def charged_test(
         amend_release(path, charged=found)
     except ReleaseError as caught:
         problem = caught
-    charge = next(entry for entry in book.history(rows) if entry.hash == found.ledger_head)
-    account = summary_of(book, charge.dataset)
+    charge, account = book.charge_of(found.ledger_head)
     if as_json:
         show_json(
             {

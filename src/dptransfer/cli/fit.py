@@ -15,7 +15,7 @@ from dptransfer.cli import options
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
-from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
+from dptransfer.cli.ledger import open_ledger, summary_json
 from dptransfer.cli.methods import method_from
 from dptransfer.cli.options import (
     ABOUT_DATA,
@@ -204,8 +204,7 @@ def _show(
 
     made = model.provenance
     files = sorted(entry.name for entry in out.iterdir())
-    charge = next(entry for entry in book.history(rows) if entry.hash == made.ledger_head)
-    account = summary_of(book, charge.dataset)
+    charge, account = book.charge_of(made.ledger_head)
     if as_json:
         return show_json(
             {

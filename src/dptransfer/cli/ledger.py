@@ -138,7 +138,8 @@ def budget(
             named = book.find(dataset)
         most = most_rows_per_person
         book.set_budget(named, limit, note=note, rule=rule, unit=unit, most_rows_per_person=most)
-    summary = summary_of(book, book.find(dataset))
+    rows = book.find(dataset)
+    summary = next(one for one in book.datasets() if one.dataset == rows)
     if as_json:
         return show_json({"ledger": book.path, **summary_json(summary)})
     limits = "none: everything is recorded, nothing refused"
@@ -220,11 +221,6 @@ def _files(book: Ledger) -> dict[str, object]:
     return {"ledger": book.path, "key": f"missing ({key}): nothing can be charged" if missing else key}
 
 
-def summary_of(book: Ledger, dataset: DataSet) -> DatasetSummary:
-    """The account of a data set that is on record."""
-    return next(one for one in book.datasets() if one.dataset.id == dataset.id)
-
-
 def summary_json(summary: DatasetSummary) -> dict[str, Any]:
     """One data set's account."""
     plain = ("charges", "unfinished", "rule", "sentence", "most_rows_per_person")
@@ -237,16 +233,14 @@ def summary_json(summary: DatasetSummary) -> dict[str, Any]:
     }
 
 
-def charge_record(book: Ledger, rows: Any, head: str) -> tuple[dict[str, Any], dict[str, object]]:
+def charge_record(book: Ledger, head: str) -> tuple[dict[str, Any], dict[str, object]]:
     """A charge and the account it was made to, as JSON and as facts for people.
 
     Args:
         book: where it was charged.
-        rows: whose account, as `Ledger.history` takes them: private data or a name.
         head: of the charge.
     """
-    charge = next(entry for entry in book.history(rows) if entry.hash == head)
-    account = summary_of(book, charge.dataset)
+    charge, account = book.charge_of(head)
     entry = {"path": str(book.path), "entry": charge.number, "head": charge.hash}
     return {"ledger": entry, "account": summary_json(account)}, {
         "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",

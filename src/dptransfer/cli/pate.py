@@ -229,7 +229,7 @@ def aggregate(
                 f"'{out}' cannot be written ({why}). The charge stands, so the answers were kept: move "
                 f"'{rescued}' to where they belong."
             ) from problem
-    charge, in_words = charge_record(book, votes.name, found.ledger_head)
+    charge, in_words = charge_record(book, found.ledger_head)
     if as_json:
         return show_json({**told, **charge, "out": out, "files": [out.name, record.name]})
     show_events(asked.events)
@@ -272,7 +272,7 @@ def report(
     book = open_ledger(votes.ledger)
     with told_if_interrupted(book):
         found = made.release(cast, name=votes.name, cast=votes.ballots, ledger=book, noise=source)
-    charge, in_words = charge_record(book, votes.name, found.ledger_head)
+    charge, in_words = charge_record(book, found.ledger_head)
     epsilons = {
         "Labels": ("epsilon_of_labels", found.epsilon_of_labels, "as these votes are"),
         "With report": ("epsilon_of_labels_and_report", found.epsilon_with_report, "as these votes are"),

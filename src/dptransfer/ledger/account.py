@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dptransfer.accounting import Requests, Rule, is_gaussian, pure_epsilon_of
-from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch
+from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch, UnknownCharge
 from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry, written
 from dptransfer.privacy import (
     Budget,
@@ -139,7 +139,26 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
         return replace(spent, unit=unit, assumptions=assumed)  # charges without any step do not tell a unit
 
     def summary(self) -> DatasetSummary:
-        """The account in a line, in the budget's currency where what is spent has an amount in that."""
+        """The account in a line; one that cannot be counted here says that it is closed, and why."""
+        try:
+            (spent, rule, sentence), unit = self._spent_in_words(), self.unit
+        except UnknownCharge as problem:
+            spent, rule, sentence = None, None, f"closed. {problem}"
+            unit = None if self.budget is None else self.budget_unit
+        return DatasetSummary(
+            dataset=self.dataset,
+            charges=len(self.charges),
+            unfinished=sum(charge.outcome is None for charge in self.charges),
+            spent=spent,
+            budget=self.budget,
+            rule=rule,
+            sentence=sentence,
+            unit=unit,
+            most_rows_per_person=self.most_rows_per_person,
+        )
+
+    def _spent_in_words(self) -> tuple[Guarantee | None, str | None, str]:
+        """What is spent and by which rule, in the budget's currency where it has an amount in that."""
         limit = "no budget is set" if self.budget is None else f"the budget is {self.budget}"
         if self.budget is not None and self.budget_unit is not Unit.ROW:
             limit += f", by {self.budget_unit.value}"
@@ -159,17 +178,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
             already += f", by {rule}" if requests.later else ""
             if self.budget is not None and spent.relation is self.budget.relation:
                 limit += "" if requests.fit(self.budget) else ", and nothing more is granted"
-        return DatasetSummary(
-            dataset=self.dataset,
-            charges=len(self.charges),
-            unfinished=sum(charge.outcome is None for charge in self.charges),
-            spent=spent,
-            budget=self.budget,
-            rule=rule,
-            sentence=f"{already}; {limit}",
-            unit=self.unit,
-            most_rows_per_person=self.most_rows_per_person,
-        )
+        return spent, rule, f"{already}; {limit}"
 
     def _limit_at(self, delta: float) -> float | None:
         """The budget's ε, where its δ is this one."""

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from dptransfer.accounting import Rule, heed
 from dptransfer.accounting.filters import RULES
 from dptransfer.base import checks
-from dptransfer.base.document import Block, Document, Paragraph, Section, Table
+from dptransfer.base.document import Document, Paragraph, Section, Table
 from dptransfer.base.document_html import escape_html
-from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered, UnknownCharge
+from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered
 from dptransfer.ledger.account import Account, stated_cost
 from dptransfer.ledger.entry import (
     OUTCOMES,
@@ -41,25 +41,7 @@ from dptransfer.ledger.sketch import sealed_sketch
 from dptransfer.ledger.store import Chain, Store
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 
-_MOST = 20  # data sets that are listed before the rest is counted
-
-
-def ledger_summary(where: str, datasets: Sequence[DatasetSummary]) -> Document:
-    """A ledger in a line for each data set.
-
-    Args:
-        where: what the ledger is called.
-        datasets: what is on record.
-    """
-    return Document(f"Ledger {where}", sections=(Section("Data sets", (_accounts(datasets),)),))
-
-
-def _accounts(datasets: Sequence[DatasetSummary]) -> Block:
-    if not datasets:
-        return Paragraph("Nothing is on record yet.")
-    rows = [(one.dataset.name or one.dataset.short, str(one.charges), one.sentence) for one in datasets]
-    more = f"The first {_MOST} of {len(rows)}." if len(rows) > _MOST else ""
-    return Table(("Data set", "Charges", "Account"), tuple(rows[:_MOST]), more, "lr")
+_MOST = 20  # data sets that a notebook lists before the rest is counted
 
 
 class Ledger:
@@ -93,17 +75,17 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict_names: bool = False) -> None:
-        self._store = Store(Path(path))
-        self._strict_names = strict_names
+        self._open(Store(Path(path)), strict_names)
+
+    def _open(self, store: Store, strict_names: bool) -> None:
+        self._store, self._strict_names = store, strict_names
         self._read: tuple[bytes | None, list[Row], list[Entry]] = (None, [], [])
 
     @classmethod
     def in_memory(cls, *, strict_names: bool = False) -> Ledger:
         """A ledger that lasts as long as the object: for tests, and for budgets within one process."""
         ledger = cls.__new__(cls)
-        ledger._store = Store(None)
-        ledger._strict_names = strict_names
-        ledger._read = (None, [], [])
+        ledger._open(Store(None), strict_names)
         return ledger
 
     @classmethod
@@ -142,11 +124,17 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         return "Ledger.in_memory()" if self.path is None else f"Ledger({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-
         try:
-            return ledger_summary(str(self.path or "in memory"), self.datasets()).fragment()
+            found = self.datasets()
         except DPTransferError as problem:  # a notebook shows what is wrong, and goes on
             return f"<p>{escape_html(problem)}</p>"
+        rows = [(one.dataset.name or one.dataset.short, str(one.charges), one.sentence) for one in found]
+        more = f"The first {_MOST} of {len(rows)}." if len(rows) > _MOST else ""
+        listed = Table(("Data set", "Charges", "Account"), tuple(rows[:_MOST]), more, "lr")
+        shown = (listed if rows else Paragraph("Nothing is on record yet."),)
+        return Document(
+            f"Ledger {self.path or 'in memory'}", sections=(Section("Data sets", shown),)
+        ).fragment()
 
     def __copy__(self) -> Ledger:
         return self
@@ -211,7 +199,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         steps = written(events)
         key = self._store.key  # without it nothing is charged
         identity = identity_of(dataset)
-        with self._store.transaction() as chain:  # prices may take a while, and nobody should wait for them
+        with self._store.transaction(recheck=False) as chain:  # prices take a while; nobody waits for them
             register = self._register(chain, key)
             account = register.account(identity)
             paid = register.paid(workspace)
@@ -245,9 +233,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             holders = register.holders(sketch, sources, account.dataset)
             if holders and not new_data_set:
                 raise rows_on_record(holders)
-            known = {charge.sketch for charge in account.charges} | {
-                charge.sources for charge in account.charges
-            }
+            known = {one for charge in account.charges for one in (charge.sketch, charge.sources)}
             fields = stamped(
                 "charge",
                 account.dataset,
@@ -268,7 +254,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
         For data sets that are addressed by name: without one the content has to be there.
         """
-        self._read_account(dataset).require_room(tuple(events))
+        self._read_register(recheck=False).account(identity_of(dataset)).require_room(tuple(events))
 
     def require_new_sources(
         self, digests: NDArray[np.uint64] | None, name: str | None, *, new_data_set: bool = False
@@ -286,7 +272,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         if digests is None or new_data_set or self._strict_names:
             return
         sketch = source_sketch(digests, self._store.key)
-        register = self._read_register()
+        register = self._read_register(recheck=False)
         own = _own(register, name) or DataSet("", None)
         holders = [one for one in register.holders(None, sketch, own) if name or one.name]
         if holders:
@@ -297,7 +283,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
     ) -> None:
         """Record how a charge ended. A failed run gives nothing back: rows may have been read."""
         checks.one_of("outcome", outcome, OUTCOMES)
-        with self._store.transaction(write=True) as chain:
+        with self._store.transaction(write=True, recheck=False) as chain:
             entries = self._entries(chain)
             charge = entries[receipt.entry - 1] if 0 < receipt.entry <= len(entries) else None
             if not isinstance(charge, Charge) or charge.hash != receipt.head:
@@ -401,7 +387,15 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
     def datasets(self) -> list[DatasetSummary]:
         """Every data set on record, with what is spent and allowed."""
         register = self._read_register()
-        return [_summary(account) for account in register.accounts.values()]
+        return [account.summary() for account in register.accounts.values()]
+
+    def charge_of(self, head: str | None) -> tuple[Charge, DatasetSummary]:
+        """The charge with this chain head, and the account that it is in; LedgerError where there is none."""
+        register = self._read_register(recheck=False)
+        found = register.charge_of(head)
+        if found is None:
+            raise LedgerError(f"A head names a charge on record; {head} names none in {self._store}.")
+        return found, register.account(found.dataset).summary()
 
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that (six digits or more).
@@ -435,7 +429,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             PrivateOverlap: some of them are among the private examples, or on record.
         """
         key = self._store.key  # without it nothing on record can be compared
-        register = None if self._strict_names else self._read_register()
+        register = None if self._strict_names else self._read_register(recheck=False)
         recorded = register is not None and any(
             charge.sketch or charge.sources for one in register.accounts.values() for charge in one.charges
         )
@@ -445,7 +439,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         if private is not None:
             sketches_of(private, key, found)
         if register is not None:
-            own = _own(register, private) if fit is None else register.charged(fit)
+            charge = None if fit is None else register.charge_of(fit)
+            own = _own(register, private) if fit is None else getattr(charge, "dataset", None)
             register.require_none_private(found, own, new_data_set)
 
     def verify(self, *, known_head: str | None = None) -> None:
@@ -461,8 +456,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
     def _read_account(self, dataset: AnyDataSet) -> Account:
         return self._read_register().account(identity_of(dataset))
 
-    def _read_register(self) -> Register:
-        with self._store.transaction() as chain:
+    def _read_register(self, *, recheck: bool = True) -> Register:
+        with self._store.transaction(recheck=recheck) as chain:
             return self._register(chain, self._store.key_if_there)
 
     def _register(self, chain: Chain, key: bytes | None) -> Register:
@@ -476,24 +471,6 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         entries = read_entries(chain.rows[len(before) :], before, key)
         self._read = (key, list(chain.rows), entries)
         return entries
-
-
-def _summary(account: Account) -> DatasetSummary:
-    """The account in a line; one that cannot be counted here says so, and keeps nobody from the others."""
-    try:
-        return account.summary()
-    except UnknownCharge as problem:
-        return DatasetSummary(
-            dataset=account.dataset,
-            charges=len(account.charges),
-            unfinished=sum(charge.outcome is None for charge in account.charges),
-            spent=None,
-            budget=account.budget,
-            rule=None,
-            sentence=f"closed. {problem}",
-            unit=account.budget_unit if account.budget is not None else None,
-            most_rows_per_person=account.most_rows_per_person,
-        )
 
 
 def _own(register: Register, data: AnyDataSet | None) -> DataSet | None:

@@ -96,11 +96,9 @@ class Register:
         charges = (entry for entry in self.entries if isinstance(entry, Charge))
         return next((one for one in charges if workspace and one.workspace == workspace), None)
 
-    def charged(self, head: str) -> DataSet | None:
-        """The data set of the charge that this head names; None where it is not on record here."""
-        return next(
-            (one.dataset for one in self.entries if isinstance(one, Charge) and one.hash == head), None
-        )
+    def charge_of(self, head: str | None) -> Charge | None:
+        """The charge that this head names; None where it is not on record here."""
+        return next((one for one in self.entries if isinstance(one, Charge) and one.hash == head), None)
 
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that."""

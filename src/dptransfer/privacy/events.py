@@ -247,13 +247,78 @@ class SelectionEvent(Event):
         return replace(self, epsilon=distance * self.epsilon)
 
 
+class _NestedEvent(Event):
+    """Events in groups: candidates of a search, or parts of the data; it changes as each of them does."""
+
+    groups_field: ClassVar[str]
+
+    def _settle(self) -> None:
+        """Make the groups tuples, and take relation and unit from what is in them."""
+        try:
+            groups = tuple(tuple(events) for events in getattr(self, self.groups_field))
+        except TypeError:
+            groups = ()
+        inner = [one for events in groups for one in events]
+        if not inner or not all(isinstance(one, Event) for one in inner):
+            name = self.groups_field
+            raise ArgumentError(f"{name} must hold groups of events; got {getattr(self, name)!r}.")
+        settled = {self.groups_field: groups, "relation": same_relation(inner), "unit": inner[0].unit}
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+
+    def inner(self) -> tuple[tuple[Event, ...], ...]:
+        """Its groups."""
+        groups: tuple[tuple[Event, ...], ...] = getattr(self, self.groups_field)
+        return groups
+
+    def further(self, distance: float, lattice: float = 1) -> Self:
+        """Every step of every group."""
+        return self._each(lambda one: one.further(distance, lattice))
+
+    def under_replace_one(self) -> Self:
+        """Every step of every group: of parts too, since a unit and its successor have one coin."""
+        return self._each(lambda one: one.under_replace_one())
+
+    def of_group(self, size: int) -> Self:
+        """Every step of every group."""
+        return self._each(lambda one: one.of_group(size))
+
+    def for_rows(self, relation: Relation) -> Self:
+        """Every step of every group."""
+        return self._each(lambda one: one.for_rows(relation))
+
+    def for_people(self, most_rows: int) -> Self:
+        """Every step of every group."""
+        return self._each(lambda one: one.for_people(most_rows))
+
+    def also_written(self) -> Mapping[str, Any]:
+        """Groups as JSON."""
+        return {self.groups_field: [[event_to_dict(one) for one in events] for events in self.inner()]}
+
+    @classmethod
+    def read(cls, values: dict[str, Any], read_event: Callable[[Any], Event]) -> Event:
+        """Its relation and unit must be those of its inner events."""
+        relation, unit = values.pop("relation"), values.pop("unit")
+        groups = tuple(tuple(read_event(one) for one in events) for events in values.pop(cls.groups_field))
+        event = cls(**{cls.groups_field: groups}, **values)
+        if (event.relation, event.unit) != (relation, unit):
+            raise ArgumentError(f"its relation or unit is not that of its {cls.groups_field}")
+        return event
+
+    def _each(self, change: Callable[[Event], Event]) -> Self:
+        this: Any = self
+        groups = tuple(tuple(map(change, events)) for events in self.inner())
+        changed: Self = replace(this, **{self.groups_field: groups})
+        return changed
+
+
 _LAWS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 _POISSON = "poisson"  # JSON has no infinity
 _MOST_SHOWN = 5  # candidates in a table's row
 
 
 @dataclass(frozen=True)
-class BestOfManyEvent(Event):
+class BestOfManyEvent(_NestedEvent):
     """Private tuning: a random number of trials, of which only the best is released.
 
     Each trial runs one candidate, drawn uniformly, and yields a result with a score; the result of highest
@@ -280,22 +345,14 @@ class BestOfManyEvent(Event):
     unit: Unit = field(init=False)
     numeric_delta: float = field(init=False, repr=False, compare=False)
     kind: ClassVar[str] = "best-of-many"
+    groups_field: ClassVar[str] = "candidates"
     field_checks: ClassVar[checks.Checks] = {"mean_trials": checks.positive}
 
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of trials with a law of their number."""
-        try:
-            candidates = tuple(tuple(events) for events in self.candidates)
-        except TypeError:
-            candidates = ()
-        if not candidates or not all(candidates):
-            raise ArgumentError(
-                "candidates must hold the events of at least one candidate, and each at least one event; "
-                f"got {self.candidates!r}."
-            )
-        object.__setattr__(self, "candidates", candidates)
-        object.__setattr__(self, "relation", same_relation(one for events in candidates for one in events))
-        object.__setattr__(self, "unit", candidates[0][0].unit)
+        self._settle()
+        if not all(self.candidates):
+            raise ArgumentError(f"Every candidate must have an event; got {self.candidates!r}.")
         super().__post_init__()
         if self.mean_trials < 1:
             raise ArgumentError(f"mean_trials must be at least 1; got {self.mean_trials!r}.")
@@ -304,7 +361,7 @@ class BestOfManyEvent(Event):
         if not known or not (-1 < shape <= sys.float_info.max or shape == math.inf):
             raise ArgumentError(f"shape must be a number above -1, or infinity for Poisson; got {shape!r}.")
         object.__setattr__(self, "shape", float(shape))
-        worst = max(math.fsum(one.numeric_delta for one in events) for events in candidates)
+        worst = max(math.fsum(one.numeric_delta for one in events) for events in self.candidates)
         object.__setattr__(self, "numeric_delta", min(1.0, self.mean_trials * worst * (1 + 1e-12)))
 
     @property
@@ -325,53 +382,25 @@ class BestOfManyEvent(Event):
         more = len(trials) - len(shown)
         return self.words(6), "; ".join(shown) + (f"; and {more} more" if more else "")
 
-    def further(self, distance: float, lattice: float = 1) -> Self:
-        """Every step of every trial."""
-        return self._each(lambda one: one.further(distance, lattice))
-
-    def under_replace_one(self) -> Self:
-        """Every step of every trial."""
-        return self._each(lambda one: one.under_replace_one())
-
-    def of_group(self, size: int) -> Self:
-        """Every step of every trial."""
-        return self._each(lambda one: one.of_group(size))
-
-    def for_rows(self, relation: Relation) -> Self:
-        """Every step of every trial."""
-        return self._each(lambda one: one.for_rows(relation))
-
-    def for_people(self, most_rows: int) -> Self:
-        """Every step of every trial."""
-        return self._each(lambda one: one.for_people(most_rows))
-
     def trials(self) -> tuple[tuple[Event, ...], ...]:
         """Those of its candidates."""
         return self.candidates
 
     def also_written(self) -> Mapping[str, Any]:
         """Candidates as JSON, and a name for infinity."""
-        inner = [[event_to_dict(one) for one in trial] for trial in self.candidates]
-        return {"candidates": inner, "shape": _POISSON if math.isinf(self.shape) else self.shape}
+        return {**super().also_written(), "shape": _POISSON if math.isinf(self.shape) else self.shape}
 
     @classmethod
     def read(cls, values: dict[str, Any], read_event: Callable[[Any], Event]) -> Event:
-        """Its relation and unit must be those of its candidates."""
-        relation, unit, shape = (values.pop(name) for name in ("relation", "unit", "shape"))
+        """Infinity has a name."""
+        shape = values["shape"]
         if isinstance(shape, float) and math.isinf(shape):
             raise ArgumentError(f"an infinite shape is written {_POISSON!r}")
-        trials = tuple(tuple(read_event(one) for one in trial) for trial in values.pop("candidates"))
-        event = cls(trials, shape=math.inf if shape == _POISSON else shape, **values)
-        if (event.relation, event.unit) != (relation, unit):
-            raise ArgumentError("its relation or unit is not that of its candidates")
-        return event
-
-    def _each(self, change: Callable[[Event], Event]) -> Self:
-        return replace(self, candidates=tuple(tuple(map(change, trial)) for trial in self.candidates))
+        return super().read({**values, "shape": math.inf if shape == _POISSON else shape}, read_event)
 
 
 @dataclass(frozen=True)
-class DisjointEvent(Event):
+class DisjointEvent(_NestedEvent):
     """Every unit is in exactly one part, by a coin of its own; the steps of a part see that part alone.
 
     The coins are independent of each other and of what the units are: the part of a unit is drawn, and never
@@ -416,23 +445,15 @@ class DisjointEvent(Event):
     numeric_epsilon: float = field(init=False, repr=False, compare=False)
     numeric_delta: float = field(init=False, repr=False, compare=False)
     kind: ClassVar[str] = "disjoint"
+    groups_field: ClassVar[str] = "parts"
     field_checks: ClassVar[checks.Checks] = {}
 
     def __post_init__(self) -> None:
         """Refuse what has no steps."""
-        try:
-            parts = tuple(tuple(steps) for steps in self.parts)
-        except TypeError:
-            parts = ()
-        inner = [one for steps in parts for one in steps]
-        if not inner or not all(isinstance(one, Event) for one in inner):
-            raise ArgumentError(f"parts must hold the events of each part; got {self.parts!r}.")
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "relation", same_relation(inner))
-        object.__setattr__(self, "unit", inner[0].unit)
+        self._settle()
         super().__post_init__()
         for name in ("numeric_epsilon", "numeric_delta"):
-            most = max(math.fsum(getattr(one, name) for one in steps) for steps in parts)
+            most = max(math.fsum(getattr(one, name) for one in steps) for steps in self.parts)
             object.__setattr__(self, name, most)
 
     def words(self, digits: int = 5) -> str:
@@ -453,14 +474,6 @@ class DisjointEvent(Event):
 
         return self._of_parts(), self._listed(said)
 
-    def further(self, distance: float, lattice: float = 1) -> Self:
-        """Every step of every part."""
-        return self._each(lambda one: one.further(distance, lattice))
-
-    def under_replace_one(self) -> Self:
-        """Every step of every part: a unit and its successor have one coin between them."""
-        return self._each(lambda one: one.under_replace_one())
-
     def of_group(self, size: int) -> Self:
         """Every step, and all are paid where the group may be in several parts."""
         return self if size == 1 else self._all_paid(lambda one: one.of_group(size))
@@ -476,24 +489,6 @@ class DisjointEvent(Event):
         change = self._each if most_rows == 1 else self._all_paid
         return change(lambda one: one.for_people(most_rows))
 
-    def inner(self) -> tuple[tuple[Event, ...], ...]:
-        """Its parts."""
-        return self.parts
-
-    def also_written(self) -> Mapping[str, Any]:
-        """Parts as JSON."""
-        return {"parts": [[event_to_dict(one) for one in steps] for steps in self.parts]}
-
-    @classmethod
-    def read(cls, values: dict[str, Any], read_event: Callable[[Any], Event]) -> Event:
-        """Its relation and unit must be those of its parts."""
-        relation, unit = values.pop("relation"), values.pop("unit")
-        parts = tuple(tuple(read_event(one) for one in steps) for steps in values.pop("parts"))
-        event = cls(parts, **values)
-        if (event.relation, event.unit) != (relation, unit):
-            raise ArgumentError("its relation or unit is not that of its parts")
-        return event
-
     def _of_parts(self) -> str:
         return "one of " + f"{len(self.parts)} parts" if len(self.parts) > 1 else "all parts"
 
@@ -501,9 +496,6 @@ class DisjointEvent(Event):
         parts = [" and ".join(map(said, steps)) or "nothing" for steps in self.parts]
         numbered = [f"({place}) {steps}" for place, steps in enumerate(parts, start=1)]
         return "; ".join(numbered if len(parts) > 1 else parts)
-
-    def _each(self, change: Callable[[Event], Event]) -> Self:
-        return replace(self, parts=tuple(tuple(map(change, steps)) for steps in self.parts))
 
     def _all_paid(self, change: Callable[[Event], Event]) -> Self:
         return replace(self, parts=(tuple(change(one) for steps in self.parts for one in steps),))
