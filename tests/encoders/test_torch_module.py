@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dptransfer.encoders import TorchModuleEncoder
-from dptransfer.encoders.torch_module import PixelMap, state_digest
+from dptransfer.encoders.checkpoint import weights_digest
+from dptransfer.encoders.torch_module import PixelMap
 from dptransfer.errors import ArgumentError, DataError
 
 from .toys import random_images
@@ -54,11 +55,11 @@ def test_the_digest_sees_every_weight_and_nothing_else():
     first, same, other = network(), network(), network()
     with torch.no_grad():
         other[0].bias[0] += 1e-6
-    digests = [state_digest(module.state_dict()) for module in (first, same, other)]
+    digests = [weights_digest(module.state_dict()) for module in (first, same, other)]
     assert digests[0] == digests[1] != digests[2]
     assert encoder(first).identity.weights == digests[0]
     half = {name: value.bfloat16() for name, value in first.state_dict().items()}
-    assert state_digest(half) != digests[0]
+    assert weights_digest(half) != digests[0]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

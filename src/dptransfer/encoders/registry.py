@@ -97,22 +97,19 @@ class EncoderNote:
             device: 'cpu', 'cuda', 'cuda:1', ...
             runtime: 'onnx' or 'torch', for encoders that both can run.
         """
+        takes = inspect.signature(self.load).parameters
         given: dict[str, int | str] = {}
-        if runtime is not None and self.has_runtimes:
-            given["runtime"] = checks.one_of("runtime", runtime, ("onnx", "torch"))
-        elif runtime not in (None, "torch"):
-            raise ArgumentError(f"runtime does not apply to the encoder '{self.name}'. Leave it out.")
-        if "device" in inspect.signature(self.load).parameters:
-            given["device"] = device
-        elif device != "cpu":
-            raise ArgumentError(f"The encoder '{self.name}' runs on the cpu; got '{device}'. Leave it out.")
-        if size is not None:
-            given["size"] = size
-        if size is not None and not self.sized:
-            raise ArgumentError(
-                f"size (--image-size) does not apply to the encoder '{self.name}', which has its own. "
-                "Leave it out."
-            )
+        for option, value, plain in (
+            ("size", size, None),
+            ("device", device, "cpu"),
+            ("runtime", runtime, "torch"),
+        ):
+            if value is not None and option in takes:
+                given[option] = value
+            elif value not in (None, plain):
+                raise _does_not_apply(option, self.name)
+        if "runtime" in given:
+            checks.one_of("runtime", str(runtime), ("onnx", "torch"))
         loaded = self.load(**given)
         if not isinstance(loaded, Encoder):
             raise ArgumentError(
@@ -120,6 +117,11 @@ class EncoderNote:
                 f"{type(loaded).__name__}. The page 'Adding a method' shows one."
             )
         return loaded
+
+
+def _does_not_apply(option: str, name: str) -> ArgumentError:
+    flag = "image-size" if option == "size" else option
+    return ArgumentError(f"{option} (--{flag}) does not apply to the encoder '{name}'. Leave it out.")
 
 
 def _accepted(name: str, found: Any) -> EncoderNote:
@@ -204,9 +206,7 @@ def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime:
                 "it with 'dptransfer encoder export', and name that file."
             )
         if size is not None:
-            raise ArgumentError(
-                f"size (--image-size) does not apply to the encoder '{spec}'; it has its own. Leave it out."
-            )
+            raise _does_not_apply("size", spec)
         from dptransfer.encoders.transformers import transformers_encoder
 
         return transformers_encoder(spec, kind=kind, device=device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from functools import partial
@@ -16,6 +15,7 @@ from dptransfer.base.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import EncoderDelta, ImageEncoder, require_rows
+from dptransfer.encoders.checkpoint import weights_digest
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.per_example import (
     PerExample,
@@ -97,7 +97,7 @@ class TorchModuleEncoder(ImageEncoder):
         self._device = torch_device(device)
         self._transform = transform
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
-        digest = weights or state_digest(module.state_dict())
+        digest = weights or weights_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
         self.module = placed.to(memory_format=self._layout) if channels_last else placed
         self.pixel_map, self.source_head, self.vocabulary = pixel_map, source_head, vocabulary
@@ -240,22 +240,6 @@ def _sum(target: Any, name: str, arrays: Mapping[str, Floats32]) -> Any:
     if not fit or (len(up), down.shape[1]) != target.flatten(1).shape:
         return None
     return target + (up @ down).reshape(target.shape)
-
-
-def state_digest(state: Mapping[str, Any]) -> str:
-    """Digest of a torch state dict: names, types, shapes and bytes, in the order of the names.
-
-    The same weights give the same digest whatever file they came in and whatever device they are on.
-    """
-    import torch
-
-    digest = hashlib.sha256()
-    for name in sorted(state):
-        tensor = state[name].detach().cpu().contiguous()
-        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
-        if tensor.numel():
-            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def words_of_layer(layer: Any, names: tuple[str, ...]) -> Vocabulary | None:

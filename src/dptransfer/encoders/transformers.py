@@ -298,12 +298,11 @@ def _pooled_model(model: Any, pooler_is_random: bool) -> Any:
 def _pixel_map(processor: Any) -> PixelMap | None:
     """What the processor does to pixels, where it squeezes to a square and scales, and does no more."""
     told = processor.to_dict()
-    sides = set(dict(told.get("size") or {}).values())
-    square = told.get("do_resize") and set(dict(told.get("size") or {})) == {"height", "width"}
-    cuts = told.get("do_center_crop") or told.get("do_pad")
-    if not square or len(sides) != 1 or cuts or not told.get("do_rescale"):
-        return None
-    return PixelMap(sides.pop(), *_scaling(told))
+    framing = Framing.of_processor(told)
+    square = framing is not None and framing.shortest is None and framing.height == framing.width
+    return (
+        PixelMap(framing.height, *_scaling(told)) if framing and square and told.get("do_rescale") else None
+    )
 
 
 def _scaling(told: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
