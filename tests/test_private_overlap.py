@@ -259,7 +259,7 @@ def test_pictures_on_record_under_another_name_are_refused_before_they_are_encod
 ):
     photos = pictures(tmp_path / "photos", 40)
     run("fit", photos, *SPEND, "-m", "mean", "-o", "model", "--name", "ward")
-    monkeypatch.setattr("dptransfer.api.intake.kept_rows", None)  # an encoding would be a TypeError
+    monkeypatch.setattr("dptransfer.api.source.kept_rows", None)  # an encoding would be a TypeError
     named = () if name is None else ("--name", name)
     assert "'ward'" in run("fit", photos, *SPEND, "-m", "mean", "-o", "again", *named, code=2).stderr
     with pytest.raises(dpt.errors.RowsOnRecord):

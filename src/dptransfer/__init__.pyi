@@ -8,7 +8,10 @@ from dptransfer import testing as testing
 from dptransfer._version import __version__ as __version__
 from dptransfer.api.check import check as check
 from dptransfer.api.evaluate import evaluate as evaluate
+from dptransfer.api.fit import Fit as Fit
 from dptransfer.api.fit import fit as fit
+from dptransfer.api.fit import plan as plan
+from dptransfer.api.source import Source as Source
 from dptransfer.base.ray_workers import RayCluster as RayCluster
 from dptransfer.base.worker_pool import Processes as Processes
 from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings

@@ -9,6 +9,7 @@ from PIL import Image
 import dptransfer as dpt
 from dptransfer.api.advice import ADVICE
 from dptransfer.api.check import check
+from dptransfer.api.source import Source
 from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
 
@@ -293,7 +294,7 @@ def test_rows_without_labels_and_a_test_without_labels_are_found(tables):
     found = check(tables / "rows.npy", test=tables / "rows.npy", classes=[0, 1])
     assert "no-labels" in keys(found)
     assert "no-labels" in keys(found, "test")
-    labelled = check(tables / "rows.npy", classes=[0, 1], labels=np.arange(80) % 2)
+    labelled = check(Source(tables / "rows.npy", np.arange(80) % 2, classes=[0, 1]))
     assert labelled.findings == ()
 
 

@@ -8,12 +8,13 @@ from PIL import Image
 
 from contracts.dicom_files import dicom
 from dptransfer.api.checked_examples import UNKNOWN, read_examples
-from dptransfer.data import RowMetadata, write_embeddings
+from dptransfer.api.source import Source
+from dptransfer.data import Columns, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
 
 
 def test_a_folder_per_class(photos):
-    found = read_examples(photos / "private", "private")
+    found = read_examples(Source(photos / "private"), "private")
     assert (found.kind, found.count, found.classes) == ("images", 60, ("cat", "dog"))
     assert found.positions.tolist() == [0] * 30 + [1] * 30
     assert found.name(31) == "dog/01.png"
@@ -21,7 +22,7 @@ def test_a_folder_per_class(photos):
 
 
 def test_a_folder_that_is_no_declared_class_is_read_and_not_refused(photos):
-    found = read_examples(photos / "private", "private", classes=["cat", "bird"])
+    found = read_examples(Source(photos / "private", classes=["cat", "bird"]), "private")
     assert set(found.positions.tolist()) == {0, UNKNOWN}
     assert found.labels[-1] == "dog"
 
@@ -29,14 +30,14 @@ def test_a_folder_that_is_no_declared_class_is_read_and_not_refused(photos):
 def test_people_by_folder_have_ids(photos):
     (photos / "private/cat/ann").mkdir()
     (photos / "private/cat/00.png").rename(photos / "private/cat/ann/00.png")
-    found = read_examples(photos / "private", "private", people="folder")
+    found = read_examples(Source(photos / "private", people="folder"), "private")
     assert sorted(str(one) for one in set(found.ids)) == ["None", "ann"]
     assert len(set(found.people.tolist())) == 60
 
 
 def test_an_archive_of_folders(photos):
     archive = shutil.make_archive(str(photos / "all"), "zip", photos, "private")
-    found = read_examples(f"{archive}/private", "private")
+    found = read_examples(Source(f"{archive}/private"), "private")
     assert (found.count, found.classes) == (60, ("cat", "dog"))
     with Image.open(found.images[0]) as opened:
         assert opened.size == (12, 12)
@@ -45,7 +46,7 @@ def test_an_archive_of_folders(photos):
 def test_a_csv_of_pictures_whose_classes_are_numbers(photos):
     lines = [f"private/cat/{n:02}.png, {n % 2} ,p{n // 2}" for n in range(4)]
     (photos / "list.csv").write_text("\n".join(["path,label,who", *lines, "private/cat/04.png,7,"]) + "\n")
-    found = read_examples(photos / "list.csv", "private", classes=[0, 1], people="who")
+    found = read_examples(Source(photos / "list.csv", classes=[0, 1], people="who"), "private")
     assert found.positions.tolist() == [0, 1, 0, 1, UNKNOWN]
     assert found.ids == ["p0", "p0", "p1", "p1", ""]
     assert found.people.tolist() == [0, 0, 1, 1, 2]
@@ -53,7 +54,7 @@ def test_a_csv_of_pictures_whose_classes_are_numbers(photos):
 
 def test_a_table_with_a_column_per_feature(tmp_path):
     (tmp_path / "a.csv").write_text("f0,f1,label,who\n1,2,0,ann\n3,4,1.0,bob\n")
-    found = read_examples(tmp_path / "a.csv", "private", classes=[0, 1], people="who")
+    found = read_examples(Source(tmp_path / "a.csv", classes=[0, 1], people="who"), "private")
     assert (found.kind, found.rows.tolist()) == ("rows", [[1, 2], [3, 4]])
     assert (found.positions.tolist(), found.ids) == ([0, 1], ["ann", "bob"])
 
@@ -69,8 +70,8 @@ def test_parquet_of_rows_and_of_texts(tmp_path):
     parquet.write_table(
         pa.table({"text": ["one", "two"], "label": ["a", "c"], "who": who}), tmp_path / "t.parquet"
     )
-    rows = read_examples(tmp_path / "r.parquet", "private", classes=["a", "b"], people="who")
-    texts = read_examples(tmp_path / "t.parquet", "private", classes=["a", "b"], people="who")
+    rows = read_examples(Source(tmp_path / "r.parquet", classes=["a", "b"], people="who"), "private")
+    texts = read_examples(Source(tmp_path / "t.parquet", classes=["a", "b"], people="who"), "private")
     assert (rows.kind, rows.ids, rows.positions.tolist()) == ("rows", who, [0, 1])
     assert (texts.kind, texts.ids, texts.positions.tolist()) == ("texts", who, [0, UNKNOWN])
 
@@ -85,7 +86,7 @@ def test_parquet_of_pictures(tmp_path):
     Image.new("RGB", (4, 4), "red").save(stream, "PNG")
     cells = [{"bytes": stream.getvalue(), "path": f"{n}.png"} for n in range(2)]
     parquet.write_table(pa.table({"image": cells, "label": ["a", "x"]}), tmp_path / "p.parquet")
-    found = read_examples(tmp_path / "p.parquet", "private", classes=["a", "b"])
+    found = read_examples(Source(tmp_path / "p.parquet", classes=["a", "b"]), "private")
     assert (found.kind, found.positions.tolist()) == ("images", [0, UNKNOWN])
 
 
@@ -95,26 +96,26 @@ def test_a_store_tells_people_by_numbers_that_no_other_file_shares(tmp_path):
         np.ones((2, 3)),
         RowMetadata(["x", "y"], classes=["x", "y"], people=["ann", "bob"], sources="ab"),
     )
-    found = read_examples(tmp_path / "a.emb", "private")
+    found = read_examples(Source(tmp_path / "a.emb"), "private")
     assert (found.labels, found.people.tolist(), found.ids) == (["x", "y"], [0, 1], None)
     assert found.name(1) == "b"
-    assert read_examples(tmp_path / "a.emb", "private", people=None).people is None
-    renamed = read_examples(tmp_path / "a.emb", "private", classes=["y", "z"])
+    assert read_examples(Source(tmp_path / "a.emb", people="none"), "private").people is None
+    renamed = read_examples(Source(tmp_path / "a.emb", classes=["y", "z"]), "private")
     assert renamed.positions.tolist() == [UNKNOWN, 0]
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 5, -1], [0.0, 1.0, 0.5, np.nan], ["a", "b", "A", ""]])
 def test_labels_are_found_as_a_fit_finds_them(tmp_path, labels):
     np.savez(tmp_path / "a.npz", x=np.ones((4, 2)), y=np.array(labels))
-    found = read_examples(tmp_path / "a.npz", "private", classes=["a", "b"])
+    found = read_examples(Source(tmp_path / "a.npz", classes=["a", "b"]), "private")
     assert found.positions.tolist() == [0, 1, UNKNOWN, UNKNOWN]
 
 
 def test_people_may_be_given_as_they_are_or_in_a_file(tables):
     ids = ["ann"] * 40 + ["bob"] * 40
-    given = read_examples(tables / "private.npz", "private", people=ids)
+    given = read_examples(Source(tables / "private.npz", people=ids), "private")
     np.save(tables / "ids.npy", np.array(ids))
-    in_file = read_examples(tables / "private.npz", "private", people=str(tables / "ids.npy"))
+    in_file = read_examples(Source(tables / "private.npz", people=str(tables / "ids.npy")), "private")
     assert given.people.tolist() == in_file.people.tolist() == [0] * 40 + [1] * 40
     assert (given.ids, in_file.ids) == (ids, None)
 
@@ -122,26 +123,28 @@ def test_people_may_be_given_as_they_are_or_in_a_file(tables):
 def test_parts_of_an_archive_have_their_own_people(tmp_path):
     parts = {f"x_{part}": np.ones((2, 3)) for part in ("train", "test")}
     np.savez(tmp_path / "a.npz", **parts, who_train=["a", "b"], who_test=["c", "d"])
-    assert read_examples(tmp_path / "a.npz", "test", people="who", split="test").ids == ["c", "d"]
+    assert read_examples(
+        Source(tmp_path / "a.npz", people="who", columns=Columns(split="test")), "test"
+    ).ids == ["c", "d"]
 
 
 def test_labels_that_are_not_one_each_are_an_error(tables):
     np.save(tables / "rows.npy", np.ones((3, 2)))
     with pytest.raises(DataError, match="one for each row"):
-        read_examples(tables / "rows.npy", "private", labels=[1, 2])
+        read_examples(Source(tables / "rows.npy", y=[1, 2]), "private")
     with pytest.raises(DataError, match="has its own"):
-        read_examples(tables / "private.npz", "private", labels=[1] * 80)
+        read_examples(Source(tables / "private.npz", y=[1] * 80), "private")
 
 
 @pytest.mark.parametrize(("role", "made"), [("private", "PrivateEmbeddings"), ("public", "PublicEmbeddings")])
 def test_bare_arrays_are_refused_with_what_to_make_of_them(role, made):
     with pytest.raises(ArgumentError, match=f"the {role} set is of the type ndarray. Pass {made}"):
-        read_examples(np.ones((2, 2)), role)
+        read_examples(Source(np.ones((2, 2))), role)
 
 
 def test_a_column_of_texts_that_is_not_there_is_an_error(tables):
     with pytest.raises(ArgumentError, match="without texts in 'note'"):
-        read_examples(tables / "private.npz", "private", text_column="note")
+        read_examples(Source(tables / "private.npz", columns=Columns(text="note")), "private")
 
 
 def test_people_by_dicom_have_ids(tmp_path):
@@ -150,5 +153,5 @@ def test_people_by_dicom_have_ids(tmp_path):
     (tmp_path / "cat").mkdir()
     dicom(tmp_path / "cat" / "1.dcm", samples, PatientID="ann")
     dicom(tmp_path / "cat" / "2.dcm", samples)
-    found = read_examples(tmp_path, "private", people="dicom")
+    found = read_examples(Source(tmp_path, people="dicom"), "private")
     assert (found.ids, found.people.tolist()) == (["ann", None], [0, 1])

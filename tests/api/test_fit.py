@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
+from dptransfer.api.source import Reading, Source
+from dptransfer.data import Columns
 from dptransfer.errors import ArgumentError, BudgetExceeded
 from dptransfer.privacy import Unit
 from dptransfer.sklearn.classifier import PrivateClassifier as Estimator
@@ -96,16 +98,17 @@ def test_a_table_may_have_any_delimiter_and_a_column_of_paths_of_any_name(ledger
     files = sorted(folder.rglob("*.png"))
     lines = [f"{file.relative_to(tmp_path)};{file.parent.name}" for file in files]
     (tmp_path / "list.csv").write_text("\n".join(["photo;kind", *lines]) + "\n")
-    how = {"classes": ["cat", "dog"], "path_column": "photo", "label_column": "kind", "ledger": ledger}
+    about = {"classes": ["cat", "dog"], "name": "p", "columns": Columns(path="photo", label="kind")}
     if method == "film":
         pytest.importorskip("torch")
-        how["method"] = dpt.methods.FiLM(encoder=PLACE, steps=1, sampling_rate=1.0)
+        method = dpt.methods.FiLM(encoder=PLACE, steps=1, sampling_rate=1.0)
     else:
-        how |= {"method": method, "encoder": MeanColour()}
-    model = dpt.fit(tmp_path / "list.csv", epsilon=1, name="p", **how)
+        about["reading"] = Reading(MeanColour())
+    model = dpt.fit(Source(tmp_path / "list.csv", **about), epsilon=1, method=method, ledger=ledger)
     assert model.classes == ("cat", "dog")
+    odd = Source(*rows(40), classes=2, name="r", columns=Columns(path="photo"))
     with pytest.raises(ArgumentError, match="paths"):
-        dpt.fit(rows(40)[0], rows(40)[1], epsilon=1, name="r", classes=2, path_column="photo", ledger=ledger)
+        dpt.fit(odd, epsilon=1, ledger=ledger)
 
 
 def test_texts_become_a_model(ledger):
@@ -143,7 +146,7 @@ def test_private_examples_are_never_taken_for_public_ones(ledger, tmp_path):
     x, y = rows(60)
     folder = pictures(tmp_path / "photos", 4)
     for private, public in ((x, x), (folder, f"{folder}/../photos"), (folder, tmp_path)):
-        with pytest.raises(ArgumentError, match="other examples than the private ones"):
+        with pytest.raises(ArgumentError, match="other data than the private ones"):
             dpt.fit(private, y, public=public, epsilon=1, classes=CLASSES, ledger=ledger)
     assert ledger.history() == []
 

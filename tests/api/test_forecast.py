@@ -32,7 +32,7 @@ def private(seed=0, **how):
 
 @pytest.fixture(scope="module")
 def found():
-    return check(private(), PublicEmbeddings(rows(220, 1)), epsilons=[0.5, 2], size=400)
+    return check(private(size=400), PublicEmbeddings(rows(220, 1)), epsilons=[0.5, 2])
 
 
 def test_accuracies_grow_with_epsilon_and_end_without_noise(found):
@@ -43,10 +43,12 @@ def test_accuracies_grow_with_epsilon_and_end_without_noise(found):
 
 
 def test_no_private_row_or_count_moves_them(found):
-    other = PrivateEmbeddings(rows(33, 5), [1] * 33, classes=[0, 1])
-    again = check(other, PublicEmbeddings(rows(220, 1)), epsilons=[0.5, 2], size=400)
+    def other(size):
+        return PrivateEmbeddings(rows(33, 5), [1] * 33, classes=[0, 1], size=size)
+
+    again = check(other(400), PublicEmbeddings(rows(220, 1)), epsilons=[0.5, 2])
     assert again.expected == found.expected
-    declared = check(other, PublicEmbeddings(rows(220, 1)), epsilons=[0.5, 2], size=4000)
+    declared = check(other(4000), PublicEmbeddings(rows(220, 1)), epsilons=[0.5, 2])
     assert declared.expected != found.expected  # what is declared does
 
 
@@ -54,7 +56,7 @@ def test_a_pool_in_many_files_is_forecast_from_and_looked_through_like_any_other
     for number, part in enumerate(np.split(rows(220, 1), 4)):
         np.save(tmp_path / f"{number}.npy", part)
     pool = PublicEmbeddings(ShardedRows(sorted(tmp_path.iterdir())))
-    again = check(private(), pool, epsilons=[0.5, 2], size=400)
+    again = check(private(size=400), pool, epsilons=[0.5, 2])
     assert again.expected == found.expected
     assert again.findings == found.findings
 
@@ -80,7 +82,7 @@ def test_without_a_pool_of_rows_it_says_what_is_missing():
 
 def test_what_is_declared_is_checked_before_the_work():
     with pytest.raises(ArgumentError, match="size"):
-        check(private(), PublicEmbeddings(rows(220, 1)), size=-3)
+        check(private(size=-3), PublicEmbeddings(rows(220, 1)))
 
 
 def test_the_time_to_encode_is_measured_on_blank_pictures(monkeypatch):

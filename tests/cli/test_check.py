@@ -115,7 +115,6 @@ def test_people_and_declared_facts_go_in(cli, data):
     ("words", "told"),
     [
         (["nowhere.npz"], "must exist"),
-        (["private.npz", "--public", "private.npz"], "must name other data"),
         (["private.npz", "--epsilon", "one"], "Example: 1,4"),
         (["private.npz", "--set", "k=5"], "data.FIELD=VALUE"),
         (["private.npz", "--out", "private.npz"], "must name a new file"),

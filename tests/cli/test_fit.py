@@ -107,7 +107,7 @@ def test_labels_and_splits(cli, data):
         (("{data}/private.npz", *FIT, "--shots", "{data}/pool.npz"), "--shots needs labelled rows"),
         (
             ("{data}/private.npz", *FIT, "--shots", "missing.npz"),
-            "--shots: 'missing.npz': the file must exist",
+            "'missing.npz': the file or folder must exist",
         ),
         (("{data}/private.npz", *FIT, "--shots", "{data}/other.npz"), "one dimension"),
         (("{data}/private.npz", *FIT, "--shots", "strange.npz"), "--shots: Every label must be one of the 3"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.cli.inputs import private_rows
+from dptransfer.api.source import Declared, Source
 from dptransfer.data import EncoderIdentity, Facts, RowMetadata, write_embeddings
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.ledger import Ledger
@@ -61,7 +61,7 @@ def test_a_fit_protects_whom_it_is_told_of(cli, people, words, of, tmp_path):
 def test_the_same_rows_with_people_and_without_are_one_data_set(cli, people, ledger):
     cli("fit", "rows.emb", *FIT, "--out", "one")
     cli("fit", "rows.emb", *FIT, "--out", "two", "--person", "none")
-    fingerprints = {private_rows(path).fingerprint for path in map(Path, ("p.emb", "rows.emb"))}
+    fingerprints = {Source(path).private().fingerprint for path in map(Path, ("p.emb", "rows.emb"))}
     assert len(fingerprints) == 1
     assert len(Ledger(ledger).datasets()) == 1
 
@@ -127,22 +127,22 @@ def test_private_facts_about_people_are_handled_without_a_word(cli, data, ids):
 
 def test_rows_for_a_release_bring_their_people_and_take_its_classes(people, tmp_path):
     facts = Facts(CLASSES[::-1], (16,))
-    rows = private_rows(tmp_path / "p.emb", of=facts, person_bound=2.0)
+    rows = Source(tmp_path / "p.emb", declared=Declared(person_bound=2.0)).private(of=facts)
     assert rows.facts.classes == CLASSES[::-1]
     assert rows.facts.unit is Unit.PERSON
     assert len(np.unique(rows.people)) == len(set(people)) - 1 + (people == "").sum()
-    assert private_rows(tmp_path / "p.emb", of=facts, person="none").facts.unit is Unit.ROW
-    assert private_rows(tmp_path / "p.npz", of=facts, person="patient", name="a").name == "a"
+    assert Source(tmp_path / "p.emb", people="none").private(of=facts).facts.unit is Unit.ROW
+    assert Source(tmp_path / "p.npz", people="patient", name="a").private(of=facts).name == "a"
 
 
 def test_rows_of_another_width_encoder_or_class_do_not_suit_a_release(people, tmp_path):
     with pytest.raises(Incompatible, match="has 16, the release 8"):
-        private_rows(tmp_path / "p.emb", of=Facts(CLASSES, (8,)))
+        Source(tmp_path / "p.emb").private(of=Facts(CLASSES, (8,)))
     with pytest.raises(DataError, match="declared classes"):
-        private_rows(tmp_path / "p.emb", of=Facts(("cat", "dog"), (16,)))
+        Source(tmp_path / "p.emb").private(of=Facts(("cat", "dog"), (16,)))
     mine, other = (EncoderIdentity(name, "0" * 64, "none") for name in ("mine", "other"))
     write_embeddings(
         tmp_path / "e.emb", np.zeros((2, 16)), RowMetadata([0, 1], classes=CLASSES, encoder=mine)
     )
     with pytest.raises(Incompatible, match="must come from"):
-        private_rows(tmp_path / "e.emb", of=Facts(CLASSES, (16,), encoder=other))
+        Source(tmp_path / "e.emb").private(of=Facts(CLASSES, (16,), encoder=other))

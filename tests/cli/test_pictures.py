@@ -10,9 +10,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from contracts.mixers import REFUSED
-from dptransfer.cli import pictures as module
+from dptransfer.api import image_source as module
+from dptransfer.api.fit import Fit
+from dptransfer.api.image_source import private_images, public_images
+from dptransfer.api.source import Declared, Reading, Source
 from dptransfer.cli.main import app
-from dptransfer.cli.pictures import private_pictures, public_pictures
 from dptransfer.errors import DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Auto, MeanPrototypes
@@ -148,9 +150,9 @@ def test_a_private_test_on_pictures_is_charged_and_leaves_nothing(cli_json, film
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("{data}/private.npz", *FILM), "'film' takes pictures; .* holds rows of numbers"),
-        (("{photos}/private", *FILM, "--public", "{data}/pool.npz"), "'film' takes pictures"),
-        (("{photos}/private", *FILM, "--test", "{data}/test.npz"), "'film' takes pictures"),
+        (("{data}/private.npz", *FILM), "'film' takes images; .* holds rows of numbers"),
+        (("{photos}/private", *FILM, "--public", "{data}/pool.npz"), "'film' takes images"),
+        (("{photos}/private", *FILM, "--test", "{data}/test.npz"), "'film' takes images"),
         (("{photos}/private", *FILM, "--shots", "{data}/shots.npz"), "--shots are labelled public rows"),
         (("{photos}/private", *FILM, "--set", "data.split=train"), "data.split is about files of rows"),
         (("{photos}/private", *FILM, "--set", "encoder=small-cnn"), "'encoder' is there twice"),
@@ -162,10 +164,10 @@ def test_a_private_test_on_pictures_is_charged_and_leaves_nothing(cli_json, film
             ("{photos}/private", *FILM, "--tune", "clip=0.1,0.3", "--set", "tune_on_public=true"),
             "tasks made of public rows",
         ),
-        (("{photos}/private/red/person 0", *FILM), "private pictures must have labels"),
+        (("{photos}/private/red/person 0", *FILM), "private images must have labels"),
         (("{photos}/private", "-m", "film", "--encoder", "no-such-thing"), "no-such-thing"),
         (("{photos}/private", *FILM, "--device", "cuda:7"), "cuda:7"),
-        (("{photos}/private", *FILM, "--test", "{photos}/private"), "--test must name other data"),
+        (("{photos}/private", *FILM, "--test", "{photos}/private"), "must name other data"),
     ],
 )
 def test_what_is_public_and_wrong_is_said_before_anything_is_charged(cli, data, photos, ledger, words, said):
@@ -179,7 +181,7 @@ def test_what_is_public_and_wrong_is_said_before_anything_is_charged(cli, data, 
     ("words", "said"),
     [
         (("--dim", "40"), "--dim is about rows"),
-        (("--public", "{data}/pool.npz"), "takes pictures"),
+        (("--public", "{data}/pool.npz"), "takes images"),
         (("--shots", "{data}/shots.npz"), "--shots is about rows"),
     ],
 )
@@ -189,7 +191,7 @@ def test_a_plan_refuses_what_is_about_rows(cli, data, words, said):
 
 
 def test_a_plan_for_rows_refuses_what_is_about_pictures(cli):
-    assert "methods on pictures" in cli("plan", "-m", "mean", *BUDGET, "--image-size", "8", code=2).stderr
+    assert "methods on images" in cli("plan", "-m", "mean", *BUDGET, "--image-size", "8", code=2).stderr
 
 
 def test_an_unreadable_private_picture_is_black_without_a_word(cli, photos, tmp_path):
@@ -207,7 +209,7 @@ def test_an_unreadable_private_picture_is_black_without_a_word(cli, photos, tmp_
         told[0].stdout.replace("whole", "broken").replace("entry 1", "entry 2").splitlines()[:4]
         == (told[1].stdout.splitlines()[:4])
     )
-    black, unread = (private_pictures(tmp_path / name, 8) for name in ("whole", "broken"))
+    black, unread = (private_images(Source(tmp_path / name), 8, None) for name in ("whole", "broken"))
     assert black.fingerprint == unread.fingerprint
 
 
@@ -340,13 +342,13 @@ def test_rows_of_the_encoder_as_it_was_are_refused_with_what_to_give(cli, film, 
 def test_pictures_are_read_once_into_a_file_without_a_name(photos, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(module, "_AT_A_TIME", 7)
-    read = private_pictures(photos / "private", 8, name="photos", size=60)
+    read = private_images(Source(photos / "private", name="photos", declared=Declared(60)), 8, None)
     assert list(tmp_path.iterdir()) == []
     files = PrivateImages(find_images(photos / "private"), resolution=8)
     assert (read.pixels[:] == files.pixels[:]).all()
     assert read.fingerprint == files.fingerprint
     assert read.facts.size == 60
-    public = public_pictures(photos / "pool", 8)
+    public = public_images(Source(photos / "pool"), 8, None)
     assert (public.name, len(public), public.sources[0]) == ("pool", 9, "blue/person 0/000.png")
 
 
@@ -356,7 +358,7 @@ def test_a_full_disk_is_said_in_words(photos, monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(DataError, match="No space left"):
-        public_pictures(photos / "pool", 8)
+        public_images(Source(photos / "pool"), 8, None)
 
 
 def test_a_method_says_what_it_takes(cli, cli_json):
@@ -365,32 +367,33 @@ def test_a_method_says_what_it_takes(cli, cli_json):
     assert "Of the feature map" not in cli("methods", "film").stdout
 
 
-def chosen(photos, **changes):
+def chosen(photos, method="auto", public=None, epsilon_only=False, **changes):
     """What 'auto' is for the photos, with a GPU and a declared number."""
-    given = {
-        "about": {"classes": None, "person": None, "size": 30_000},
-        "budget": Budget(epsilon=1.0, delta=1e-5),
-    }
-    given |= {
-        "device": "cuda",
-        "encoder": "efficientnet-lite0",
-        "image_size": 96,
-        "grey_range": None,
-        **changes,
-    }
-    public, method = given.pop("public", photos / "pool"), given.pop("method", Auto())
-    return module.pixels_where_they_pay(method, photos / "private", public, None, None, **given)
+    reading = {"encoder": "efficientnet-lite0", "size": 96, "device": "cuda"}
+    about = {"classes": None, "people": None, "size": 30_000}
+    reading |= {name: changes[name] for name in changes.keys() & vars(Reading()).keys()} if changes else {}
+    if "number" in changes:
+        about["size"] = changes["number"]
+    about |= {name: changes[name] for name in ("classes", "people") if name in changes}
+    source = Source(
+        photos / "private",
+        classes=about["classes"],
+        people=about["people"],
+        reading=Reading(**reading),
+        declared=Declared(about["size"]),
+    )
+    budget = Budget(epsilon=1.0) if epsilon_only else Budget(epsilon=1.0, delta=1e-5)
+    return Fit(source, budget, method, Source(public or photos / "pool")).resolved_method()
 
 
 def test_auto_sees_pixels_where_a_gpu_the_encoder_and_declared_numbers_speak_for_it(photos, tmp_path):
     assert chosen(photos) == AutoOnPictures(encoder="efficientnet-lite0", size=96, device="cuda")
     assert chosen(photos, encoder=None, grey_range=(0.0, 9.0)).grey_range == (0.0, 9.0)
-    few = {"classes": None, "person": None, "size": 3}
     for changes in (
-        {"about": few},
-        {"about": few | {"size": 30_000, "person": "folder"}},
-        {"about": {"classes": None, "person": None}},
-        {"budget": Budget(epsilon=1.0)},
+        {"number": 3},
+        {"people": "folder"},
+        {"number": None},
+        {"epsilon_only": True},
         {"device": None},
         {"device": "cpu"},
         {"encoder": "small-cnn"},
@@ -400,5 +403,5 @@ def test_auto_sees_pixels_where_a_gpu_the_encoder_and_declared_numbers_speak_for
     ):
         assert isinstance(chosen(photos, **changes), Auto | MeanPrototypes), changes
     many = tuple(f"class {number}" for number in range(1000))
-    assert chosen(photos, about=few | {"size": 30_000, "classes": many}) == Auto()
-    assert chosen(photos, about=few | {"size": 30_000, "classes": COLOURS}) == chosen(photos)
+    assert chosen(photos, classes=many) == Auto()
+    assert chosen(photos, classes=COLOURS) == chosen(photos)

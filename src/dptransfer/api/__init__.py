@@ -1,1 +1,1 @@
-"""Requests of the public API: fit, check, and the data that they are given."""
+"""Requests of the public API: sources of data, and plan, fit and check on them."""

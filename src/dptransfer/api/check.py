@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dptransfer.api.advice import ADVICE, Finding
 from dptransfer.api.between import (
@@ -23,8 +21,9 @@ from dptransfer.api.between import (
     not_compared,
     people_in_both,
 )
-from dptransfer.api.checked_examples import Examples, Role, Source, Whose, read_examples
+from dptransfer.api.checked_examples import Examples, Role, Whose, read_examples
 from dptransfer.api.findings import Look, class_sizes, findings_in, looks_of
+from dptransfer.api.fit import source_of
 from dptransfer.api.forecast import (
     ALMOST_NO_NOISE,
     EncodingTime,
@@ -33,16 +32,16 @@ from dptransfer.api.forecast import (
     public_rows,
     why_no_forecast,
 )
+from dptransfer.api.source import Given, Source
 from dptransfer.base.document import Block, Bullets, Document, Paragraph, Section, Strong, Table, Words
 from dptransfer.base.workers import Workers
-from dptransfer.data import Facts
-from dptransfer.data.grey_levels import GreyRange
+from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.labels import Classes
 from dptransfer.encoders.base import Encoder
-from dptransfer.errors import DataError
+from dptransfer.encoders.encoding import NOBODY
+from dptransfer.errors import DataError, DPTransferError
 from dptransfer.methods.surrogate import FAMILIES
 from dptransfer.privacy import Budget, Unit
-from dptransfer.sources import STORED
 
 PRIVATE = "PRIVATE: for the eyes of the data's owner alone. Do not publish, send or log any of this."
 
@@ -188,24 +187,14 @@ _CAN_AND_CANNOT = (
 
 
 def check(
-    private: Source,
-    public: Source | None = None,
-    test: Source | None = None,
+    private: Given | Source,
+    public: Given | Source | None = None,
+    test: Given | Source | None = None,
     *,
     classes: Classes | None = None,
-    people: Whose = STORED,
-    labels: str | Path | ArrayLike | None = None,
-    split: str | None = None,
-    text_column: str | None = None,
-    path_column: str | None = None,
-    features: str | None = None,
-    label_column: str | None = None,
-    grey_range: GreyRange | None = None,
+    people: Whose = None,
     epsilons: float | Sequence[float] = (1.0, 4.0),
     delta: float = 1e-5,
-    size: int | None = None,
-    person_bound: float = 1.0,
-    rows_per_person: float | None = None,
     encoder: Encoder | None = None,
     workers: Workers | None = None,
 ) -> Checkup:
@@ -224,51 +213,50 @@ def check(
     [('non-finite', 1, ('row 7',))]
 
     Args:
-        private: what a fit or an encoding takes: a folder of pictures, a file of rows or texts, embeddings.
+        private: what a fit takes, as a path, data that are made already, or a `Source`; the last one names
+            columns of tables, declared sizes and how images are read.
         public: the public pool, likewise.
-        test: the labelled test, likewise.
+        test: the labelled test set, likewise.
         classes: the full public list of classes; without one, what the data declare.
-        people: whose each private example is, as `read_private` takes it.
-        labels: of private rows that come without, as `read_private` takes them.
-        split: which part of the private file, if it has several.
-        text_column: the column of texts, if it is not 'text'.
-        path_column: the column of the paths of pictures in a CSV, if it is not 'path'.
-        features: the columns of features in tables, as patterns such as 'f*'.
-        label_column: the column of labels in tables, if it is not 'label'.
-        grey_range: black and white of greys of more than bytes, as `open_image` takes it.
+        people: whose each private example is.
         epsilons: for which an accuracy is wanted, one or several.
         delta: that goes with them.
-        size: about how many private examples there are, only if declared public; for the accuracies.
-        person_bound: as how many examples a person counts, at most.
-        rows_per_person: about how many examples a person has, only if declared public; for the accuracies.
-        encoder: what would encode pictures or texts, for the time that takes; rows on disk should be its.
-        workers: who goes through public rows, such as `Processes(4)`; this process if None.
+        encoder: what would encode images or texts, for the time that takes; rows on disk should be its. By
+            default the usual one, if it is installed.
+        workers: what processes public rows, such as `Processes(4)`; this process if None.
     """
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
     budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
-    how = partial(
-        read_examples,
-        text_column=text_column,
-        path_column=path_column,
-        features=features,
-        label_column=label_column,
-    )
-    mine = how(private, "private", classes=classes, people=people, labels=labels, split=split)
+    source = source_of(private, classes=classes, people=people, encoder=encoder)
+    pool_source = None if public is None else Source.of(public)
+    test_source = None if test is None else Source.of(test)
+    mine = read_examples(source, "private")
     sets: dict[Role, Examples] = {"private": mine}
-    if test is not None:
-        sets["test"] = _read_test(partial(how, test, "test", classes=mine.classes), people)
-    if public is not None:
-        sets["public"] = how(public, "public", people=None)
+    if test_source is not None:
+        sets["test"] = _read_test(replace(test_source, classes=mine.classes), source.people)
+    if pool_source is not None:
+        sets["public"] = read_examples(replace(pool_source, people=NOBODY), "public")
+    encoder = _encoder(source, sets.values())
     why_not, pool, facts = why_no_forecast(sets.get("public"), mine.classes), None, None
     if not why_not and mine.classes is not None:
         pool = public_rows(sets["public"])
         pool = pool if workers is None else pool.with_workers(workers)
         unit = Unit.ROW if mine.people is None else Unit.PERSON
+        declared = source.x.facts if isinstance(source.x, PrivateEmbeddings) else source.declared
         facts = Facts(
-            mine.classes, (pool.dimension,), size, None, pool.encoder, unit, person_bound, rows_per_person
+            mine.classes,
+            (pool.dimension,),
+            declared.size,
+            None,
+            pool.encoder,
+            unit,
+            declared.person_bound,
+            declared.rows_per_person,
         )
     started = time.perf_counter()
-    looks = {role: looks_of(one.images, f"{role} picture", grey_range) for role, one in sets.items()}
+    looks = {
+        role: looks_of(one.images, f"{role} picture", source.reading.grey_range) for role, one in sets.items()
+    }
     opening = time.perf_counter() - started
     contents = {role: content_of(one, looks[role]) for role, one in sets.items()}
     findings = list(_between(contents, looks, encoder))
@@ -291,12 +279,25 @@ def check(
     )
 
 
-def _read_test(read: Callable[..., Examples], people: Whose) -> Examples:
+def _read_test(test: Source, people: Whose) -> Examples:
     """The test, with whose each example is if it tells that in the same way."""
     if isinstance(people, str):
         with suppress(DataError):  # it has no such column; if the rest cannot be read, the next line says so
-            return read(people=people)
-    return read(people=None)
+            return read_examples(replace(test, people=people), "test")
+    return read_examples(replace(test, people=NOBODY), "test")
+
+
+def _encoder(source: Source, sets: Collection[Examples]) -> Encoder | None:
+    """What would encode sets that are not rows yet: the one that is named, or the default if it is there."""
+    forms = sorted({one.kind for one in sets} - {"rows"})
+    if not forms:
+        return None
+    form = forms[0]
+    if source.reading.encoder is not None:
+        return source.reading.load(form)
+    with suppress(DPTransferError):  # it is not installed, and nobody asked for it
+        return source.reading.load(form)
+    return None
 
 
 def _between(

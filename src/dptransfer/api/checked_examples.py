@@ -11,61 +11,47 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dptransfer.api.source import Source
 from dptransfer.base.arrays import AnyArray, Labels, People
 from dptransfer.data import Columns, EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.columns import read_label_words
-from dptransfer.data.labels import Classes, declared_classes, places, whole_word
+from dptransfer.data.labels import places, whole_word
 from dptransfer.data.people import person_positions
 from dptransfer.data.tables import require
+from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError
 from dptransfer.sources import STORED, find_images, find_texts, read_table
-from dptransfer.sources.archives import archive_in
-from dptransfer.sources.contents import Contents, contents_of
+from dptransfer.sources.contents import Contents
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import patient_of
+from dptransfer.sources.load import column_of, people_of
 from dptransfer.sources.open_columns import has_columns, open_columns
-from dptransfer.sources.person_files import DICOM, FOLDER, is_person_file, people_by_folder, people_in_file
+from dptransfer.sources.person_files import DICOM, FOLDER
 from dptransfer.sources.readers import read_labels
 
 
-def column_of(people: str | Path | None) -> str | None:
-    """The column that tells people, where they are told by one."""
-    if people is None or people in (STORED, FOLDER, DICOM) or is_person_file(people):
-        return None
-    return str(people)
-
-
-def ids_of(
-    path: Path,
-    people: str | Path,
-    names: Sequence[str] | None,
-    images: Sequence[Path],
-    count: int,
-    split: str | None,
-) -> list[Any] | None:
+def ids_of(path: Path, people: str | Path, found: Examples, split: str | None) -> list[Any] | None:
     """The id of each example, None for a missing one; None where there are numbers alone, as in a store.
 
     Args:
         path: the file or folder.
         people: what tells them.
-        names: of the examples, for people by folder.
-        images: their files, for people by DICOM.
-        count: how many examples there are.
+        found: the examples.
         split: which part of a file that has several.
     """
     if people == FOLDER:
-        parts = [name.split("/") for name in names or ()]
+        parts = [name.split("/") for name in found.names or ()]
         return [own[1] if len(own) > 2 else None for own in parts]
     if people == DICOM:
         with without_warnings():
-            return [patient_of(file) for file in images]
+            return [patient_of(file) for file in found.images]
     column, ids = column_of(people), None
     if column is None:
         return None
     if has_columns(path):
         with open_columns(path, split) as table:
             ids = table.values(column)
-    return ids if ids is not None and len(ids) == count else None
+    return ids if ids is not None and len(ids) == found.count else None
 
 
 def in_both(first: Sequence[Any], second: Sequence[Any]) -> list[int]:
@@ -80,7 +66,6 @@ def in_both(first: Sequence[Any], second: Sequence[Any]) -> list[int]:
 
 
 Role: TypeAlias = Literal["private", "public", "test"]
-Source: TypeAlias = str | Path | PrivateEmbeddings | PublicEmbeddings
 Whose: TypeAlias = str | Path | ArrayLike | None
 _Classes: TypeAlias = tuple[str | int, ...] | None
 
@@ -137,67 +122,44 @@ class Examples:
         return f"Examples({self.role} {self.kind})"
 
 
-def read_examples(
-    source: Source,
-    role: Role,
-    *,
-    classes: Classes | None = None,
-    people: Whose = STORED,
-    labels: str | Path | ArrayLike | None = None,
-    split: str | None = None,
-    text_column: str | None = None,
-    path_column: str | None = None,
-    features: str | None = None,
-    label_column: str | None = None,
-) -> Examples:
+def read_examples(source: Source, role: Role) -> Examples:
     """Read a set, whatever a fit or an encoding takes, and refuse only what cannot be read at all.
 
     Args:
-        source: a file or folder; or embeddings, as a fit takes them.
+        source: what its owner names; without a list of classes, what the data declare.
         role: what the set is for.
-        classes: the declared list; without one, what the source declares.
-        people: whose each example is, as `read_private` takes it.
-        labels: of rows that come without, as `read_private` takes them.
-        split: which part of a file that has several.
-        text_column: the column of the texts, if it is not 'text'.
-        path_column: the column of the paths of pictures in a CSV, if it is not 'path'.
-        features: the columns of features in a table, as `read_private` takes them.
-        label_column: the column of labels in a table, likewise.
     """
-    listed = None if classes is None else declared_classes(classes)
-    if isinstance(source, PrivateEmbeddings | PublicEmbeddings):
-        return _given(source, role, listed)
-    given: Any = source
-    if not isinstance(given, str | Path):
+    listed: Any = source.classes
+    if isinstance(source.x, PrivateEmbeddings | PublicEmbeddings):
+        return _given(source.x, role, listed)
+    path, columns, people = source.path, source.columns, source.people
+    if path is None:
         made = "PublicEmbeddings(x)" if role == "public" else "PrivateEmbeddings(x, y, classes=['a', 'b'])"
         raise ArgumentError(
-            f"A checkup takes paths or embeddings; the {role} set is of the type {type(given).__name__}. "
+            f"A checkup takes paths or embeddings; the {role} set is of the type {type(source.x).__name__}. "
             f"Pass {made}."
         )
-    path = Path(source)
-    there = path.exists() or archive_in(path) is not None
-    require(there, path, "the file or folder must exist; it does not.", "Check the path.")
-    kind = contents_of(path, Columns(path_column, text_column, features=features))
-    if kind == "rows" and text_column is not None and role == "private":
+    source.require_there()
+    if source.form == "rows" and columns.text is not None and role == "private":
         raise ArgumentError(
             f"text_column (--text-column) must name a column of texts; '{path}' holds rows of numbers, "
-            f"without texts in '{text_column}'. Check the name, or leave it out."
+            f"without texts in '{columns.text}'. Check the name, or leave it out."
         )
-    by_reader = people if isinstance(people, str | Path) else None
-    if kind == "rows":
-        found = _rows(path, role, listed, by_reader, labels, split, features, label_column)
+    by_reader = people if isinstance(people, str | Path) and people != NOBODY else None
+    if source.form == "rows":
+        stored = STORED if people is None else by_reader
+        found = _rows(path, role, listed, replace(columns, person=stored), source.y)
+    elif source.form == "images":
+        found = _images(path, role, listed, replace(columns, person=by_reader))
     else:
-        person = None if by_reader == STORED else by_reader
-        found = (
-            _images(path, role, listed, person, label_column, path_column)
-            if kind == "images"
-            else _texts(path, role, listed, person, text_column or "text", label_column)
-        )
+        found = _texts(path, role, listed, replace(columns, person=by_reader))
     if people is None:
-        return replace(found, people=None)
-    if by_reader is None:
-        return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
-    return replace(found, ids=ids_of(path, by_reader, found.names, found.images, found.count, split))
+        return found
+    if isinstance(people, str | Path):
+        if by_reader is None:
+            return replace(found, people=None)
+        return replace(found, ids=ids_of(path, by_reader, found, columns.split))
+    return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
 
 
 def _given(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _Classes) -> Examples:
@@ -213,30 +175,15 @@ def _given(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _C
     return replace(found, labels=source.labelled.names.tolist(), classes=classes or source.labelled.classes)
 
 
-def _rows(
-    path: Path,
-    role: Role,
-    classes: _Classes,
-    people: str | Path | None,
-    labels: str | Path | ArrayLike | None,
-    split: str | None,
-    features: str | None,
-    label: str | None,
-) -> Examples:
-    person = column_of(people)
-    table = read_table(path, Columns(label=label, features=features, person=person, split=split))
-    count, found, whose = len(table.rows), table.labels, table.people
+def _rows(path: Path, role: Role, classes: _Classes, columns: Columns, labels: Any) -> Examples:
+    people = columns.person
+    table = read_table(path, replace(columns, person=column_of(people)))
+    count, found = len(table.rows), table.labels
     if labels is not None:
         require(found is None, path, "labels were given, and the file has its own.", "Leave labels out.")
         found = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
         one_each = "labels must be one for each row; they are not."
         require(found.shape == (count,), path, one_each, "Check them.")
-    if people is not None and is_person_file(people):
-        whose = people_in_file(Path(people), count, paths=table.sources)
-    elif people == FOLDER:
-        rule = "people by folder need the names of the pictures behind the rows; these are not on record."
-        require(table.sources is not None, path, rule, "Name a column, or a file that tells the people.")
-        whose = people_by_folder(path, table.sources or ())
     listed = classes or table.classes
     own = table.classes if table.labels_are_positions else listed
     return Examples(
@@ -246,7 +193,7 @@ def _rows(
         count,
         labels=None if found is None else _named(found, own),
         classes=listed,
-        people=whose,
+        people=people_of(path, table, people),
         names=table.sources,
         encoder=table.encoder,
         rows=table.rows,
@@ -270,20 +217,13 @@ def _written(words: Sequence[str], classes: _Classes) -> list[Any]:
     return [listed.get(word.strip(), listed.get(whole_word(word), word)) for word in words]
 
 
-def _images(
-    path: Path,
-    role: Role,
-    classes: _Classes,
-    person: str | Path | None,
-    label: str | None,
-    path_column: str | None,
-) -> Examples:
-    found = find_images(path, Columns(path_column, person=person), labelled=False)
+def _images(path: Path, role: Role, classes: _Classes, columns: Columns) -> Examples:
+    found = find_images(path, columns, labelled=False)
     words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
     own = found.classes
     if has_columns(path):
         with open_columns(path) as table:
-            words, own = read_label_words(table, label)
+            words, own = read_label_words(table, columns.label)
     return Examples(
         role,
         str(path),
@@ -298,14 +238,12 @@ def _images(
     )
 
 
-def _texts(
-    path: Path, role: Role, classes: _Classes, person: str | Path | None, column: str, label: str | None
-) -> Examples:
-    found = find_texts(path, Columns(text=column, person=person), labelled=False)
+def _texts(path: Path, role: Role, classes: _Classes, columns: Columns) -> Examples:
+    found = find_texts(path, columns, labelled=False)
     words, own = None, None
     if has_columns(path):
         with open_columns(path) as table:
-            words, own = read_label_words(table, label)
+            words, own = read_label_words(table, columns.label)
     return Examples(
         role,
         str(path),

@@ -1,54 +1,378 @@
-"""`dptransfer.fit`: private examples in any form to a fitted classifier, in one call."""
+"""The request for a fit: what is private and public, the method, the budget; planned, checked and run.
+
+The command line, `dptransfer.fit`, the scikit-learn classifier and the laboratory all build a `Fit`, so
+that one refuses what the others refuse. `Fit.open` reads and checks everything that can fail before a charge;
+then `OpenFit.run` charges the ledger and fits.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import ArrayLike
 
-from dptransfer.api.intake import PATHS, Intake
-from dptransfer.data import Columns, PrivateData, PublicData, PublicEmbeddings
-from dptransfer.data.labels import Classes, declared_classes
-from dptransfer.encoders.encoding import NOBODY, same_place
-from dptransfer.errors import ArgumentError
+from dptransfer.api.image_source import private_images, public_images, require_images, test_images
+from dptransfer.api.source import Declared, EncodedBeside, Given, Reading, Source
+from dptransfer.data import Facts, PrivateData, PublicData, PublicEmbeddings
+from dptransfer.data.embeddings import RowsNeeded
+from dptransfer.data.labels import Classes
+from dptransfer.encoders.encoding import NOBODY
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
-from dptransfer.methods import ImageMethod, PrivateMethod
+from dptransfer.methods import Auto, ImageMethod, PrivateMethod
+from dptransfer.methods.auto import MEASURED_WITH, AutoOnPictures, pixels_pay
 from dptransfer.methods.calibrate import calibrated_on_public
-from dptransfer.methods.charging import require_room
 from dptransfer.methods.configuration import as_method
-from dptransfer.privacy import Budget
-from dptransfer.sources import PrivateImages, PublicImages, find_images, read_public
+from dptransfer.methods.fit_plan import FitPlan
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget, Unit
 
 if TYPE_CHECKING:
     from dptransfer.base.workers import Workers
     from dptransfer.encoders import Encoder
-    from dptransfer.release import PrivateClassifier
+    from dptransfer.methods.deep.network import Network
+    from dptransfer.release import Evaluation, PrivateClassifier
 
-Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path]"
-"""Rows or pixels as an array; a path; a list of texts; a list of picture files."""
+
+@dataclass(frozen=True, eq=False)
+class OpenFit:
+    """A fit whose data were read and checked; nothing is charged yet.
+
+    Attributes:
+        request: what was asked for.
+        method: the method that will run.
+        private: the private examples.
+        public: the public ones, if any.
+        ledger: what will be charged.
+        plan: what the fit costs, where it could be planned before the rows were there.
+        network: of a method on pixels, the one that it may change.
+        evaluate: tests a model on the unprotected test set, if there is one.
+        remove_rows: removes rows that were encoded for the fit, so that none outlives a release.
+    """
+
+    request: Fit
+    method: PrivateMethod
+    private: PrivateData
+    public: PublicData | None
+    ledger: Ledger
+    plan: FitPlan | None = None
+    network: Network | None = None
+    evaluate: Callable[[PrivateClassifier], Evaluation] | None = None
+    remove_rows: Callable[[], None] = lambda: None
+
+    def run(self, noise: NoiseSource | None = None) -> PrivateClassifier:
+        """Charge the ledger, fit, and calibrate where public rows allow for it."""
+        request = self.request
+        model = self.method.fit(
+            self.private,
+            self.public,
+            budget=request.budget,
+            ledger=self.ledger,
+            noise=noise,
+            new_data_set=request.new_data_set,
+            workspace=request.workspace,
+            holdout=request.holdout,
+            plan=self.plan,
+        )
+        if request.calibrate:
+            with suppress(KeyboardInterrupt):  # the model is paid for: an interruption here must not lose it
+                model = calibrated_on_public(model, self.public, budget=request.budget)
+        return model
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A request: `plan` says what it would cost, `open` reads and checks, `run` charges and fits.
+
+    Attributes:
+        private: the private examples.
+        budget: what the fit may cost.
+        method: a method, or its command-line name.
+        public: the public pool.
+        shots: a few labelled public rows beside it.
+        test: labelled examples for an evaluation that does not protect them.
+        vocabulary: labels of the encoder for the public rows, as a file or the name of an encoder.
+        holdout: the chance with which an example, or a person, is kept from the fit to check it.
+        workers: what processes public rows; this process if None.
+        new_data_set: the owner's word that examples on record under another name are other people's here.
+        workspace: a folder from which a killed fit goes on.
+        calibrate: whether probabilities are calibrated on public rows, where these allow for it.
+    """
+
+    private: Source
+    budget: Budget
+    method: str | PrivateMethod = "auto"
+    public: Source | None = None
+    shots: Source | None = field(default=None, kw_only=True)
+    test: Source | None = field(default=None, kw_only=True)
+    vocabulary: str | None = field(default=None, kw_only=True)
+    holdout: float | None = field(default=None, kw_only=True)
+    workers: Workers | None = field(default=None, kw_only=True)
+    new_data_set: bool = field(default=False, kw_only=True)
+    workspace: Path | None = field(default=None, kw_only=True)
+    calibrate: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        others = {"public (--public)": self.public, "shots (--shots)": self.shots, "test (--test)": self.test}
+        for option, source in others.items():
+            if source is not None:
+                source.require_other_than(self.private, option)
+
+    def run(self, ledger: Ledger | None = None, noise: NoiseSource | None = None) -> PrivateClassifier:
+        """Read, check, charge the ledger once, and fit."""
+        with self.open(ledger) as ready:
+            return ready.run(noise)
+
+    def plan(self) -> FitPlan:
+        """What the fit would do and cost; nothing is charged.
+
+        Of the private examples their public facts alone go in. Images and texts are not encoded where the
+        plan does not need public rows.
+        """
+        method = self.resolved_method()
+        if isinstance(method, ImageMethod):
+            network = method.network()
+            private: PrivateData = private_images(self.private, network.side, method.grey_range)
+            public = (
+                None if self.public is None else public_images(self.public, network.side, method.grey_range)
+            )
+            return method.plan_fit(private.facts, self.budget, public, holdout=self.holdout)
+        facts = self.private.facts()
+        with EncodedBeside(self._out()) as beside:
+            outline = None if self.public is None or facts is None else self._outline()
+            if facts is not None and (self.public is None or outline is not None):
+                with suppress(RowsNeeded):
+                    return method.plan_fit(facts, self.budget, outline, holdout=self.holdout)
+            pool = self._pool(beside)
+            facts = self.private.private(beside).facts if facts is None else facts
+            return method.plan_fit(
+                facts, self.budget, self._with_shots(pool, facts.classes), holdout=self.holdout
+            )
+
+    @contextmanager
+    def open(
+        self,
+        ledger: Ledger | None = None,
+        *,
+        out: Path | None = None,
+        before_encoding: Callable[[], None] = lambda: None,
+    ) -> Iterator[OpenFit]:
+        """Read and check everything that can fail before a charge.
+
+        Args:
+            ledger: what will be charged; the user's default ledger file if None.
+            out: what the fit is for; rows that are encoded meanwhile are called by it.
+            before_encoding: called when mistakes in options and files would have been found, before minutes
+                of encoding; it may raise.
+        """
+        if self.workers is not None:
+            self.workers.ready()
+        for source in (self.private, self.public, self.shots, self.test):
+            if source is not None:
+                source.require_there()
+                _ = source.form  # raises for a type of file that nothing reads
+        method = self.resolved_method()
+        ledger = Ledger.default() if ledger is None else ledger
+        with EncodedBeside(out or self._out()) as beside:
+            if isinstance(method, ImageMethod):
+                before_encoding()
+                yield self._on_images(method, ledger)
+            else:
+                yield self._on_rows(method, ledger, beside, before_encoding)
+
+    def _on_rows(
+        self,
+        method: PrivateMethod,
+        ledger: Ledger,
+        beside: EncodedBeside,
+        before_encoding: Callable[[], None],
+    ) -> OpenFit:
+        from dptransfer.release.evaluation import evaluate_model
+
+        private = self.private
+        encoder = private.encoder  # before rows, so that options that do not fit them are refused
+        if encoder is not None:
+            before_encoding()
+            ledger.require_new_sources(private.source_digests, private.name, new_data_set=self.new_data_set)
+        # A run that goes on in a workspace may have its charge already.
+        early = None if private.name is None or self.workspace is not None else private.facts()
+        plan = None
+        if early is not None and (outline := self._outline()) is not None:
+            plan = self._affordable_plan(method, early, outline, ledger)
+        pool = self._pool(beside)
+        known = private.classes if early is None else early.classes
+        beside_shots = self._with_shots(pool, known)
+        if early is not None and plan is None:
+            plan = self._affordable_plan(method, early, beside_shots, ledger)
+        rows = private.private(beside)
+        public = beside_shots if known == rows.facts.classes else self._with_shots(pool, rows.facts.classes)
+        evaluate = None
+        if self.test is not None:
+            tested, labels, name = self.test.test(rows.facts, encoder)
+            # After the charge nothing may depend on private examples, so this is asked now.
+            ledger.require_unrelated(tested, private=rows, new_data_set=self.new_data_set)
+
+            def evaluate(model: PrivateClassifier) -> Evaluation:
+                return evaluate_model(model, tested, labels, name=name)
+
+        if public is not None:
+            public = public.with_workers(self.workers) if self.workers is not None else public
+        if plan is not None and plan.facts != rows.facts:  # a file may tell more than its name
+            plan = None
+        return OpenFit(self, method, rows, public, ledger, plan, None, evaluate, beside.remove)
+
+    def _on_images(self, method: ImageMethod, ledger: Ledger) -> OpenFit:
+        from dptransfer.encoders import encode_pixels
+        from dptransfer.release.evaluation import evaluate_model
+
+        if self.shots is not None:
+            raise ArgumentError(
+                f"--shots are labelled public rows; the method '{method.name}' takes images. Leave them out."
+            )
+        if self.vocabulary is not None:
+            raise ArgumentError(
+                f"--set data.vocabulary is for methods on rows; '{method.name}' takes images. Leave it out."
+            )
+        for source in (self.private, self.public, self.test):
+            if source is not None:
+                require_images(source, method)
+        network, greys = method.network(), method.grey_range
+        public = None if self.public is None else public_images(self.public, network.side, greys)
+        private = private_images(self.private, network.side, greys)
+        evaluate = None
+        if self.test is not None:
+            tested, labels, name = test_images(self.test, method, private.facts)
+            ledger.require_unrelated(tested, private=private, new_data_set=self.new_data_set)
+
+            def evaluate(model: PrivateClassifier) -> Evaluation:
+                encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)
+                return evaluate_model(model, encode_pixels(tested.pixels, encoder), labels, name=name)
+
+        return OpenFit(self, method, private, public, ledger, None, network, evaluate)
+
+    def resolved_method(self) -> PrivateMethod:
+        """The method, with what the source says about reading where it works on pixels."""
+        method, reading = as_method(self.method), self.private.reading
+        if isinstance(method, Auto) and self._is_for_pixels(method):
+            method = AutoOnPictures(
+                size=reading.size, device=str(reading.device), grey_range=reading.grey_range
+            )
+        if isinstance(method, ImageMethod):
+            method = _with_reading(method, reading)
+        return method
+
+    def _is_for_pixels(self, method: Auto) -> bool:
+        """Whether `film` on pixels is expected to do better than any method on rows.
+
+        Training a network takes hours without a GPU, so it is not begun there unless asked for by name.
+        """
+        reading, source = self.private.reading, self.private
+        if (
+            method.candidates
+            or reading.encoder not in (None, MEASURED_WITH)
+            or reading.device in (None, "cpu")
+        ):
+            return False
+        sources = (source, self.public, self.shots, self.test)
+        if source.path is None or any(one is not None and one.form != "images" for one in sources):
+            return False
+        classes: Any = source.classes or source.find("image", labelled=True).classes
+        if classes is None:
+            return False
+        unit = Unit.ROW if source.people is None or _is_nobody(source.people) else Unit.PERSON
+        sizes = {name: getattr(source.declared, name) for name in ("size", "class_counts")}
+        return pixels_pay(Facts(tuple(classes), (1, 1, 3), unit=unit, **sizes), self.budget)[0]
+
+    def _outline(self) -> Any:
+        if self.public is None or self.shots is not None or self.vocabulary is not None:
+            return None
+        return self.public.outline(self.private)
+
+    def _pool(self, beside: EncodedBeside) -> PublicEmbeddings | None:
+        """The public rows, with the labels of their encoder where some are named."""
+        from dptransfer.encoders import vocabulary
+
+        pool = None if self.public is None else self.public.public(self.private.encoder, beside)
+        if self.vocabulary is None:
+            return pool
+        if pool is None:
+            raise ArgumentError(
+                "data.vocabulary has labels for public rows; there are none. Pass --public, or leave it out."
+            )
+        return pool.with_vocabulary(vocabulary(self.vocabulary))
+
+    def _with_shots(self, pool: PublicEmbeddings | None, classes: Classes | None) -> PublicEmbeddings | None:
+        return pool if self.shots is None else with_shots(pool, self.shots, classes)
+
+    def _affordable_plan(
+        self, method: PrivateMethod, facts: Facts, public: PublicEmbeddings | None, ledger: Ledger
+    ) -> FitPlan | None:
+        """The plan, or None where it needs public rows; raises where the ledger would refuse the charge.
+
+        The charge asks again: this only spares minutes of encoding.
+        """
+        try:
+            plan = method.plan_fit(facts, self.budget, public, holdout=self.holdout)
+        except RowsNeeded:
+            return None
+        ledger.require_room(str(self.private.name), plan.events)
+        return plan
+
+    def _out(self) -> Path:
+        return Path("fit-" + re.sub(r"\W+", "-", self.private.name or "unnamed"))
+
+
+def with_shots(pool: PublicEmbeddings | None, shots: Source, classes: Classes | None) -> PublicEmbeddings:
+    """The pool with labelled public rows beside it; without a pool these are the public rows.
+
+    Args:
+        pool: the public pool, if there is one.
+        shots: the labelled public rows.
+        classes: the list that their labels refer to, if known.
+    """
+    shots.require_rows()
+    try:
+        rows = shots.public(classes=classes)
+    except DataError as problem:
+        raise DataError(f"--shots: {problem}") from problem
+    if rows.labels is None:
+        raise DataError(
+            f"--shots needs labelled rows; {shots!r} has no labels. Pass unlabelled rows as --public."
+        )
+    return rows if pool is None else pool.with_shots(rows)
+
+
+def _with_reading(method: ImageMethod, reading: Reading) -> ImageMethod:
+    """The method, or each of its candidates, with what was said about reading."""
+    names = ("encoder", "size", "device", "grey_range")
+    given = {name: value for name in names if (value := getattr(reading, name)) is not None}
+    changed: Any = method
+    if candidates := getattr(method, "candidates", ()):
+        given = {"candidates": tuple(replace(one, **given) for one in candidates)}
+    return cast(ImageMethod, replace(changed, **given))
+
+
+def _is_nobody(people: Any) -> bool:
+    return isinstance(people, str) and people == NOBODY
 
 
 def fit(
-    x: Given | PrivateData,
+    x: Given | Source,
     y: ArrayLike | None = None,
     *,
     epsilon: float,
     delta: float = 1e-5,
     classes: Classes | None = None,
     name: str | None = None,
-    public: Given | PublicData | None = None,
+    public: Given | Source | None = None,
     people: str | Path | ArrayLike | None = None,
     method: str | PrivateMethod = "auto",
     encoder: str | Encoder | None = None,
-    text_column: str | None = None,
-    path_column: str | None = None,
-    features: str | None = None,
-    label_column: str | None = None,
-    grey_range: tuple[float, float] | None = None,
     holdout: float | None = None,
     ledger: Ledger | None = None,
     workers: Workers | None = None,
@@ -57,8 +381,8 @@ def fit(
     """Fit a classifier on private examples, whatever their form, and charge the ledger once.
 
     It does what `dptransfer fit` does: it reads or encodes the examples, fits, and calibrates where public
-    rows allow for it. Nothing is written but the ledger; `model.save("model")` makes the release. Who wants
-    to see the plan first, or has more to declare, uses `PrivateEmbeddings` and a method's own `fit`.
+    rows allow for it. Nothing is written but the ledger; `model.save("model")` makes the release. Columns of
+    a table, image sizes and declared sizes go into a `Source`.
 
     >>> import numpy as np
     >>> from dptransfer import Ledger, fit
@@ -68,143 +392,86 @@ def fit(
     ['cat', 'dog']
 
     Args:
-        x: the private examples. An array of rows, or of pictures as bytes (examples, height, width, 3); a
-            path to rows (.emb, .npz, .parquet, .csv, ...), to pictures (a folder, an archive, a table) or to
-            texts; a list of words, which are texts; a list of `Path`s, which are pictures; or private data
-            that are made already.
+        x: the private examples, as `Source` takes them, or a `Source`.
         y: class of each example, where `x` does not tell.
         epsilon: ε of the budget.
-        delta: δ of the budget, the command line's default, too; 0 for pure ε, which needs a public pool.
+        delta: δ of the budget; 0 for pure ε, which needs a public pool.
         classes: the full public list of classes, or a number n for 0 to n − 1; it is never inferred from
             labels. Class folders and files that declare one need none.
         name: what the ledger files the data set under; the same for every version of it.
         public: public examples of any of these forms. Labels of class folders and of public files are used
             where a method can.
-        people: whose each example is: ids, the name of a column, 'folder' or a file, as `read_private` takes
-            them. Then persons are protected, each with all their examples.
+        people: whose each example is. Then persons are protected, each with all their examples.
         method: its command-line name, or a method object.
-        encoder: the name of one, or one that is loaded, for pictures and texts; by default
+        encoder: the name of one, or one that is loaded, for images and texts; by default
             'efficientnet-lite0' and 'minilm'.
-        text_column: the column of the texts in a table.
-        path_column: the column of the paths of pictures in a CSV, if it is not 'path'.
-        features: the columns of features in a table, as patterns such as 'f*'.
-        label_column: the column of labels in a table, if it is not 'label', 'labels' or 'y'.
-        grey_range: black and white of pictures whose greys have more than bytes, as `open_image` takes it.
         holdout: the chance with which an example, or a person, is kept from the fit to check it.
         ledger: where the fit is charged; the user's default ledger file if None.
-        workers: who goes through public rows, such as `Processes(4)`; this process if None.
+        workers: what processes public rows, such as `Processes(4)`; this process if None.
         new_data_set: the owner's word that examples on record under another name are other people's here.
 
     Raises:
         BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
         DataError: the examples cannot be used as they are; nothing was charged.
     """
-    chosen, budget = as_method(method), Budget(epsilon=epsilon, delta=delta)
-    if workers is not None:
-        workers.ready()
-    _require_others(x, public)
-    classes = None if classes is None else declared_classes(classes)
-    declared = {"name": name, "classes": classes}
-    greys_of: dict[str, Any] = {} if grey_range is None else {"grey_range": grey_range}
-    pool: Any
-    private: Any
-    with ExitStack() as kept:
-        if isinstance(x, PrivateData):
-            columns = text_column, path_column, features, label_column
-            _require_bare(x, y, classes, name, people, encoder, grey_range, *columns)
-            private, pool = x, _public_of(public, x)
-        elif isinstance(chosen, ImageMethod):
-            greys = chosen.grey_range if grey_range is None else grey_range
-            how: dict[str, Any] = {"resolution": chosen.network().side, "grey_range": greys}
-            pool = _public_pictures(public, path_column, **how)
-            of_pictures = {"label_column": label_column, "path_column": path_column}
-            private = _private_pictures(x, y, people, of_pictures, **declared, **how)
-        else:
-            intake = Intake(
-                x,
-                y,
-                classes=classes,
-                people=people,
-                encoder=encoder,
-                text_column=text_column,
-                path_column=path_column,
-                features=features,
-                label_column=label_column,
-                purpose=Path("fit-" + re.sub(r"\W+", "-", name or "unnamed")),
-                kept=kept,
-                **greys_of,
-            )
-            if intake.source_digests is not None:
-                ledger = Ledger.default() if ledger is None else ledger
-                ledger.require_new_sources(intake.source_digests, name, new_data_set=new_data_set)
-            early = None if name is None else intake.facts()
-            outline = None if early is None or _is_public(public) else intake.outline(public)
-            if early is not None and ledger is None:
-                ledger = Ledger.default()
-            asked: dict[str, Any] = {"budget": budget, "ledger": ledger, "name": name, "holdout": holdout}
-            if early is not None and outline is not None:
-                require_room(chosen, early, outline, **asked)
-            pool = public if _is_public(public) else intake.public(public)
-            if early is not None:
-                require_room(chosen, early, pool, **asked)
-            private = intake.private(name=name)
-        if workers is not None and isinstance(pool, PublicEmbeddings):
-            pool = pool.with_workers(workers)
-        model = chosen.fit(
-            private, pool, budget=budget, ledger=ledger, holdout=holdout, new_data_set=new_data_set
-        )
-        with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
-            model = calibrated_on_public(model, pool, budget=budget)
-        return model
+    request = Fit(
+        source_of(x, y, classes=classes, people=people, name=name, encoder=encoder),
+        Budget(epsilon=epsilon, delta=delta),
+        method,
+        None if public is None else Source.of(public),
+        holdout=holdout,
+        workers=workers,
+        new_data_set=new_data_set,
+    )
+    return request.run(ledger)
 
 
-def _require_others(x: Any, public: Any) -> None:
-    """Raise where the private examples are given for public ones, too."""
-    paths = isinstance(x, PATHS) and isinstance(public, PATHS)
-    if public is not None and (public is x or (paths and same_place(Path(public), Path(x)))):
+def plan(
+    x: Given | Source,
+    y: ArrayLike | None = None,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    classes: Classes | None = None,
+    public: Given | Source | None = None,
+    people: str | Path | ArrayLike | None = None,
+    method: str | PrivateMethod = "auto",
+    encoder: str | Encoder | None = None,
+    holdout: float | None = None,
+) -> FitPlan:
+    """What `fit` would do and cost with these arguments; nothing is charged.
+
+    >>> import numpy as np
+    >>> print(plan(np.eye(4), ["a", "b"] * 2, epsilon=1, classes=["a", "b"], method="mean").guarantee)
+    (ε = 1.00, δ = 1e-5)-DP for adding or removing one example
+
+    Args:
+        x: as for `fit`.
+        y: as for `fit`.
+        epsilon: as for `fit`.
+        delta: as for `fit`.
+        classes: as for `fit`.
+        public: as for `fit`.
+        people: as for `fit`.
+        method: as for `fit`.
+        encoder: as for `fit`.
+        holdout: as for `fit`.
+    """
+    private = source_of(x, y, classes=classes, people=people, encoder=encoder)
+    pool = None if public is None else Source.of(public)
+    return Fit(private, Budget(epsilon=epsilon, delta=delta), method, pool, holdout=holdout).plan()
+
+
+def source_of(x: Given | Source, y: Any = None, *, encoder: Any = None, **about: Any) -> Source:
+    """The private source of a call; what a `Source` says itself is not said again beside it."""
+    if not isinstance(x, Source):
+        return Source(x, y, reading=Reading(encoder), **about)
+    if y is not None or encoder is not None or any(value is not None for value in about.values()):
         raise ArgumentError(
-            "public must be other examples than the private ones, which would be taken for public and "
-            "published; both are the same, or one holds the other. Give a pool of its own."
+            "A Source has its labels, classes, people, name and encoder; some of that was given beside it. "
+            "Say it in the Source: Source(x, y, classes=[...], name='...')."
         )
+    return x
 
 
-def _is_public(public: Any) -> bool:
-    """Whether public data are there as such, or not at all."""
-    return public is None or isinstance(public, PublicData)
-
-
-def _public_of(public: Any, private: PrivateData) -> PublicData | None:
-    """Public data beside private data that are made already; an array of rows is taken for such."""
-    if _is_public(public) or isinstance(private, PrivateImages):
-        return public  # type: ignore[no-any-return]  # the method says what it takes
-    if isinstance(public, PATHS):
-        return read_public(public)
-    return PublicEmbeddings(public)
-
-
-def _private_pictures(x: Any, y: Any, people: Any, columns: dict[str, Any], **declared: Any) -> PrivateImages:
-    """Private pictures at the size that a network takes."""
-    by_path = isinstance(people, PATHS)
-    if isinstance(x, PATHS):
-        person = people if by_path and people != NOBODY else None
-        named = Columns(columns.get("path_column"), label=columns.get("label_column"), person=person)
-        x = find_images(x, named, classes=declared["classes"], labelled=y is None)
-    return PrivateImages(x, y, people=None if by_path else people, **declared)
-
-
-def _public_pictures(x: Any, path_column: str | None, **how: Any) -> PublicData | None:
-    """Public pictures at the size that a network takes."""
-    if x is None or isinstance(x, PublicData):
-        return x
-    name = Path(x).name if isinstance(x, PATHS) else None
-    found = x if name is None else find_images(x, Columns(path=path_column), labelled=False)
-    return PublicImages(found, name=name, **how)
-
-
-def _require_bare(private: PrivateData, *given: Any) -> None:
-    """Raise for what private data that are made already say themselves."""
-    if any(one is not None for one in given):
-        raise ArgumentError(
-            f"{type(private).__name__} has its labels, classes, name and people, and is read or encoded "
-            "already; some of that was given beside it. Leave those out."
-        )
+__all__ = ["Declared", "Fit", "OpenFit", "fit", "plan", "with_shots"]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import labelled_rows, private_rows, require_other_than
 from dptransfer.cli.screen import say, show_json, show_table
-from dptransfer.encoders.encoding import encoded_beside, is_table
+from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from dptransfer.api.source import EncodedBeside, Source
     from dptransfer.audit.membership import Given
     from dptransfer.release import PrivateClassifier
 
@@ -42,30 +43,28 @@ def attack(
 
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
+    from dptransfer.api.source import EncodedBeside, Reading, Source
     from dptransfer.audit.membership import CONFIDENCE, UNFAIR_CONFIDENCE, membership_attack
     from dptransfer.encoders.model_inputs import encoder_behind
     from dptransfer.privacy import Unit
     from dptransfer.release import read_release
 
-    require_other_than(members, others, "--others", "A row cannot be compared with itself.")
+    Source(others).require_other_than(Source(members), "--others")
     released = read_release(model)
-    if person is not None and released.guarantee.unit is Unit.ROW:
+    by_person = released.guarantee.unit is Unit.PERSON
+    if person is not None and not by_person:
         raise ArgumentError(
             "--person is for releases that protect persons; this one protects single rows, and says nothing "
             "about somebody who has several. Leave it out."
         )
-    seen_by = None
-    if not all(is_table(path) or not path.exists() for path in (members, others)):
-        seen_by = encoder_behind(released, encoder, device)
-
-    def given(path: Path) -> Given:
-        if seen_by is None or is_table(path):
-            return _given(path, path, released, person)
-        encoded = encoded_beside(path, seen_by, released.classes, model, person)
-        with encoded as rows:  # they keep the people
-            return _given(rows, path, released, None)
-
-    inside, outside = given(members), given(others)
+    sources = [Source(path, people=person if by_person else NOBODY) for path in (members, others)]
+    for source in sources:
+        source.require_there()
+    if not all(source.is_encoded for source in sources):
+        reading = Reading(encoder_behind(released, encoder, device))
+        sources = [one if one.is_encoded else replace(one, reading=reading) for one in sources]
+    with EncodedBeside(model) as beside:
+        inside, outside = (_given(source, released, beside) for source in sources)
     found = membership_attack(released, inside, outside)
     if as_json:
         return show_json({**found.to_dict(), "statement": found.statement})
@@ -109,17 +108,17 @@ def attack(
     say(f"{found.guarantee} {found.statement}", style="yellow")
 
 
-def _given(path: Path, named: Path, released: PrivateClassifier, person: str | None) -> Given:
+def _given(source: Source, released: PrivateClassifier, beside: EncodedBeside) -> Given:
     """Rows and classes and, for a release that protects persons, whose each row is."""
     from dptransfer.data import Labelled
     from dptransfer.privacy import Unit
 
     facts = released.row_facts
-    if facts.unit is Unit.PERSON:
-        rows = private_rows(path, person=person, of=facts)
-        if rows.people is None:
-            alone = "each counts as a person of its own. Name the column of people with --person"
-            say(f"Note: '{named}' does not say whose its rows are; {alone}.", err=True)
-        return rows.rows, Labelled(rows.labels, facts.classes), rows.people
-    others, labelled, _ = labelled_rows(path, facts)
-    return others.rows, labelled
+    rows = source.private(beside, of=facts)
+    labelled = Labelled(rows.labels, facts.classes)
+    if facts.unit is Unit.ROW:
+        return rows.rows, labelled
+    if rows.people is None:
+        alone = "each counts as a person of its own. Name the column of people with --person"
+        say(f"Note: '{source.path}' does not say whose its rows are; {alone}.", err=True)
+    return rows.rows, labelled, rows.people

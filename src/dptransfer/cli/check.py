@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dptransfer.base.progress import reported_to
 from dptransfer.cli import options
-from dptransfer.cli.inputs import require_new, require_other_than, require_there
-from dptransfer.cli.options import SIZES, class_list, grey_ends, note_if_idle, settings_of, workers_from
+from dptransfer.cli.inputs import require_new
+from dptransfer.cli.option_groups import expand_groups
+from dptransfer.cli.options import SIZES, class_list, declared_from, note_if_idle, settings_of
 from dptransfer.cli.screen import console, on_terminal, progress_bar, say, show_json
-from dptransfer.encoders.encoding import NOBODY
-from dptransfer.errors import ArgumentError, DPTransferError
-
-if TYPE_CHECKING:
-    from dptransfer.encoders import Encoder
-    from dptransfer.sources.contents import Contents
+from dptransfer.errors import ArgumentError
 
 _ABOUT = {
     **{name: kind for name, kind in SIZES.items() if name != "class_counts"},
@@ -28,8 +22,12 @@ _ABOUT = {
 }
 
 
+@expand_groups
 def check(
-    data: Annotated[Path, typer.Argument(help="Private data: pictures, texts or rows, as for 'fit'.")],
+    data: Annotated[Path, typer.Argument(help="Private data: images, texts or rows, as for 'fit'.")],
+    columns: options.ColumnOptions,
+    reading: options.ReadingOptions,
+    workers: options.WorkerOptions,
     public: Annotated[Path | None, options.data_option(help="The public pool.")] = None,
     test: Annotated[Path | None, options.data_option(help="Labelled test examples.")] = None,
     classes: options.Classes = None,
@@ -44,18 +42,8 @@ def check(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
     ] = None,
-    label_column: options.LabelColumn = None,
-    text_column: options.TextColumn = None,
-    path_column: options.PathColumn = None,
-    feature_columns: options.FeatureColumns = None,
-    encoder: options.EncoderName = None,
-    image_size: options.ImageSize = None,
-    grey_range: options.GreyRange = None,
     device: options.Device = "cpu",
     runtime: options.Runtime = None,
-    engine: options.EngineName = None,
-    workers: options.WorkerCount = None,
-    address: options.ClusterAddress = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Look for problems in the data before you spend any budget (owner only).
@@ -69,52 +57,35 @@ def check(
 
     Example: dptransfer check photos/ --public pool/ --test test/ --out report.html
     """
-    require_other_than(data, public, "--public", "All of it would be found twice.")
-    require_other_than(data, test, "--test", "All of it would be found twice.")
     of_method, about = settings_of(settings, _ABOUT)
     if of_method:
         raise ArgumentError(
             f"--set takes data.FIELD=VALUE here; got '{next(iter(of_method))}'. Leave it out."
         )
-
-    hands = workers_from(engine, workers, address)
+    hands = workers.start()
     note_if_idle(hands, public_rows=public is not None)
 
-    from dptransfer.api.check import check as checked
-    from dptransfer.data import Columns
-    from dptransfer.sources import STORED
-    from dptransfer.sources.contents import contents_of
+    from dptransfer.api.check import check as look
+    from dptransfer.api.source import Source
 
-    greys = grey_ends(grey_range)
-    kinds = {
-        contents_of(path, Columns(path_column, text_column, features=feature_columns))
-        for path in (data, public, test)
-        if path is not None
-    }
-    for path in (data, public, test):
-        require_there(path)
+    private = Source(
+        data,
+        about.get("labels"),
+        None if classes is None else class_list(classes),
+        person,
+        columns=columns.columns(split=about.get("split")),
+        reading=reading.reading(device, runtime),
+        declared=declared_from(about),
+    )
+    others = [None if path is None else Source(path, columns=columns.columns()) for path in (public, test)]
+    for source in (private, *others):
+        if source is not None:
+            _ = source.form  # raises for a type of file that nothing reads
+            source.require_there()
     if out is not None:  # after mistakes in options, and before minutes of work
         require_new(out)
     with progress_bar("Checking", count_is_private=True) as step, reported_to(step):
-        found = checked(
-            data,
-            public,
-            test,
-            classes=None if classes is None else class_list(classes),
-            people={None: STORED, NOBODY: None}.get(person, person),
-            epsilons=_numbers(epsilon),
-            delta=delta,
-            text_column=text_column,
-            path_column=path_column,
-            features=feature_columns,
-            label_column=label_column,
-            grey_range=greys,
-            encoder=_encoder(
-                encoder, kinds, size=image_size, device=device, runtime=runtime, grey_range=greys
-            ),
-            workers=hands,
-            **about,
-        )
+        found = look(private, *others, epsilons=_numbers(epsilon), delta=delta, workers=hands)
     document = found.document()
     if out is not None:
         _write(out, document.html())
@@ -131,21 +102,6 @@ def _numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise ArgumentError(f"--epsilon takes a number or several; got '{text}'. Example: 1,4") from None
-
-
-def _encoder(name: str | None, kinds: Collection[Contents], **how: Any) -> Encoder | None:
-    """What would encode sets that are not rows yet: the one that is named, or the default if it is there."""
-    from dptransfer.api.intake import DEFAULT_ENCODERS
-    from dptransfer.encoders import get_encoder
-
-    default = next((DEFAULT_ENCODERS[kind] for kind in ("images", "texts") if kind in kinds), None)
-    if default is None:
-        return None
-    if name is not None:
-        return get_encoder(name, **how)
-    with suppress(DPTransferError):  # it is not installed, and nobody asked for it
-        return get_encoder(default, **how)
-    return None
 
 
 def _write(out: Path, page: str) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.options import class_list, grey_ends, workers_from
+from dptransfer.cli.option_groups import expand_groups
+from dptransfer.cli.options import class_list, grey_ends
 from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.encoders.encoding import (
     BREAKS_OFF,
@@ -25,16 +26,16 @@ from dptransfer.errors import ArgumentError
 _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
 
 
+@expand_groups
 def encode(
     source: Annotated[
         Path,
         typer.Argument(help="Images: a folder, .zip, .tar, .parquet; or texts: .csv, .parquet, .txt."),
     ],
+    workers: options.WorkerOptions,
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
     encoder: options.EncoderName = None,
-    size: Annotated[
-        int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
-    ] = None,
+    image_size: options.ImageSize = None,
     grey_range: options.GreyRange = None,
     label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
@@ -46,9 +47,6 @@ def encode(
     row_type: Annotated[
         str, typer.Option("--row-type", metavar="float32|float16", help="Numbers of the rows on disk.")
     ] = "float32",
-    engine: options.EngineName = None,
-    workers: options.WorkerCount = None,
-    address: options.ClusterAddress = None,
     classes: options.Classes = None,
     person: options.Person = None,
     name: options.DataSetName = None,
@@ -81,19 +79,19 @@ def encode(
         raise ArgumentError("--person is for private data and --public for public data. Leave one out.")
     if row_type not in ("float32", "float16"):
         raise ArgumentError(f"--row-type must be float32 or float16; got '{row_type}'. Choose one of them.")
-    hands = workers_from(engine, workers, address, device)
+    hands = workers.start(device)
 
+    from dptransfer.api.source import Reading
     from dptransfer.base.workers import Here
-    from dptransfer.encoders import get_encoder
+    from dptransfer.data import Columns
     from dptransfer.ledger import Ledger
     from dptransfer.sources import ImageList
     from dptransfer.sources.decode import problem_of
 
-    greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
-    model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)
-    columns: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
-    columns |= {"label_column": label_column, "person": person}
-    found = examples_in(source, model, declared, **columns)
+    greys = grey_ends(grey_range)
+    model = Reading(encoder, image_size, greys, device, runtime).load("images")
+    columns = Columns(path_column, text_column, label_column, person=person)
+    found = examples_in(source, model, declared, columns)
     if public and (ledger := Ledger.default_if_there()) is not None:
         ledger.require_unrelated(found)
     strict = not (public or allow_unreadable)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows
+from dptransfer.cli.inputs import note_open_folder
 from dptransfer.cli.ledger import open_ledger, summary_json
-from dptransfer.cli.model_encoder import labelled_examples
-from dptransfer.cli.options import ABOUT_DATA, ABOUT_TEST, settings_of
+from dptransfer.cli.option_groups import expand_groups
+from dptransfer.cli.options import ABOUT_DATA, ABOUT_TEST, declared_from, settings_of
 from dptransfer.cli.privacy_view import privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.cli.spending import require_writable, told_if_interrupted
-from dptransfer.encoders.encoding import encoded_beside, held_in, is_table
 from dptransfer.errors import ArgumentError, ReleaseError
-from dptransfer.privacy import Relation
 
 if TYPE_CHECKING:
     from dptransfer.data import PrivateEmbeddings
@@ -110,15 +108,14 @@ _BAR = 24
 _private = partial(typer.Option, rich_help_panel="Tests that protect their rows")
 
 
+@expand_groups
 def evaluate(
     model: options.Release,
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
+    columns: options.ColumnOptions,
+    budget: options.BudgetOptions,
     split: Annotated[str | None, options.data_option(help="Part of a file that has several.")] = None,
     labels: Annotated[Path | None, options.data_option(help="An .npy of labels, for rows without.")] = None,
-    label_column: options.LabelColumn = None,
-    text_column: options.TextColumn = None,
-    path_column: options.PathColumn = None,
-    feature_columns: options.FeatureColumns = None,
     device: Annotated[str, typer.Option(help="Where rows are scored and the rest encoded.")] = "cpu",
     encoder: options.EncoderName = None,
     add_to_card: Annotated[
@@ -128,10 +125,6 @@ def evaluate(
     private: Annotated[
         bool, _private("--private", help="Protect the test rows: noisy numbers, charged, on the card.")
     ] = False,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    other_budget: options.OtherBudget = None,
-    relation: options.Neighbours = Relation.ADD_REMOVE,
     person: options.Person = None,
     name: options.DataSetName = None,
     ledger: options.LedgerFile = None,
@@ -152,56 +145,56 @@ def evaluate(
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
     from dptransfer.api.evaluate import evaluate as evaluate_release
+    from dptransfer.api.source import EncodedBeside, Reading, Source
     from dptransfer.encoders.model_inputs import encoder_behind
     from dptransfer.exact.device import DEVICES
     from dptransfer.ledger import Ledger
     from dptransfer.release import amend_release, read_release
 
     released = read_release(model)
-    of_examples: dict[str, Any] = {"text_column": text_column, "path_column": path_column}
-    rows_given = is_table(test, features=feature_columns, **of_examples)
-    of_examples["label_column"] = label_column
-    of_rows: dict[str, Any] = {"features": feature_columns, "label_column": label_column}
+    source = Source(test, labels, columns=columns.columns(split=split))
     if private:
-        if epsilon is not None and delta is None:  # Gaussian noise needs one; what was fit to publish will do
-            delta = released.guarantee.delta or options.DELTA
-        budget = options.budget_from(epsilon, delta, other_budget, relation)
-        if add_to_card or (device != "cpu" and rows_given):
+        # Gaussian noise needs a delta; what was fit to publish will do.
+        allowed = budget.budget(released.guarantee.delta or options.DELTA)
+        if add_to_card or (device != "cpu" and source.is_encoded):
             odd = "--add-to-card" if add_to_card else "--device"
             raise ArgumentError(
                 f"{odd} is for unprotected rows; a private test is counted on the CPU and always goes on the "
                 "card. Leave it out."
             )
         of_method, about = settings_of(settings, ABOUT_DATA)
-        about |= {key: given for key, given in (("split", split), ("labels", labels)) if given is not None}
         if of_method:
             raise ArgumentError("--set takes data.FIELD=VALUE here; got another field. See --help.")
-        strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
-        book = open_ledger(ledger, strict_names=strict_names)
-        source: AbstractContextManager[Path] = nullcontext(test)
-        if rows_given:
+        book = open_ledger(ledger, strict_names=about.get("strict_names", False))
+        reading = Reading()
+        if source.is_encoded:
             note_open_folder(test)
-            about |= of_rows
         else:
-            seen_by = encoder_behind(released, encoder, device)
-            source = encoded_beside(test, seen_by, released.classes, model, person, **of_examples)
-            person = None  # it keeps the people
-        with source as table:
-            own = private_rows(table, person=person, of=released.row_facts, name=name, **about)
+            reading = Reading(encoder_behind(released, encoder, device))
+        source = replace(
+            source,
+            y=about.get("labels") if labels is None else labels,
+            people=person,
+            name=name,
+            columns=replace(source.columns, split=about.get("split") if split is None else split),
+            reading=reading,
+            declared=declared_from(about),
+        )
+        with EncodedBeside(model) as beside:
+            own = source.private(beside, of=released.row_facts)
+            new_data_set = about.get("new_data_set", False)
             return charged_test(
-                model, released, own, budget, book, new_data_set=new_data_set, as_json=as_json
+                model, released, own, allowed, book, new_data_set=new_data_set, as_json=as_json
             )
     of_method, about = settings_of(settings, {"new_data_set": bool, **ABOUT_TEST})
-    if of_method or any(given is not None for given in (epsilon, delta, other_budget, person, name)):
+    if of_method or budget.given or any(given is not None for given in (person, name)):
         raise ArgumentError(
             "A budget, --person, --name and --set are for tests that protect their rows; this one does not. "
             "Add --private."
         )
-    if rows_given or not held_in(test).exists():
-        rows, truth, whose = labelled_rows(test, released.row_facts, split=split, labels=labels, **of_rows)
-    else:
-        seen_by = encoder_behind(released, encoder, device)
-        rows, truth, whose = labelled_examples(test, seen_by, released.classes, **of_examples)
+    source.require_there()
+    seen_by = None if source.is_encoded else encoder_behind(released, encoder, device)
+    rows, truth, whose = source.test(released.row_facts, seen_by)
     where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
     known = open_ledger(ledger, must_exist=True) if ledger is not None else Ledger.default_if_there()
     found = evaluate_release(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.pictures import sees_pictures
 from dptransfer.cli.screen import say, show_json, show_table, tell
 from dptransfer.errors import ArgumentError
 
@@ -22,6 +21,13 @@ if TYPE_CHECKING:
 
 _EXAMPLE = "Example: --tune steps=10,30"
 _OF_TUNING = {"mean_trials": float, "tune_on_public": bool}
+
+
+def takes_images(method: PrivateMethod) -> bool:
+    """Whether the method trains on images, rather than on rows of numbers."""
+    from dptransfer.sources import PrivateImages
+
+    return method.takes is PrivateImages
 
 
 def method_from(
@@ -50,7 +56,7 @@ def method_from(
     if not tune and (alone := [field for field in _OF_TUNING if field in settings]):
         raise ArgumentError(f"--set {alone[0]} needs something to tune; there is no --tune. {_EXAMPLE}")
     made = _tuned(name, settings, tune) if tune else named_method(name, settings)
-    if not sees_pictures(made):
+    if not takes_images(made):
         return on_device(made, device, encodes=encoder is not None)
     given = {"encoder": encoder, "size": image_size, "device": device, "grey_range": grey_range}
     changes = {field: value for field, value in given.items() if value is not None}
@@ -84,7 +90,7 @@ def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> Priva
         )
     alone = named_method(name, given)  # what is wrong with the settings is not the tuning's fault
     found = every_combination(lambda one: named_method(name, {**given, **one}), lists, option="--tune ")
-    tuning = PictureTuning if sees_pictures(alone) else PrivateTuning
+    tuning = PictureTuning if takes_images(alone) else PrivateTuning
     return tuning(candidates=tuple(candidate for _, candidate in found), **own)
 
 
@@ -179,7 +185,7 @@ def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
 
     about, plain = method.about, method(**{})
     settings = setting_names(plain)
-    takes = "pictures" if sees_pictures(plain) else "rows of an encoder"
+    takes = "pictures" if takes_images(plain) else "rows of an encoder"
     words = _documented(method)
     for name in {setting.partition(".")[0] for setting in settings if "." in setting}:
         for part in alternatives(method, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,9 @@ from dptransfer.methods import METHODS
 from dptransfer.privacy import Budget, Relation
 
 if TYPE_CHECKING:
+    from dptransfer.api.source import Declared, Reading
     from dptransfer.base.workers import Workers
+    from dptransfer.data import Columns
     from dptransfer.data.grey_levels import GreyRange as GreyEnds
 
 
@@ -302,3 +305,84 @@ def budget_from(epsilon: float | None, delta: float | None, other: str | None, r
                 f"--budget takes rho=NUMBER or mu=NUMBER; got '{other}'. Example: --budget rho=0.5"
             )
     return Budget(**amounts, delta=DELTA if delta is None else delta, relation=relation)
+
+
+@dataclass(frozen=True)
+class BudgetOptions:
+    """What a fit or an evaluation may cost."""
+
+    epsilon: Epsilon = None
+    delta: Delta = None
+    other_budget: OtherBudget = None
+    relation: Neighbours = Relation.ADD_REMOVE
+
+    @property
+    def given(self) -> bool:
+        """Whether an amount was given."""
+        return any(one is not None for one in (self.epsilon, self.delta, self.other_budget))
+
+    def budget(self, delta: float | None = None) -> Budget:
+        """The budget; `delta` is taken where none was given."""
+        own = delta if self.delta is None and self.epsilon is not None else self.delta
+        return budget_from(self.epsilon, own, self.other_budget, self.relation)
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Which columns of a table hold what."""
+
+    label_column: LabelColumn = None
+    text_column: TextColumn = None
+    path_column: PathColumn = None
+    feature_columns: FeatureColumns = None
+
+    def columns(self, **others: Any) -> Columns:
+        """The columns; `others` are those without an option here."""
+        from dptransfer.data import Columns
+
+        return Columns(self.path_column, self.text_column, self.label_column, self.feature_columns, **others)
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How images and texts become rows."""
+
+    encoder: EncoderName = None
+    image_size: ImageSize = None
+    grey_range: GreyRange = None
+
+    def reading(self, device: str | None = None, runtime: str | None = None) -> Reading:
+        """The same as an object."""
+        from dptransfer.api.source import Reading
+
+        return Reading(self.encoder, self.image_size, grey_ends(self.grey_range), device, runtime)
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What processes large public data."""
+
+    engine: EngineName = None
+    workers: WorkerCount = None
+    address: ClusterAddress = None
+
+    def start(self, device: str = "cpu") -> Workers:
+        """The workers, ready to begin."""
+        return workers_from(self.engine, self.workers, self.address, device)
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """The method and its settings."""
+
+    method: MethodName = "auto"
+    settings: Settings = None
+    tune: Tune = None
+    device: MethodDevice = None
+
+
+def declared_from(about: dict[str, Any]) -> Declared:
+    """What `--set data.FIELD` declares public; taken out of what it says."""
+    from dptransfer.api.source import Declared
+
+    return Declared(**{name: about.pop(name) for name in SIZES if name in about})

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import with_shots
-from dptransfer.cli.methods import method_from
-from dptransfer.cli.options import SIZES, class_list, grey_ends, settings_of, workers_from
-from dptransfer.cli.pictures import public_pictures, require_pictures, sees_pictures
+from dptransfer.cli.methods import method_from, takes_images
+from dptransfer.cli.option_groups import expand_groups
+from dptransfer.cli.options import SIZES, class_list, settings_of
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
-from dptransfer.encoders.encoding import NOBODY, examples_at, is_table
+from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError, DPTransferError, MissingDependency
-from dptransfer.privacy import Relation, Unit
+from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
+    from dptransfer.api.source import Source
     from dptransfer.data import Facts, PublicEmbeddings
     from dptransfer.data.embeddings import PoolOutline
     from dptransfer.methods import Auto, PrivateMethod
@@ -30,15 +29,12 @@ if TYPE_CHECKING:
 _CLASSES, _WIDTH, _SIDE, _POOL = 10, 1280, 224, 10_000
 
 
+@expand_groups
 def plan(
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    other_budget: options.OtherBudget = None,
-    relation: options.Neighbours = Relation.ADD_REMOVE,
-    method: options.MethodName = "auto",
-    settings: options.Settings = None,
-    tune: options.Tune = None,
-    device: options.MethodDevice = None,
+    budget: options.BudgetOptions,
+    method: options.MethodOptions,
+    reading: options.ReadingOptions,
+    workers: options.WorkerOptions,
     classes: options.Classes = None,
     person: options.Person = None,
     dim: Annotated[
@@ -47,12 +43,6 @@ def plan(
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
     holdout: options.Holdout = None,
-    encoder: options.EncoderName = None,
-    image_size: options.ImageSize = None,
-    grey_range: options.GreyRange = None,
-    engine: options.EngineName = None,
-    workers: options.WorkerCount = None,
-    address: options.ClusterAddress = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the privacy cost and the noise of a fit, without reading private data.
@@ -60,16 +50,19 @@ def plan(
     With --set data.size=N and data.class_counts=A,B,... sizes are declared public. With --person, whatever
     it says, persons are protected; data.person_bound and data.rows_per_person are about them.
     A pool of images or texts is not encoded: the plan is for rows of its encoder, by default as for a fit.
-    --image-size and --grey-range are of methods on pictures.
+    --image-size and --grey-range are of methods on images.
     Of a pool in many files a part is tried out, for a second or two, to say how long going through it takes.
 
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
-    budget = options.budget_from(epsilon, delta, other_budget, relation)
+    allowed = budget.budget()
     names = None if classes is None else class_list(classes)
-    hands = workers_from(engine, workers, address)
+    hands = workers.start()
 
     from dptransfer.accounting import heed
+    from dptransfer.api.fit import with_shots
+    from dptransfer.api.image_source import public_images, require_images
+    from dptransfer.api.source import Source
     from dptransfer.data import PublicEmbeddings
     from dptransfer.data.embeddings import RowsNeeded
     from dptransfer.mechanisms import rounds_of
@@ -77,29 +70,31 @@ def plan(
     from dptransfer.methods.base import configuration_of
     from dptransfer.methods.prototypes.pool_sizing import pool_sizing
     from dptransfer.release.card_privacy import counted_as
-    from dptransfer.sources import read_public
 
-    of_method, sizes = settings_of(settings, SIZES)
-    greys = grey_ends(grey_range)
-    how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}
-    chosen = method_from(method, of_method, tune, device=device, **how)
+    of_method, sizes = settings_of(method.settings, SIZES)
+    encoder, image_size = reading.encoder, reading.image_size
+    how: dict[str, Any] = {"encoder": encoder, "image_size": image_size}
+    how["grey_range"] = reading.reading().grey_range
+    chosen = method_from(method.method, of_method, method.tune, device=method.device, **how)
+    pool = None if public is None else Source(public)
     rows: PublicEmbeddings | PublicImages | None
     unencoded = ""
     if isinstance(chosen, ImageMethod):
         if dim is not None or shots is not None:
             odd = "--shots" if dim is None else "--dim"
-            raise ArgumentError(f"{odd} is about rows; '{chosen.name}' takes pictures. Leave it out.")
-        require_pictures(chosen, public)
+            raise ArgumentError(f"{odd} is about rows; '{chosen.name}' takes images. Leave it out.")
+        if pool is not None:
+            require_images(pool, chosen)
         side = chosen.size if public is None else chosen.network().side
         shape: tuple[int, ...] | None = None if side is None else (side, side, 3)
-        rows = None if public is None or side is None else public_pictures(public, side, greys)
-    elif image_size is not None or grey_range is not None:
+        rows = None if pool is None or side is None else public_images(pool, side, chosen.grey_range)
+    elif image_size is not None or reading.grey_range is not None:
         raise ArgumentError(
-            "--image-size and --grey-range are for methods on pictures; "
+            "--image-size and --grey-range are for methods on images; "
             f"'{chosen.name}' takes rows. Give their width: --dim 1280"
         )
-    elif public is not None and shots is None and not is_table(public):
-        rows, known, unencoded = _not_encoded(public, encoder, names)
+    elif pool is not None and shots is None and not pool.is_encoded:
+        rows, known, unencoded = _not_encoded(pool, encoder, names)
         if dim not in (None, known):
             raise ArgumentError(
                 f"--dim must be how wide rows of the encoder are, {known}; got {dim}. Leave it out."
@@ -107,11 +102,12 @@ def plan(
         shape = (known,)
     elif encoder is not None:
         raise ArgumentError(
-            f"--encoder is for a pool of images or texts here, and for methods on pictures; '{chosen.name}' "
+            f"--encoder is for a pool of images or texts here, and for methods on images; '{chosen.name}' "
             "takes rows. Give their width: --dim 1280"
         )
     else:
-        rows = with_shots(None if public is None else read_public(public, verify=False), shots, names)
+        rows = None if pool is None else pool.public(verify=False)
+        rows = rows if shots is None else with_shots(rows, Source(shots), names)
         width = dim if dim is not None or rows is None else rows.dimension
         shape = None if width is None else (width,)
     unit = Unit.ROW if person in (None, NOBODY) else Unit.PERSON
@@ -119,10 +115,10 @@ def plan(
     chosen.require_unit(facts)
     if rows is not None and not unencoded:
         rows.require_match(facts)
-    heed(budget, facts.declared_units)
+    heed(allowed, facts.declared_units)
     try:
         with working(f"Planning '{chosen.name}'"):
-            paid = chosen.plan_fit(facts, budget, rows, holdout=holdout)
+            paid = chosen.plan_fit(facts, allowed, rows, holdout=holdout)
             made = paid.plan
     except RowsNeeded:
         raise ArgumentError(
@@ -135,7 +131,7 @@ def plan(
             sizing = pool_sizing(made.method, facts, rows.with_workers(hands))
     notes = [*([unencoded] if unencoded else []), *made.notes, *paid.notes]
     if rows is None and isinstance(chosen, Auto):
-        notes += _with_a_pool(chosen, facts, budget)
+        notes += _with_a_pool(chosen, facts, allowed)
     if assumed:
         notes.append(
             f"Stand-ins: {' and '.join(assumed.values())}, as none were given. They decide nothing but the "
@@ -146,7 +142,7 @@ def plan(
         return show_json(
             {
                 **privacy_json(made.method.name, paid.guarantee, paid.events),
-                "asked": method,
+                "asked": method.method,
                 "steps": max(rounds) if rounds and hasattr(made.method, "steps") else None,
                 "configuration": configuration_of(made.method),
                 "classes": len(facts.classes),
@@ -159,7 +155,7 @@ def plan(
         )
     examples = f"{facts.dimension} dimensions" if len(facts.shape) == 1 else facts.form
     about = f"{len(facts.classes)} classes, {examples}"
-    say(f"Plan of '{made.method.name}' for {about}, {budget}")
+    say(f"Plan of '{made.method.name}' for {about}, {allowed}")
     say()
     show_events(paid.events)
     say()
@@ -208,28 +204,27 @@ def _pool_facts(sizing: PoolSizing, facts: Facts) -> dict[str, object]:
 
 
 def _not_encoded(
-    public: Path, spec: str | None, classes: tuple[str | int, ...] | None
+    public: Source, spec: str | None, classes: tuple[str | int, ...] | None
 ) -> tuple[PoolOutline, int, str]:
     """A stand-in for the rows of images or texts, their width by the note of the encoder, and what to say."""
-    from dptransfer.api.intake import DEFAULT_ENCODERS
+    from dptransfer.api.source import DEFAULT_ENCODERS
     from dptransfer.data.embeddings import PoolOutline
     from dptransfer.encoders import ENCODERS
-    from dptransfer.sources.contents import contents_of
 
-    name = spec or DEFAULT_ENCODERS[contents_of(public)]
+    name = spec or DEFAULT_ENCODERS[public.form]
     note = ENCODERS.find(name) if name in ENCODERS.names else None
     if note is None or note.dimension is None:
         raise ArgumentError(
             f"How wide rows of '{name}' are is known when it is loaded; a plan loads none. Encode the pool "
             "first, or leave it out and give their width: --dim 768"
         )
-    found = examples_at(public, note.kind, None, labelled=False)
+    found = public.find(note.kind)
     words = None
     if note.vocabulary is not None:
         with suppress(MissingDependency):  # not installed: a plan without words costs as much
             words = len(note.vocabulary())
     shots = found.classes is not None and (classes is None or set(found.classes) <= set(classes))
-    said = f"'{public}' is not encoded: this is the plan for rows of '{name}', {note.dimension} wide."
+    said = f"'{public.path}' is not encoded: this is the plan for rows of '{name}', {note.dimension} wide."
     if shots:
         said += " With labelled rows of the private classes 'auto' tries other methods, too: encode it first."
     return PoolOutline(len(found), words, unlabelled=True), note.dimension, said
@@ -255,7 +250,7 @@ def _facts(
         classes = shots.classes
     if method.plans_by_facts and (classes is None or shape is None):
         what, example = "the declared classes", "--classes 10"
-        if classes is not None and sees_pictures(method):
+        if classes is not None and takes_images(method):
             what, example = "the size of the pictures", "--image-size 224"
         elif classes is not None:
             what, example = "the width of the rows", "--dim 1280, or --public pool.emb"
@@ -263,7 +258,7 @@ def _facts(
     assumed = {}
     if classes is None:
         classes, assumed["classes"] = tuple(range(_CLASSES)), f"{_CLASSES} classes"
-    if shape is None and sees_pictures(method):
+    if shape is None and takes_images(method):
         shape, assumed["shape"] = (_SIDE, _SIDE, 3), f"pictures of {_SIDE} × {_SIDE} pixels"
     elif shape is None:
         shape, assumed["dimension"] = (_WIDTH,), f"{_WIDTH} dimensions"

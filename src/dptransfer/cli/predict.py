@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,19 +13,29 @@ import typer
 
 from dptransfer.base.progress import reported_to
 from dptransfer.cli import options
-from dptransfer.cli.inputs import require_new, require_there
-from dptransfer.cli.model_encoder import encoded_in_files
-from dptransfer.cli.options import workers_from
+from dptransfer.cli.inputs import require_new
+from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
-from dptransfer.encoders.encoding import examples_in, held_in, is_table
+from dptransfer.encoders.encoding import (
+    BREAKS_OFF,
+    examples_in,
+    held_in,
+    is_table,
+    refuse_public,
+    unrecognised,
+)
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptransfer.base.arrays import AnyArray
     from dptransfer.base.workers import Workers
-    from dptransfer.data import ShardedRows
-    from dptransfer.release import PrivateClassifier
-    from dptransfer.release.predictions import Question
+    from dptransfer.data import Columns, ShardedRows
+    from dptransfer.encoders import Encoder
+    from dptransfer.release import PredictionSets, PrivateClassifier
+    from dptransfer.release.predictions import Answer, Question
+    from dptransfer.sources import ImageList, TextList
+
+    NamedRows = tuple[list[str], AnyArray]
 
 
 FORMS = (".csv", ".json", ".jsonl", ".ndjson")
@@ -91,19 +102,46 @@ class Parts:
         say(f"Written: {self.out}, {len(rows)} inputs in {parts} parts", err=True)
 
 
-if TYPE_CHECKING:
-    from dptransfer.base.arrays import AnyArray
-    from dptransfer.encoders import Encoder
-    from dptransfer.release import PredictionSets, PrivateClassifier
-    from dptransfer.release.predictions import Answer
-    from dptransfer.sources import ImageList, TextList
+@contextmanager
+def encoded_in_files(
+    found: ImageList | TextList,
+    encoder: Encoder,
+    out: Path,
+    batch: int,
+    shard_rows: int | None,
+    workers: Workers,
+) -> Iterator[ShardedRows]:
+    """The same for more of them than memory holds: rows in files of `shard_rows`, until the block is done.
 
-    NamedRows = tuple[list[str], AnyArray]
+    They are the owner's alone, in `<out>.rows.partial`. After a kill, or an error in the block, they stay,
+    and the same call goes on with them.
+    """
+    from dptransfer.data import ShardedRows
+    from dptransfer.data.atomic_files import claim
+    from dptransfer.data.resumable import remove_draft
+    from dptransfer.encoders.shards import EncodeOptions, encode_in_shards
+    from dptransfer.sources import ImageList
+
+    if isinstance(found, ImageList):
+        refuse_public(unrecognised(found, encoder.identity.grey_range))
+    place = out.with_name(f"{out.name}.rows")
+    with claim(place):
+        with progress_bar("Encoding") as step:
+            options = EncodeOptions(batch=batch, shard_rows=shard_rows, workers=workers)
+            made = encode_in_shards(place, found, encoder, options, step)
+        if made.unreadable and isinstance(found, ImageList):  # and rows of the others are of another request
+            remove_draft(place)
+            refuse_public({found.names()[number]: BREAKS_OFF for number in made.unreadable})
+        yield ShardedRows(made.files)
+        remove_draft(place)
 
 
+@expand_groups
 def predict(
     model: options.Release,
     inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
+    tables: options.ColumnOptions,
+    workers: options.WorkerOptions,
     top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1,
     coverage: Annotated[
         float | None, typer.Option(help="Sets of classes that hold the true one this often, such as 0.9.")
@@ -117,19 +155,9 @@ def predict(
         typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write; in shards, a folder of parts."),
     ] = None,
     shard_rows: options.ShardRows = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Column of a table that is no feature, but labels."),
-    ] = None,
-    text_column: options.TextColumn = None,
-    path_column: options.PathColumn = None,
-    feature_columns: options.FeatureColumns = None,
-    encoder: options.EncoderName = None,
     device: options.Device = "cpu",
     batch: options.Batch = 8,
-    engine: options.EngineName = None,
-    workers: options.WorkerCount = None,
-    address: options.ClusterAddress = None,
+    encoder: options.EncoderName = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as in a pipe.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -143,8 +171,8 @@ def predict(
     """
     from dptransfer.data.resumable import finish_placing
 
-    columns = {"text_column": text_column, "path_column": path_column}
-    in_parts = shard_rows is not None or engine is not None or workers is not None
+    columns = tables.columns()
+    in_parts = shard_rows is not None or workers.engine is not None or workers.workers is not None
     if out is not None:
         finish_placing(out)  # where a run in parts was killed at its very end
         if not in_parts and out.suffix.lower() not in FORMS:
@@ -155,10 +183,11 @@ def predict(
         )
     if coverage is not None and top > 1:
         raise ArgumentError("--coverage lists the classes of an input itself; got --top too. Leave one out.")
-    hands = workers_from(engine, workers, address, device)
+    hands = workers.start(device)
 
     import numpy as np
 
+    from dptransfer.api.source import Source
     from dptransfer.data.atomic_files import write_whole
     from dptransfer.encoders.model_inputs import encoder_behind, table_for
     from dptransfer.exact.device import DEVICES
@@ -172,7 +201,7 @@ def predict(
         sets = released.predict_sets(nothing, coverage=coverage, confidence=confidence)
         _require_smaller_sets(released, sets, abstain_above)
     for path in inputs:
-        require_there(path)  # a missing file is an error before the encoder is loaded
+        Source(path).require_there()  # a missing file is an error before the encoder is loaded
     if out is not None:  # after all other mistakes, and before minutes of encoding
         require_new(out)
     # Scores know these two devices; an encoder may run on others.
@@ -181,17 +210,17 @@ def predict(
         path, folder = one_pool(inputs, out)
         form = ".jsonl" if as_json else ".csv"
         parts = Parts(model, released, question, folder, str(path), form, shard_rows, hands)
-        if is_table(path, features=feature_columns, **columns):
-            table = table_for(released, path, feature_columns, label_column)
+        if is_table(path, columns):
+            table = table_for(released, path, columns)
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
             parts.write(table.rows, table.sources, files)
         else:
             behind = encoder_behind(released, encoder, device)
-            examples = examples_in(path, behind, None, labelled=False, **columns)
+            examples = examples_in(path, behind, None, columns, labelled=False)
             with encoded_in_files(examples, behind, folder, batch, shard_rows, hands) as encoded:
                 parts.write(encoded, _names(examples, path), encoded.files)
         return _tell(released, sets, abstain_above)
-    names, rows = _rows(released, inputs, encoder, device, batch, columns, feature_columns, label_column)
+    names, rows = _rows(released, inputs, columns, batch, lambda: encoder_behind(released, encoder, device))
     found, sets = question.answers(released, names, rows)
     if out is None and not as_json and not as_csv and on_terminal():
         _show(found)
@@ -267,43 +296,34 @@ def _show(found: Sequence[Answer]) -> None:
 def _rows(
     released: PrivateClassifier,
     inputs: Sequence[Path],
-    spec: str | None,
-    device: str,
+    columns: Columns,
     batch: int,
-    columns: dict[str, str | None],
-    features: str | None,
-    label_column: str | None,
+    load: Callable[[], Encoder],
 ) -> NamedRows:
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
 
-    from dptransfer.encoders.model_inputs import encoder_behind
-
-    tables = [is_table(path, features=features, **columns) for path in inputs]
+    tables = [is_table(path, columns) for path in inputs]
     if any(tables) and not all(tables):
         raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
     if all(tables):
-        parts = [_from_table(released, path, features, label_column) for path in inputs]
+        parts = [_from_table(released, path, columns) for path in inputs]
     else:
-        parts = _from_examples(inputs, encoder_behind(released, spec, device), batch, columns)
+        parts = _from_examples(inputs, load(), batch, columns)
     if len(parts) == 1:
         return parts[0]
     return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
 
 
-def _from_table(
-    released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
-) -> NamedRows:
+def _from_table(released: PrivateClassifier, path: Path, columns: Columns) -> NamedRows:
     from dptransfer.encoders.model_inputs import table_for
 
-    table = table_for(released, path, features, label_column)
+    table = table_for(released, path, columns)
     names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
     return list(names), table.rows
 
 
-def _from_examples(
-    inputs: Sequence[Path], encoder: Encoder, batch: int, columns: dict[str, str | None]
-) -> list[NamedRows]:
+def _from_examples(inputs: Sequence[Path], encoder: Encoder, batch: int, columns: Columns) -> list[NamedRows]:
     from dptransfer.encoders.model_inputs import encoded_here
     from dptransfer.sources import find_images
     from dptransfer.sources.file_types import IMAGE_ENDINGS
@@ -312,7 +332,7 @@ def _from_examples(
     if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
         found = [find_images(inputs)]  # together, so that they share batches
     else:
-        found = [examples_in(path, encoder, None, labelled=False, **columns) for path in inputs]
+        found = [examples_in(path, encoder, None, columns, labelled=False) for path in inputs]
     return [
         (_names(group, path), encoded_here(group, encoder, batch))
         for path, group in zip(inputs, found, strict=False)

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from dptransfer.base.progress import progress_bar
 from dptransfer.errors import ArgumentError, DataError, LedgerError
 
 if TYPE_CHECKING:
-    from dptransfer.data import Labelled
+    from dptransfer.data import Columns, Labelled
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.data.labels import Classes
     from dptransfer.encoders import Encoder, EncodeReport
@@ -38,30 +39,21 @@ NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
 
 
-def is_table(
-    path: Path,
-    *,
-    features: str | None = None,
-    text_column: str | None = None,
-    path_column: str | None = None,
-) -> bool:
+def is_table(path: Path, columns: Columns | None = None) -> bool:
     """Whether the path holds rows of numbers, rather than images or texts."""
-    from dptransfer.data import Columns
+    from dptransfer.data.columns import USUAL_COLUMNS
     from dptransfer.sources.contents import contents_of
 
-    return contents_of(path, Columns(path_column, text_column, features=features)) == "rows"
+    return contents_of(path, columns or USUAL_COLUMNS) == "rows"
 
 
 def examples_in(
     path: Path,
     encoder: Encoder,
     classes: Classes | None,
+    columns: Columns | None = None,
     *,
     labelled: bool = True,
-    text_column: str | None = None,
-    path_column: str | None = None,
-    label_column: str | None = None,
-    person: str | None = None,
 ) -> ImageList | TextList:
     """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at.
 
@@ -69,41 +61,34 @@ def examples_in(
         path: where they are.
         encoder: what will encode them.
         classes: the declared list.
+        columns: those of a table, and what tells whose each example is.
         labelled: whether they come with labels.
-        text_column: the column of the texts.
-        path_column: the column of the paths of images in a CSV.
-        label_column: the column of the labels.
-        person: what `--person` says.
     """
+    text_column = None if columns is None else columns.text
     if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
         what = "Texts need" if text_column is None else "--text-column needs"
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
-    columns = {"text_column": text_column, "path_column": path_column}
-    columns |= {"label_column": label_column, "person": person}
-    return examples_at(path, encoder.kind, classes, labelled=labelled, **columns)
+    return examples_at(path, encoder.kind, classes, columns, labelled=labelled)
 
 
 def examples_at(
     path: Path,
     kind: Kind,
     classes: Classes | None,
+    columns: Columns | None = None,
     *,
     labelled: bool = True,
-    text_column: str | None = None,
-    path_column: str | None = None,
-    label_column: str | None = None,
-    person: str | None = None,
 ) -> ImageList | TextList:
     """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
-    from dptransfer.data import Columns
+    from dptransfer.data.columns import USUAL_COLUMNS
     from dptransfer.sources import find_images, find_texts
 
-    whose = None if person == NOBODY else person
+    columns = columns or USUAL_COLUMNS
+    person = None if columns.person == NOBODY else columns.person
     find = find_texts if kind == "text" else find_images
-    columns = Columns(path_column, text_column, label_column, person=whose)
-    return find(path, columns, classes=classes, labelled=labelled)
+    return find(path, replace(columns, person=person), classes=classes, labelled=labelled)
 
 
 def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:
@@ -144,36 +129,6 @@ def encode_to(
             refuse(unrecognised(found, encoder.identity.grey_range))
         options = EncodeOptions(public=public, drop_unreadable=public, **how)
         return encode_images(found, encoder, out, options, progress=step)
-
-
-@contextmanager
-def encoded_beside(
-    path: Path,
-    encoder: Encoder,
-    classes: Classes | None,
-    out: Path,
-    person: str | None = None,
-    *,
-    text_column: str | None = None,
-    path_column: str | None = None,
-    label_column: str | None = None,
-) -> Iterator[Path]:
-    """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
-
-    The arguments are those of `examples_in` and `kept_rows`.
-    """
-    found = examples_in(
-        path,
-        encoder,
-        classes,
-        text_column=text_column,
-        path_column=path_column,
-        label_column=label_column,
-        person=person,
-    )
-    labels_of(found, path, "private examples")
-    with kept_rows(found, encoder, path, out) as rows:
-        yield rows
 
 
 @contextmanager

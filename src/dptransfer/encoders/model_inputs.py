@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dptransfer.base.arrays import EncodedRows
+from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.exact.device import on_cuda
@@ -79,23 +81,20 @@ def rows_for(model: InputModel, x: Any, device: str) -> Any:
     return rows
 
 
-def table_for(
-    model: InputModel, path: Path, features: str | None = None, label_column: str | None = None
-) -> RawTable:
+def table_for(model: InputModel, path: Path, columns: Columns = USUAL_COLUMNS) -> RawTable:
     """Rows of numbers at a path, if they are such as the model takes.
 
     Args:
         model: the model.
         path: a file or folder of rows.
-        features: the columns of features in a table; by default those that the model was fitted on.
-        label_column: a column that is no feature, but labels.
+        columns: those of a table; without features, those that the model was fitted on.
     """
-    from dptransfer.data import Columns, require_same_encoder
+    from dptransfer.data import require_same_encoder
     from dptransfer.data.facts import require_same_columns
     from dptransfer.sources import read_table
 
     known = model.facts.columns
-    table = read_table(path, Columns(features=features or known, label=label_column))
+    table = read_table(path, replace(columns, features=columns.features or known))
     require_same_encoder(model.encoder, table.encoder, names=("The model", f"'{path}'"))
     require_same_columns(known, table.columns, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != model.dimension:

@@ -18,7 +18,7 @@ from dptransfer.data.people import person_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.store import in_private_folder
 from dptransfer.data.tables import RawTable, require, unreadable
-from dptransfer.sources.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
+from dptransfer.sources.person_files import DICOM, FOLDER, is_person_file, people_by_folder, people_in_file
 from dptransfer.sources.readers import read_labels, read_table
 
 STORED = "stored"
@@ -65,7 +65,7 @@ def read_private(
             'labels' or 'y'; an `.emb` folder knows its labels.
         verify: check the checksums of an `.emb` folder.
     """
-    columns = Columns(label=label_column, features=features, person=_column(people), split=split)
+    columns = Columns(label=label_column, features=features, person=column_of(people), split=split)
     table = read_table(path, columns, verify=verify)
     table = _with_labels(path, labels, table)
     if table.labels is None:
@@ -83,7 +83,7 @@ def read_private(
         encoder=table.encoder,
         size=size,
         class_counts=class_counts,
-        people=_people(Path(path), table, people),
+        people=people_of(Path(path), table, people),
         person_bound=person_bound,
         rows_per_person=rows_per_person,
         columns=table.columns,
@@ -92,13 +92,13 @@ def read_private(
     )
 
 
-def _column(people: str | Path | ArrayLike | None) -> str | None:
+def column_of(people: object) -> str | None:
     """The column that tells people, where they are told by one."""
-    by_name = isinstance(people, str) and people not in (STORED, FOLDER) and not is_person_file(people)
+    by_name = isinstance(people, str) and people not in (STORED, FOLDER, DICOM) and not is_person_file(people)
     return str(people) if by_name else None
 
 
-def _people(path: Path, table: RawTable, people: str | Path | ArrayLike | None) -> People | None:
+def people_of(path: Path, table: RawTable, people: str | Path | ArrayLike | None) -> People | None:
     """The person of each row; those of a column, or of the folder itself, were read with the rows."""
     if people is None:
         return None

@@ -1,10 +1,10 @@
 import os
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
-from dptransfer.api.intake import Intake
+from dptransfer.api.source import EncodedBeside, Reading, Source
+from dptransfer.data import Columns
 from dptransfer.encoders import shards
 from dptransfer.encoders.encoding import kept_rows
 from dptransfer.errors import ArgumentError, DataError, LedgerError
@@ -12,35 +12,38 @@ from dptransfer.sources import find_images, read_public
 from encoders.toys import MeanColour, WordLengths, pictures
 
 
+class Taken:
+    """A private source, and what it takes to read it and a pool beside it."""
+
+    def __init__(self, beside, x, y=None, encoder=None, **about):
+        reading = {name: about.pop(name) for name in ("size", "grey_range") if name in about}
+        self.beside, self.source = beside, Source(x, y, reading=Reading(encoder, **reading), **about)
+        _ = self.source.encoder  # as a fit does first
+
+    def private(self):
+        return self.source.private(self.beside)
+
+    def public(self, x):
+        return Source(x, columns=self.source.columns).public(self.source.encoder, self.beside)
+
+
 @pytest.fixture
-def intake(tmp_path):
-    """Makes an intake; what it keeps goes when the test ends."""
-    with ExitStack() as kept:
-
-        def made(x, y=None, **given):
-            usual = {
-                "classes": None,
-                "people": None,
-                "encoder": None,
-                "text_column": None,
-                "features": None,
-                "label_column": None,
-            }
-            return Intake(x, y, kept=kept, purpose=tmp_path / "model", **{**usual, **given})
-
-        yield made
+def take(tmp_path):
+    """Makes a source; rows that are kept for it go when the test ends."""
+    with EncodedBeside(tmp_path / "model") as beside:
+        yield lambda x, y=None, **about: Taken(beside, x, y, **about)
 
 
-def test_names_of_pictures_are_not_taken_for_texts(intake):
+def test_names_of_pictures_are_not_taken_for_texts(take):
     with pytest.raises(DataError, match=r"\[Path\(one\) for one in files\]"):
-        intake(["cat/1.png", "dog/2.JPG"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
-    intake(["cat/1.png", "a note"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
+        take(["cat/1.png", "dog/2.JPG"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
+    take(["cat/1.png", "a note"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
 
 
-def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(intake, tmp_path):
+def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(take, tmp_path):
     found = pictures(tmp_path / "photos", 10)
-    taken = intake(found, encoder=MeanColour(), people=list("aabbccddee"))
-    private = taken.private(name="clinic")
+    taken = take(found, encoder=MeanColour(), people=list("aabbccddee"), name="clinic")
+    private = taken.private()
     assert (private.name, private.facts.classes, private.facts.encoder.name) == (
         "clinic",
         ("cat", "dog"),
@@ -51,8 +54,8 @@ def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(in
     assert kept.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others(intake, tmp_path):
-    taken = intake(pictures(tmp_path / "photos", 4), encoder=MeanColour())
+def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others(take, tmp_path):
+    taken = take(pictures(tmp_path / "photos", 4), encoder=MeanColour())
     pool = taken.public(str(pictures(tmp_path / "pool", 6, seed=1)))
     assert (len(pool), pool.encoder.name, pool.name) == (6, "mean-colour", "pool")
     assert pool.classes == ("cat", "dog")
@@ -63,7 +66,7 @@ def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others
         taken.public(tmp_path / "pool")
 
 
-def test_a_pool_that_was_killed_goes_on(intake, tmp_path, monkeypatch):
+def test_a_pool_that_was_killed_goes_on(take, tmp_path, monkeypatch):
     private, folder = pictures(tmp_path / "photos", 4), pictures(tmp_path / "pool", 70, seed=1)
     done = []
     encode = shards.EncodeShard.__call__
@@ -77,19 +80,19 @@ def test_a_pool_that_was_killed_goes_on(intake, tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_FEWEST", 32)
     monkeypatch.setattr(shards.EncodeShard, "__call__", lambda *given: die_at(1, *given))
     with pytest.raises(KeyboardInterrupt):
-        intake(private, encoder=MeanColour()).public(folder)
+        take(private, encoder=MeanColour()).public(folder)
     monkeypatch.setattr(shards.EncodeShard, "__call__", lambda *given: die_at(9, *given))
-    assert len(intake(private, encoder=MeanColour()).public(folder)) == 70
+    assert len(take(private, encoder=MeanColour()).public(folder)) == 70
     assert done == [False, True, False, False]
 
 
-def test_texts_pixels_and_files_in_lists_are_encoded_in_memory(intake, tmp_path):
-    texts = intake(["hi there", "bye"], ["a", "b"], classes=["a", "b"], encoder=WordLengths()).private()
+def test_texts_pixels_and_files_in_lists_are_encoded_in_memory(take, tmp_path):
+    texts = take(["hi there", "bye"], ["a", "b"], classes=["a", "b"], encoder=WordLengths()).private()
     assert texts.rows.tolist() == [[8, 2], [3, 1]]
     pixels = np.zeros((2, 5, 5, 3), dtype=np.uint8)
-    assert intake(pixels, [0, 1], classes=[0, 1], encoder=MeanColour()).private().rows.shape == (2, 4)
+    assert take(pixels, [0, 1], classes=[0, 1], encoder=MeanColour()).private().rows.shape == (2, 4)
     files = sorted(pictures(tmp_path / "photos", 3).rglob("*.png"))
-    taken = intake(files, [0, 1, 1], classes=[0, 1], encoder=MeanColour())
+    taken = take(files, [0, 1, 1], classes=[0, 1], encoder=MeanColour())
     assert taken.private().rows.shape == (3, 4)
     assert len(taken.public(files)) == 3
     files[0].write_text("none")
@@ -98,26 +101,26 @@ def test_texts_pixels_and_files_in_lists_are_encoded_in_memory(intake, tmp_path)
     assert files[0].name not in str(refusal.value)
 
 
-def test_tables_are_read_with_the_columns_that_are_named(intake, tmp_path):
+def test_tables_are_read_with_the_columns_that_are_named(take, tmp_path):
     (tmp_path / "a.csv").write_text("f1,f2,id,label,who\n1,2,900,a,x\n3,4,901,b,x\n")
-    taken = intake(tmp_path / "a.csv", classes=["a", "b"], people="who", features="f*")
+    taken = take(tmp_path / "a.csv", classes=["a", "b"], people="who", columns=Columns(features="f*"))
     private = taken.private()
     assert (private.rows.tolist(), private.people.tolist()) == ([[1, 2], [3, 4]], [0, 0])
     assert taken.public(tmp_path / "a.csv").rows.tolist() == [[1, 2], [3, 4]]
     (tmp_path / "t.csv").write_text("note,label\nhi,a\nbye,b\n")
-    texts = intake(tmp_path / "t.csv", classes=["a", "b"], text_column="note", encoder=WordLengths())
+    texts = take(tmp_path / "t.csv", classes=["a", "b"], columns=Columns(text="note"), encoder=WordLengths())
     assert texts.private().rows.tolist() == [[2, 1], [3, 1]]
 
 
-def test_labels_given_beside_a_flat_folder_are_those_of_its_pictures(intake, tmp_path):
+def test_labels_given_beside_a_flat_folder_are_those_of_its_pictures(take, tmp_path):
     found = pictures(tmp_path / "photos", 4) / "cat"
-    private = intake(found, ["b", "a"], classes=["a", "b"], encoder=MeanColour()).private()
+    private = take(found, ["b", "a"], classes=["a", "b"], encoder=MeanColour()).private()
     assert private.labels.tolist() == [1, 0]
     with pytest.raises(DataError, match="must have labels"):
-        intake(found, encoder=MeanColour())
+        take(found, encoder=MeanColour()).private()
 
 
-def test_what_is_wrong_with_private_files_is_told_before_an_encoder_is_loaded(intake, tmp_path, monkeypatch):
+def test_what_is_wrong_with_private_files_is_told_before_an_encoder_is_loaded(take, tmp_path, monkeypatch):
     monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: pytest.fail("too early"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "t.csv").write_text("text\nhi\n")
@@ -127,48 +130,51 @@ def test_what_is_wrong_with_private_files_is_told_before_an_encoder_is_loaded(in
         ("t.csv", "labels"),
     ):
         with pytest.raises(DataError, match=message):
-            intake(tmp_path / path, classes=["a", "b"])
+            take(tmp_path / path, classes=["a", "b"])
 
 
-def test_the_default_encoder_is_by_what_is_to_be_encoded(intake, tmp_path, monkeypatch):
+def test_the_default_encoder_is_by_what_is_to_be_encoded(take, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: asked.append((name, how)))
-    intake(pictures(tmp_path / "photos", 2), size=9)
-    intake(["some", "texts"], ["a", "b"], classes=["a", "b"])
+    made = MeanColour()
+    monkeypatch.setattr(
+        "dptransfer.encoders.get_encoder", lambda name, **how: asked.append((name, how)) or made
+    )
+    take(pictures(tmp_path / "photos", 2), size=9)
+    take(["some", "texts"], ["a", "b"], classes=["a", "b"])
     assert asked == [("efficientnet-lite0", {"size": 9}), ("minilm", {})]
 
 
-def test_what_does_not_go_together_is_refused(intake, tmp_path):
+def test_what_does_not_go_together_is_refused(take, tmp_path):
     rows, labels = np.eye(2), ["a", "b"]
     with pytest.raises(ArgumentError, match="has its own grey_range"):
-        intake(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
+        take(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
     with pytest.raises(ArgumentError, match="are rows of numbers"):
-        intake(rows, labels, encoder=MeanColour())
+        take(rows, labels, encoder=MeanColour())
     with pytest.raises(ArgumentError, match=r"\(--grey-range\) is for images"):
-        intake(rows, labels, classes=labels, grey_range=(0, 9))
+        take(rows, labels, classes=labels, grey_range=(0, 9))
     with pytest.raises(ArgumentError, match="without texts in 'note'"):
-        intake(rows, labels, classes=labels, text_column="note")
+        take(rows, labels, classes=labels, columns=Columns(text="note"))
     with pytest.raises(DataError, match="got 4 dimensions of float64"):
-        intake(np.zeros((2, 8, 8, 3)), labels, classes=labels)
-    taken = intake(rows, labels, classes=labels)
+        take(np.zeros((2, 8, 8, 3)), labels, classes=labels)
+    taken = take(rows, labels, classes=labels)
     with pytest.raises(DataError, match="must exist; it does not"):
         taken.public(tmp_path / "mistyped")
     with pytest.raises(ArgumentError, match="rows already"):
         taken.public(["some", "texts"])
     with pytest.raises(ArgumentError, match="must be ids"):
-        intake(rows, labels, classes=labels, people="patient").private()
-    assert intake(rows, labels, classes=labels, people="none").private().people is None
+        take(rows, labels, classes=labels, people="patient").private()
+    assert take(rows, labels, classes=labels, people="none").private().people is None
     with pytest.raises(DataError, match="there is no y"):
-        intake(rows, classes=labels).private()
+        take(rows, classes=labels).private()
 
 
-def test_an_emb_folder_keeps_its_people_unless_none_are_wanted(intake, tmp_path):
+def test_an_emb_folder_keeps_its_people_unless_none_are_wanted(take, tmp_path):
     found = pictures(tmp_path / "photos", 4)
-    taken = intake(found, encoder=MeanColour(), people=[1, 1, 2, 2])
+    taken = take(found, encoder=MeanColour(), people=[1, 1, 2, 2])
     taken.private()
     (emb,) = tmp_path.glob("photos.rows-of-model-*.emb")
-    assert intake(emb).private().people.tolist() == [0, 0, 1, 1]
-    assert intake(emb, people="none").private().people is None
+    assert take(emb).private().people.tolist() == [0, 0, 1, 1]
+    assert take(emb, people="none").private().people is None
     assert read_public(emb, private_too=True).rows.shape == (4, 4)
 
 
@@ -181,19 +187,9 @@ def test_rows_of_both_lie_apart_where_data_lie_on_a_disk_that_cannot_be_written(
     monkeypatch.setattr(
         os, "access", lambda path, mode: path.is_relative_to(tmp_path / "out") and place == "out"
     )
-    with ExitStack() as kept:
-        taken = Intake(
-            pictures(tmp_path / "photos", 4),
-            classes=None,
-            people=None,
-            encoder=MeanColour(),
-            text_column=None,
-            features=None,
-            label_column=None,
-            purpose=tmp_path / "out" / "new" / "model",
-            kept=kept,
-        )
-        pool, private = taken.public(pictures(tmp_path / "pool", 6, seed=1)), taken.private(name="clinic")
+    with EncodedBeside(tmp_path / "out" / "new" / "model") as beside:
+        taken = Taken(beside, pictures(tmp_path / "photos", 4), encoder=MeanColour(), name="clinic")
+        pool, private = taken.public(pictures(tmp_path / "pool", 6, seed=1)), taken.private()
         assert (len(pool), len(private.rows)) == (6, 4)
         folder = writable / "new" if place == "out" else writable
         names = {path.name: path.stat().st_mode & 0o777 for path in folder.glob("*.emb")}

@@ -1,0 +1,133 @@
+"""Images at a size, for methods that train on pixels: each file is read once."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dptransfer.api.source import Source
+from dptransfer.base.progress import progress_bar
+from dptransfer.encoders.encoding import NOBODY, labels_of
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.sources import PrivateImages, PublicImages
+from dptransfer.sources.pictures import DecodedFiles
+
+if TYPE_CHECKING:
+    from dptransfer.base.arrays import PixelArray
+    from dptransfer.data import Facts, Labelled
+    from dptransfer.data.grey_levels import GreyRange
+    from dptransfer.methods import ImageMethod
+    from dptransfer.sources import ImageList
+
+_AT_A_TIME = 256
+
+
+def require_images(source: Source, method: ImageMethod) -> None:
+    """Raise for what is said about columns of rows and texts, and for rows of numbers."""
+    for given, option in ((source.columns.text, "text-column"), (source.columns.features, "feature-columns")):
+        if given is not None:
+            raise ArgumentError(
+                f"--{option} is for methods on rows; '{method.name}' takes images. Leave it out."
+            )
+    if source.form == "rows":
+        shown = f"'{source.path}' holds" if source.path else "these are"
+        raise ArgumentError(
+            f"The method '{method.name}' takes images; {shown} rows of numbers. Give a folder of images or a "
+            "CSV that lists them, or choose a method for rows."
+        )
+
+
+def private_images(source: Source, side: int, grey_range: GreyRange | None) -> PrivateImages:
+    """Private labelled images, squeezed to side × side.
+
+    An image that cannot be read is a black one, without a word: whether there are any is private.
+    """
+    if isinstance(source.x, PrivateImages):
+        source.require_bare()
+        return source.x
+    if source.path is not None and (source.columns.split is not None or isinstance(source.y, str | Path)):
+        odd = "labels" if source.columns.split is None else "split"
+        raise ArgumentError(
+            f"data.{odd} is about files of rows; these are images. Leave it out: a folder per class, or a "
+            "CSV with a column 'label', tells their classes."
+        )
+    x: Any = source.x
+    people: Any = None if isinstance(source.people, str) and source.people == NOBODY else source.people
+    about: dict[str, Any] = {"name": source.name, "grey_range": grey_range, **vars(source.declared)}
+    if source.path is None:
+        return PrivateImages(
+            x, source.labels, classes=source.classes, resolution=side, people=people, **about
+        )
+    found: Any = source.find("image", labelled=source.y is None)
+    if source.y is None:
+        labels: Any = labels_of(found, source.path, "private images")
+        classes = None
+    else:
+        labels, classes = source.y, source.classes
+    pixels = decode_once(found, side, grey_range, private=True)
+    people = found.people if people is None or isinstance(people, str | Path) else people
+    about["source_digests"] = found.source_digests
+    return PrivateImages(pixels, labels, classes=classes, people=people, **about)
+
+
+def public_images(source: Source, side: int, grey_range: GreyRange | None) -> PublicImages:
+    """Public images, squeezed to side × side; one that cannot be read is an error that names it."""
+    x: Any = source.x
+    if isinstance(x, PublicImages):
+        return x
+    if source.path is None:
+        return PublicImages(x, source.labels, classes=source.classes, resolution=side, grey_range=grey_range)
+    found: Any = source.find("image")
+    return PublicImages(
+        decode_once(found, side, grey_range, private=False),
+        found.labelled,
+        name=source.path.name,
+        sources=found.sources(),
+        grey_range=grey_range,
+        source_digests=found.source_digests,
+    )
+
+
+def test_images(source: Source, method: ImageMethod, facts: Facts) -> tuple[PublicImages, Labelled, str]:
+    """Test images, their labels and a name; what can be wrong with them is wrong before a charge."""
+    if source.path is None:
+        raise ArgumentError("Test images come as a folder or a CSV; got an array. Pass a path.")
+    found: Any = replace(source, classes=facts.classes).find("image", labelled=True)
+    labelled = labels_of(found, source.path, "test images")
+    pixels = decode_once(found, facts.shape[0], method.grey_range, private=False)
+    tested = PublicImages(pixels, grey_range=method.grey_range, source_digests=found.source_digests)
+    return tested, labelled, source.path.name
+
+
+def decode_once(found: ImageList, side: int, grey_range: GreyRange | None, *, private: bool) -> PixelArray:
+    """The images as bytes, in a file without a name: it is gone with the process, however that ends."""
+    files = DecodedFiles(found.paths, (side, side), private=private, grey_range=grey_range)
+    if not len(files):
+        return files[:]
+    try:
+        with (
+            tempfile.TemporaryFile() as kept,
+            progress_bar("Reading images", count_is_private=private) as step,
+        ):
+            shown = private  # of private images the ledger asks, before it charges
+            for start in range(0, len(files), _AT_A_TIME):
+                part = files[start : start + _AT_A_TIME]
+                shown = shown or bool(part.any())
+                kept.write(part.tobytes())
+                step(min(start + _AT_A_TIME, len(files)), len(files))
+            kept.flush()
+            if not shown:
+                raise DataError(
+                    "Images must show something; all of these are black. Files with more than 8 bits need "
+                    "--grey-range LOW,HIGH."
+                )
+            return np.memmap(kept, np.uint8, "c", shape=files.shape)
+    except OSError as problem:
+        why = f"({problem.strerror or problem}). Free some space there, or set TMPDIR to another place."
+        raise DataError(
+            f"Images are kept in '{tempfile.gettempdir()}' while they are used; that failed {why}"
+        ) from None

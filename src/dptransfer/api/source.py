@@ -1,0 +1,578 @@
+"""What a user names as data, read on request as private, public or test examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
+from dptransfer.data.columns import USUAL_COLUMNS, Columns
+from dptransfer.data.embeddings import PoolOutline
+from dptransfer.data.grey_levels import GreyRange
+from dptransfer.data.labels import Classes, declared_classes
+from dptransfer.data.people import person_positions
+from dptransfer.data.tables import require
+from dptransfer.encoders.encoding import (
+    NOBODY,
+    examples_at,
+    examples_in,
+    held_in,
+    kept_rows,
+    labels_of,
+    same_place,
+)
+from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.privacy.relation import Unit
+from dptransfer.sources import STORED, read_private, read_public
+from dptransfer.sources.contents import Contents, contents_of
+from dptransfer.sources.digests import file_digests, picture_digests, text_digests
+from dptransfer.sources.file_types import IMAGE_ENDINGS
+
+if TYPE_CHECKING:
+    from dptransfer.base.arrays import EncodedRows
+    from dptransfer.encoders import Encoder
+    from dptransfer.encoders.base import Kind
+    from dptransfer.sources import ImageList, TextList
+
+Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path] | PrivateData | PublicData"
+"""An array of rows or pixels; a path; a list of texts; a list of picture files; or data made already."""
+
+DEFAULT_ENCODERS: Mapping[Contents, str] = {"images": "efficientnet-lite0", "texts": "minilm"}
+"""The encoder that is taken where none is named, by what is to be encoded."""
+
+_BATCH = 32
+_IMAGE_OPTIONS = {"grey_range": "--grey-range", "size": "--image-size"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How images and texts become rows.
+
+    Attributes:
+        encoder: the name of an encoder, or one that is loaded; None for the default one.
+        size: side of the images, for encoders that leave it open.
+        grey_range: black and white of images with more than 8 bits, as `open_image` takes it.
+        device: where the encoder runs; None for the CPU.
+        runtime: 'onnx' or 'torch', for encoders that both can run.
+    """
+
+    encoder: str | Encoder | None = None
+    size: int | None = None
+    grey_range: GreyRange | None = None
+    device: str | None = None
+    runtime: str | None = None
+
+    def load(self, form: Contents) -> Encoder:
+        """The encoder that is named, or the default one for this form."""
+        from dptransfer.encoders import get_encoder
+
+        named = self.encoder or DEFAULT_ENCODERS[form]
+        given = {key: value for key, value in vars(self).items() if key != "encoder" and value is not None}
+        if isinstance(named, str):
+            return get_encoder(named, **given)
+        if odd := ", ".join(key for key in given if key != "device"):
+            raise ArgumentError(
+                f"An encoder that is loaded has its own {odd}. Leave that out, or give the encoder's name."
+            )
+        return named
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the owner declares public about private examples, beside their classes.
+
+    Attributes:
+        size: about how many examples there are.
+        class_counts: exact class sizes.
+        person_bound: as how many examples one person counts at most.
+        rows_per_person: about how many examples a person has.
+    """
+
+    size: int | None = None
+    class_counts: Sequence[int] | None = None
+    person_bound: float = 1.0
+    rows_per_person: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.class_counts is not None:
+            object.__setattr__(self, "class_counts", tuple(self.class_counts))
+
+
+class EncodedBeside:
+    """Encoded rows of one request: kept beside their source until it is done, so that a killed run goes on.
+
+    Args:
+        out: what the rows are for; its name is part of the name of the kept rows.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._out, self._kept = out, ExitStack()
+
+    def __enter__(self) -> Self:
+        self._kept.__enter__()
+        return self
+
+    def __exit__(self, *problem: Any) -> bool | None:
+        return self._kept.__exit__(*problem)
+
+    def private(self, found: ImageList | TextList, encoder: Encoder, path: Path) -> Path:
+        """An `.emb` folder of private rows that only the owner can read."""
+        return self._kept.enter_context(kept_rows(found, encoder, path, self._out))
+
+    def public(self, found: ImageList | TextList, encoder: Encoder, path: Path) -> Path:
+        """An `.emb` folder of public rows, from the cache where the same pool was encoded before."""
+        from dptransfer.encoders.pool_cache import cached_pool
+
+        encode = partial(kept_rows, found, encoder, path, self._out, public=True)
+        return self._kept.enter_context(cached_pool(found, encoder, encode))
+
+    def remove(self) -> None:
+        """Remove the rows now, so that none outlives a release."""
+        self._kept.close()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Source:
+    """Examples as a user names them: private ones, a public pool, labelled shots or a test set.
+
+    >>> import numpy as np
+    >>> source = Source(np.eye(2), ["cat", "dog"], classes=["cat", "dog"], name="pets")
+    >>> source.form, source.private().facts.classes
+    ('rows', ('cat', 'dog'))
+
+    Attributes:
+        x: an array of rows, or of images as bytes (examples, height, width, 3); a path to rows (.emb, .npz,
+            .parquet, .csv, ...), to images (a folder, an archive, a table) or to texts; a list of strings,
+            which are texts; a list of `Path`s, which are images; or data that are made already.
+        y: class of each example, or an .npy file of classes, where `x` does not tell.
+        classes: the full public list of classes, or a number n for 0 to n - 1. It is never inferred from
+            private labels. Class folders and files that declare a list need none.
+        people: whose each example is: ids; or for a path a column, 'folder', 'dicom' or a file. None for
+            what an `.emb` folder keeps, 'none' to protect single examples, whoever has several.
+        name: what the ledger files the data set under.
+        columns: names of the columns of a table.
+        reading: how images and texts become rows.
+        declared: what else the owner declares public.
+    """
+
+    x: Given
+    y: ArrayLike | str | Path | None = None
+    classes: Classes | None = None
+    people: str | Path | ArrayLike | None = None
+    name: str | None = None
+    columns: Columns = USUAL_COLUMNS
+    reading: Reading = Reading()
+    declared: Declared = Declared()
+
+    def __post_init__(self) -> None:
+        if self.classes is not None:
+            object.__setattr__(self, "classes", declared_classes(self.classes))
+        if self.people is None:  # as the column of people, it is one of the columns
+            object.__setattr__(self, "people", self.columns.person)
+
+    @staticmethod
+    def of(x: Source | Given) -> Source:
+        """The source itself, or one of these examples."""
+        return x if isinstance(x, Source) else Source(x)
+
+    def __repr__(self) -> str:
+        return f"Source({'examples in memory' if self.path is None else repr(str(self.path))})"
+
+    @property
+    def path(self) -> Path | None:
+        """Where the examples are, if they are at a path."""
+        return Path(self.x) if isinstance(self.x, str | Path) else None
+
+    @property
+    def data(self) -> PrivateData | PublicData | None:
+        """Private or public data that are made already."""
+        return self.x if isinstance(self.x, PrivateData | PublicData) else None
+
+    @property
+    def labels(self) -> ArrayLike | None:
+        """Labels that were given in memory."""
+        return None if isinstance(self.y, str | Path) else self.y
+
+    @property
+    def _array(self) -> ArrayLike:
+        return cast(ArrayLike, self.x)
+
+    @cached_property
+    def form(self) -> Contents:
+        """Whether these are rows, images or texts; names and types alone decide, and no example."""
+        x: Any = self.x
+        if self.data is not None:
+            return "images" if hasattr(x, "pixels") else "rows"
+        if self.path is not None:
+            return contents_of(self.path, self.columns)
+        if _is_list_of(x, str):
+            if all(Path(one).suffix.lower() in IMAGE_ENDINGS for one in x):
+                raise DataError(
+                    "A list of strings is a list of texts; all of these end like names of images. Pass files "
+                    "as paths: [Path(one) for one in files]."
+                )
+            return "texts"
+        pixels = isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim == 4
+        if isinstance(x, np.ndarray) and x.ndim > 2 and not pixels:
+            raise DataError(
+                "An array holds rows, (examples, features), or images as bytes (uint8), (examples, height, "
+                f"width, 3); got {x.ndim} dimensions of {x.dtype}. Convert it."
+            )
+        return "images" if pixels or _is_list_of(x, Path) else "rows"
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether these are rows of numbers, or data that are made already."""
+        return self.data is not None or self.form == "rows"
+
+    def require_there(self) -> None:
+        """Raise for a path at which there is nothing."""
+        if self.path is not None:
+            there = held_in(self.path).exists()
+            require(there, self.path, "the file or folder must exist; it does not.", "Check the path.")
+
+    def require_other_than(self, private: Source, option: str) -> None:
+        """Raise if these are the private examples, a part of them, or hold them.
+
+        Args:
+            private: the private examples.
+            option: what these were given as.
+        """
+        paths = None not in (self.path, private.path)
+        if self.x is private.x or (paths and same_place(Path(str(self.path)), Path(str(private.path)))):
+            shown = "both are" if self.path is None else f"'{self.path}' is"
+            raise ArgumentError(
+                f"{option} must name other data than the private ones, which would be taken for public and "
+                f"published; {shown} the same, or one holds the other. Give a place of its own."
+            )
+
+    def require_rows(self) -> None:
+        """Raise for images and texts."""
+        if not self.is_encoded:
+            raise ArgumentError(
+                f"Rows of numbers are needed; '{self.path or 'the examples'}' holds images or texts. Encode "
+                "them first with 'dptransfer encode'."
+            )
+
+    # Private examples
+
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """The encoder of images and texts, loaded; None for rows.
+
+        Mistakes in files are found before minutes of loading.
+        """
+        if self.data is not None:
+            self.require_bare()
+            return None
+        self._require_fitting_options()
+        if self.is_encoded:
+            return None
+        if self.reading.encoder is None and self.path is not None:
+            _ = self.found
+        return self.reading.load(self.form)
+
+    @cached_property
+    def found(self) -> ImageList | TextList | None:
+        """Private images or texts at a path, with a label each; None for rows and for examples in memory."""
+        if self.path is None or self.is_encoded:
+            return None
+        if self.reading.encoder is None or self.encoder is None:
+            found = self.find(_KINDS[self.form], labelled=self.y is None)
+        else:
+            found = self.find_for(self.encoder, labelled=self.y is None)
+        if self.y is not None:
+            classes: Any = found.classes if self.classes is None else self.classes
+            found = replace(found, labelled=Labelled.of(self._given_labels(), classes))
+        if self.people is not None and not isinstance(self.people, str | Path):
+            found = replace(found, people=person_positions(self.people, len(found)))
+        labels_of(found, self.path, "private examples")
+        return found
+
+    def find(self, kind: Kind, *, labelled: bool = False) -> ImageList | TextList:
+        """Images or texts at the path; without `labelled` no column of labels is looked at."""
+        assert self.path is not None
+        classes: Any = self.classes if labelled else None
+        return examples_at(self.path, kind, classes, self._reader_columns(), labelled=labelled)
+
+    def find_for(self, encoder: Encoder, *, labelled: bool = False) -> ImageList | TextList:
+        """The same as this encoder takes them; texts are refused for an encoder of images."""
+        assert self.path is not None
+        classes: Any = self.classes if labelled else None
+        return examples_in(self.path, encoder, classes, self._reader_columns(), labelled=labelled)
+
+    def _reader_columns(self) -> Columns:
+        return replace(self.columns, person=self.people if isinstance(self.people, str | Path) else None)
+
+    @property
+    def source_digests(self) -> NDArray[np.uint64] | None:
+        """Digests of private files or texts at a path that are still to be encoded."""
+        return None if self.encoder is None or self.found is None else self.found.source_digests
+
+    def facts(self) -> Facts | None:
+        """What is public about examples that are still to be encoded; None for rows."""
+        found = None if self.is_encoded else self.found
+        classes: Any = self.classes if found is None else found.classes
+        if self.encoder is None or classes is None:
+            return None
+        people = self.people if found is None else found.people
+        by_person = people is not None and not (isinstance(people, str) and people == NOBODY)
+        unit = Unit.PERSON if by_person else Unit.ROW
+        shape = (self.encoder.dimension,)
+        return Facts(classes, shape, encoder=self.encoder.identity, unit=unit, **vars(self.declared))
+
+    def private(self, beside: EncodedBeside | None = None, *, of: Facts | None = None) -> PrivateEmbeddings:
+        """The private rows, labelled; images and texts are encoded.
+
+        Args:
+            beside: where encoded rows of a path are kept meanwhile; not needed for rows.
+            of: the facts of a model that the rows are for. They give the classes, and must fit.
+        """
+        if self.data is not None:
+            self.require_bare()
+            return cast(PrivateEmbeddings, self.data)  # the method says which kind it takes
+        if of is not None:
+            columns = self.columns
+            if self.is_encoded and columns.features is None and of.columns is not None:
+                columns = replace(columns, features=of.columns)
+            return _matched(
+                replace(self, classes=of.classes, columns=columns)._private(beside), of, self.path
+            )
+        return self._private(beside)
+
+    def _private(self, beside: EncodedBeside | None) -> PrivateEmbeddings:
+        declared: dict[str, Any] = {"name": self.name, **vars(self.declared)}
+        if self.encoder is not None and self.found is not None:
+            assert self.path is not None
+            assert beside is not None
+            rows = beside.private(self.found, self.encoder, self.path)
+            return read_private(rows, **declared)  # the folder keeps classes and people
+        if self.path is not None:
+            people = STORED if self.people is None else self.people
+            return read_private(
+                self.path,
+                classes=self.classes,
+                labels=self.y,
+                people=None if isinstance(people, str) and people == NOBODY else people,
+                features=self.columns.features,
+                label_column=self.columns.label,
+                split=self.columns.split,
+                **declared,
+            )
+        x: Any = self.x
+        about: dict[str, Any] = {"classes": self.classes, "people": self._ids(), **declared}
+        if self.encoder is None:
+            return PrivateEmbeddings(x, self._given_labels(), **about)
+        about |= {"encoder": self.encoder.identity, "source_digests": _digests(x)}
+        return PrivateEmbeddings(_encode_in_memory(x, self.encoder), self._given_labels(), **about)
+
+    def require_bare(self) -> None:
+        """Raise for what data that are made already say themselves."""
+        given = any(one is not None for one in (self.y, self.classes, self.people, self.name))
+        if given or (self.columns, self.reading, self.declared) != (USUAL_COLUMNS, Reading(), Declared()):
+            raise ArgumentError(
+                f"{type(self.x).__name__} has its labels, classes, name and people, and is read or encoded "
+                "already; some of that was given beside it. Leave those out."
+            )
+
+    # Public examples
+
+    def outline(self, private: Source) -> PoolOutline | None:
+        """A stand-in for public examples that are still to be encoded; None where there are rows.
+
+        It has labels where a method may use them: class folders of the private classes.
+        """
+        from dptransfer.encoders import known_vocabulary
+
+        if private.encoder is None or self.path is None or self.is_encoded:
+            return None
+        found, words = self._pool(private.encoder), known_vocabulary(private.encoder.identity)
+        own: Any = private.classes if private.found is None else private.found.classes
+        shots = found.classes is not None and set(found.classes) <= set(own or ())
+        return PoolOutline(len(found), None if words is None else len(words), unlabelled=not shots)
+
+    def public(
+        self,
+        encoder: Encoder | None = None,
+        beside: EncodedBeside | None = None,
+        *,
+        classes: Classes | None = None,
+        verify: bool = True,
+    ) -> PublicEmbeddings:
+        """The public rows; images and texts go through the encoder of the private ones.
+
+        Args:
+            encoder: that encoder; None where the private examples are rows.
+            beside: where encoded rows of a path are kept meanwhile.
+            classes: the list that labels refer to, if it is known.
+            verify: whether rows in many files are read and checked now.
+        """
+        if self.data is not None:
+            return cast(PublicEmbeddings, self.data)
+        if self.is_encoded:
+            if self.path is None:
+                return PublicEmbeddings(self._array, self.labels, classes=self.classes)
+            columns: dict[str, Any] = {"features": self.columns.features, "label_column": self.columns.label}
+            return read_public(self.path, classes=classes, labels=self.y, verify=verify, **columns)
+        self.require_there()
+        if encoder is None:
+            raise ArgumentError(
+                "Public images and texts go through the encoder of the private ones, which are rows already. "
+                "Pass public rows of the same encoder; 'dptransfer encode' makes them."
+            )
+        if self.path is not None and beside is not None:
+            return read_public(beside.public(self._pool(encoder), encoder, self.path), name=self.path.name)
+        about: dict[str, Any] = {"encoder": encoder.identity, "source_digests": _digests(self.x)}
+        return PublicEmbeddings(_encode_in_memory(self.x, encoder), **about)
+
+    def _pool(self, encoder: Encoder) -> ImageList | TextList:
+        """Public images or texts at the path, which is listed or unpacked once."""
+        pools: dict[Kind, Any] = self.__dict__.setdefault("_pools", {})
+        if encoder.kind not in pools:
+            pools[encoder.kind] = self.find_for(encoder)
+        found: ImageList | TextList = pools[encoder.kind]
+        return found
+
+    def test(self, facts: Facts, encoder: Encoder | None) -> tuple[PublicEmbeddings, Labelled, str]:
+        """Test rows that are not protected, their labels, and a name for the card.
+
+        The name is that of the file: what the ledger calls the rows is their owner's alone.
+
+        Args:
+            facts: of the model.
+            encoder: of the model, for images and texts.
+        """
+        from dptransfer.encoders.model_inputs import encoded_here
+
+        if self.is_encoded or encoder is None:
+            self.require_rows()
+            rows = self._labelled_public(facts)
+            rows.require_match(facts, names=("The model", f"'{self.path or 'the test set'}'"))
+            assert rows.labels is not None
+            return rows, Labelled(rows.labels, facts.classes), "" if self.path is None else self.path.name
+        assert self.path is not None
+        found = replace(self, classes=facts.classes).find_for(encoder, labelled=True)
+        labelled = labels_of(found, self.path, "test examples")
+        rows = PublicEmbeddings(
+            encoded_here(found, encoder, _BATCH),
+            encoder=encoder.identity,
+            source_digests=found.source_digests,
+        )
+        return rows, labelled, self.path.name
+
+    def _labelled_public(self, facts: Facts) -> PublicEmbeddings:
+        if self.path is None:
+            return PublicEmbeddings(self._array, self._given_labels(), classes=facts.classes)
+        rows = read_public(
+            self.path,
+            classes=facts.classes,
+            labels=self.y,
+            split=self.columns.split,
+            features=self.columns.features or facts.columns,
+            label_column=self.columns.label,
+            private_too=True,
+        )
+        if rows.labels is None:
+            raise DataError(
+                f"'{self.path}': test rows must have labels; these have none. Name their column, "
+                "--label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."
+            )
+        return rows
+
+    # What a source says about itself must fit its form
+
+    def _require_fitting_options(self) -> None:
+        columns, reading = self.columns, self.reading
+        if columns.text is not None and self.is_encoded:
+            raise ArgumentError(
+                "text_column (--text-column) must name a column of texts; the private examples are rows of "
+                f"numbers, without texts in '{columns.text}'. Check the name, or leave it out."
+            )
+        if columns.path is not None and self.form != "images":
+            raise ArgumentError(
+                "path_column (--path-column) must name a column with paths of images; the private examples "
+                f"are {self.form}, without paths in '{columns.path}'. Check the name, or leave it out."
+            )
+        if not self.is_encoded:
+            return
+        for name, option in _IMAGE_OPTIONS.items():
+            if getattr(reading, name) is not None:
+                raise ArgumentError(
+                    f"{name} ({option}) is for images; these are rows already. Give it to 'dptransfer "
+                    "encode', or leave it out."
+                )
+        if reading.encoder is not None:
+            raise ArgumentError(
+                "An encoder is for images and texts; the private examples are rows of numbers. Leave it out, "
+                "or name the column of texts."
+            )
+
+    def _given_labels(self) -> Any:
+        if self.y is None:
+            raise DataError(
+                "Private examples need a class each; there is no y. Pass y=... and classes=[...]."
+            )
+        return self.y
+
+    def _ids(self) -> Any:
+        """Ids as they are; a word has no file here that it could name a column of."""
+        if not isinstance(self.people, str | Path):
+            return self.people
+        if self.people == NOBODY:
+            return None
+        raise ArgumentError(
+            "people must be ids, one for each example, where examples are not at a path; got "
+            f"'{self.people}'. Pass the ids, or a path for the examples."
+        )
+
+
+_KINDS: Mapping[Contents, Kind] = {"images": "image", "texts": "text"}
+
+
+def _matched(rows: PrivateEmbeddings, of: Facts, path: Path | None) -> PrivateEmbeddings:
+    """Rows for a model; an error where they are of another encoder, other columns or another width."""
+    from dptransfer.data import require_same_encoder
+    from dptransfer.data.facts import require_same_columns
+
+    names = ("The release", f"'{path}'")
+    require_same_encoder(of.encoder, rows.facts.encoder, names=names)
+    require_same_columns(of.columns, rows.facts.columns, names=names)
+    if of.dimension != rows.facts.dimension:
+        found = f"it has {rows.facts.dimension}, the release {of.dimension}"
+        raise Incompatible(f"'{path}' must be as wide as the release's rows; {found}. Encode it again.")
+    return rows
+
+
+def _is_list_of(x: Any, kind: type) -> bool:
+    if isinstance(x, np.ndarray):
+        return kind is str and x.dtype.kind == "U" and x.ndim == 1
+    listed = isinstance(x, Sequence) or hasattr(x, "to_list")  # such as a column of pandas
+    return listed and len(x) > 0 and all(isinstance(one, kind) for one in x)
+
+
+def _encode_in_memory(x: Any, encoder: Encoder) -> EncodedRows:
+    """Rows of examples that are in memory, or of a list of files; nothing is written."""
+    from dptransfer.encoders import encode_images_in_memory, encode_pixels, encode_texts_in_memory
+
+    if encoder.kind == "text":
+        return encode_texts_in_memory(list(x), encoder, batch=_BATCH)
+    if isinstance(x, np.ndarray):
+        return encode_pixels(x, encoder, batch=_BATCH)
+    rows, unreadable = encode_images_in_memory(list(x), encoder, batch=_BATCH)
+    if unreadable:  # before a charge the message says that there are some, and not which
+        raise DataError("Images must be readable; some are not. Repair them, or leave them out.")
+    return rows
+
+
+def _digests(x: Any) -> NDArray[np.uint64]:
+    """Digests of examples that are in memory, or of a list of files."""
+    if _is_list_of(x, str):
+        return text_digests(x)
+    return picture_digests(x) if isinstance(x, np.ndarray) else file_digests(list(x))
