@@ -132,7 +132,7 @@ def test_labels_and_splits(cli, data):
         ),
         (("{data}/private.npz", *FIT, "--seed", "1"), "--unsafe-for-publication"),
         (("{data}/private.npz", *FIT, "--method", "coinpress"), "--relation replace-one"),
-        (("bad.npz", *FIT), "one label per row"),
+        (("bad.npz", *FIT), "one label"),
         (("flat.npz", *FIT), "shape (examples, dimension)"),
         (("words.npz", *FIT), "real numbers; found the type"),
         (("broken.npz", *FIT), "complete archive"),
