@@ -26,7 +26,7 @@ VOTES = "--set teachers=4 --set queries=6 --set student=linear".split()
 METHODS = {
     "film": ("--image-size 8 --set steps=5 --set sampling_rate=0.5 --encoder small-cnn".split(), 5),
     "transfer-pate": ("--set teachers=4 --set queries=6".split(), 2),
-    "prom-pate": ([*VOTES, "--encoder", "deep.tiny:tiny_classifier", "--set", "epochs=2"], 2),
+    "prom-pate": ([*VOTES, "--encoder", "methods.deep.tiny:tiny_classifier", "--set", "epochs=2"], 2),
 }
 """Settings, and how many answers a fit draws: noisy gradients; or who is whose teacher, and votes."""
 

@@ -12,7 +12,7 @@ from . import dying
 from .samples import SIDE, Repeatable, clusters, images, pictures, pool, private, released
 from .test_workspace import answers, charges
 
-PLACE = "deep.tiny:tiny_classifier"
+PLACE = "methods.deep.tiny:tiny_classifier"
 VOTING = {
     "votes": dpt.methods.TransferPATE(teachers=50),
     "tested votes": dpt.methods.TransferPATE(teachers=50, threshold=20.0, queries=40),

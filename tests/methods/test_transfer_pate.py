@@ -10,8 +10,7 @@ from dptransfer.errors import ArgumentError, BudgetExceeded
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import TransferPATE
 from dptransfer.methods.votes import transfer_pate
-from dptransfer.methods.votes import transfer_pate as linear_teachers
-from dptransfer.methods.votes.transfer_pate import _mapped
+from dptransfer.methods.votes.transfer_pate import _mapped, linear_ballots
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
 
@@ -113,7 +112,7 @@ def test_a_person_is_with_one_teacher_and_is_protected_as_one(monkeypatch):
 
     def watching(rows, labels, teacher, questions, **given):
         seen.append(teacher)
-        return linear_teachers.linear_ballots(rows, labels, teacher, questions, **given)
+        return linear_ballots(rows, labels, teacher, questions, **given)
 
     monkeypatch.setattr(transfer_pate, "linear_ballots", watching)
     whose = np.repeat(np.arange(15), 40)
