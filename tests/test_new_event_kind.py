@@ -74,7 +74,7 @@ class LaplaceEvent(Event):
     sensitivity: float = 1.0
     label: str = ""
     unit: Unit = Unit.ROW
-    kind: ClassVar[str] = "laplace-noise"
+    kind: ClassVar[str] = "laplace-of-this-test"
     noise_field: ClassVar[str] = "noise_multiplier"
     field_checks: ClassVar[dict] = {"noise_multiplier": checks.positive, "sensitivity": checks.positive}
 
@@ -124,7 +124,7 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5)
 def test_it_is_written_and_read_and_said():
     written = json.loads(json.dumps(event_to_dict(LAPLACE)))
     assert written == {
-        "kind": "laplace-noise",
+        "kind": "laplace-of-this-test",
         "noise_multiplier": 4.0,
         "relation": "add/remove",
         "sensitivity": 1.0,
@@ -210,7 +210,7 @@ def test_a_release_with_it_is_carded_shown_and_verified(tmp_path, capsys):
     assert "guarantee" in verify_files(tmp_path / "release").failed
     show_events(model.events)
     assert "Laplace noise, multiplier 4" in capsys.readouterr().out
-    assert privacy_json("x", model.guarantee, model.events)["events"][0]["kind"] == "laplace-noise"
+    assert privacy_json("x", model.guarantee, model.events)["events"][0]["kind"] == "laplace-of-this-test"
     assert composition_words([LAPLACE])
 
 

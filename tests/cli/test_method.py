@@ -95,7 +95,7 @@ def test_tuning_on_public_rows_costs_what_the_winner_costs_alone(cli, cli_json, 
     assert "no private row" in told["notes"][0]
     cli("fit", data / "private.npz", *BUDGET, "--classes", "cat,dog,bird", *words, "--out", "model")
     assert read_release("model").provenance.configuration["steps"] == told["configuration"]["steps"]
-    assert "none was chosen" in cli("card", "model").stdout
+    assert "none was tuned on private" in cli("card", "model").stdout
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ _CHUNK = 2**15  # rows at a time: the passes over them stay in the cache
 def exact_poisson_sample(rows: int, rate: float) -> Integers:
     """Increasing positions, each of 0..rows−1 with probability `rate`, which lies in (0, 1].
 
-    >>> poisson_sample(4, 1.0).tolist()
+    >>> exact_poisson_sample(4, 1.0).tolist()
     [0, 1, 2, 3]
     """
     if rate == 1:
@@ -96,7 +96,7 @@ def exact_trials(mean: float, shape: float, random_bits: Callable[[int], int]) -
         shape: η; 1 is geometric, 0 logarithmic, infinity Poisson.
         random_bits: A uniform integer of so many bits.
 
-    >>> trials(1.0, 1.0, lambda bits: 0)
+    >>> exact_trials(1.0, 1.0, lambda bits: 0)
     1
     """
     if not 1 <= mean <= LARGEST_MEAN:
