@@ -101,13 +101,13 @@ def path(package, tmp_path):
 
 
 def test_a_kind_is_found_by_the_next_process_that_reads_it(path, forget):
-    spent = Ledger(path).spent("theirs")
+    spent = Ledger(path).privacy_spent("theirs")
     forget()
     assert KIND not in KINDS
     again = Ledger(path)
     again.charge("plain", [NOISE], label="fit")
     assert KIND not in KINDS  # nobody asked for it
-    assert again.spent("theirs") == spent
+    assert again.privacy_spent("theirs") == spent
     assert KIND in KINDS
     again.charge("theirs", [NOISE], label="fit")
     again.verify()
@@ -142,7 +142,7 @@ def test_without_the_package_one_account_is_closed_and_the_others_go_on(path, pa
     for refused in (
         lambda: ledger.charge("theirs", [NOISE], label="fit"),
         lambda: ledger.require_room("theirs", [NOISE]),
-        lambda: ledger.spent("theirs"),
+        lambda: ledger.privacy_spent("theirs"),
         lambda: ledger.set_budget("theirs", Budget(epsilon=9.0, delta=1e-5)),
     ):
         with pytest.raises(UnknownCharge, match=KIND):

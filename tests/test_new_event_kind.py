@@ -194,7 +194,7 @@ def test_a_ledger_charges_it_first_and_later_and_refuses_it():
     ledger.charge("later", [NOISE], label="fit")
     ledger.charge("later", [LAPLACE], label="count")
     ledger.verify()
-    assert ledger.spent("later").epsilon > epsilon_of([NOISE, LAPLACE], 1e-5)
+    assert ledger.privacy_spent("later").epsilon > epsilon_of([NOISE, LAPLACE], 1e-5)
     with pytest.raises(BudgetExceeded, match="above its budget"):
         ledger.charge("first", [LaplaceEvent(0.5, ADD)], label="count")
 

@@ -189,13 +189,13 @@ def test_its_event_passes_the_checks_and_without_it_that_one_account_is_closed(f
     run(*fit, "--out", "one")
     ledger = Ledger.default()
     ledger.complete(ledger.charge("survey", [laplace()], label="sizes"))
-    assert ledger.spent("survey").epsilon == pytest.approx(1 / 8)
+    assert ledger.privacy_spent("survey").epsilon == pytest.approx(1 / 8)
 
     installed()  # gone, and this process has not seen the kind
     forget()
     assert KIND in "".join(run("ledger", "show").split())
     with pytest.raises(UnknownCharge, match=KIND):
-        Ledger.default().spent("survey")
+        Ledger.default().privacy_spent("survey")
     run("ledger", "budget", "survey", "--epsilon", 9, code=2)
     run(*fit, "--out", "two")
     run("ledger", "verify")

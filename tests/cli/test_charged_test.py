@@ -32,7 +32,7 @@ def test_a_private_test_charges_writes_the_card_and_verifies(cli, data, own, led
         "The test rows are protected",
     ):
         assert words in said
-    assert Ledger(ledger).spent("clinic").epsilon <= 0.5
+    assert Ledger(ledger).privacy_spent("clinic").epsilon <= 0.5
     assert read_release(own).charged.guarantee.epsilon <= 0.5
     assert "rows are protected" in (own / "CARD.md").read_text()
     assert "charged evaluation" in cli("verify", own).stdout
@@ -121,7 +121,7 @@ def test_a_fit_with_a_hold_out_shows_it_and_is_charged_once(cli, data, ledger):
     assert "30% of examples, chosen" in said
     (charge,) = (one for one in Ledger(ledger).history() if hasattr(one, "events"))
     assert charge.events == read_release("m").events
-    assert Ledger(ledger).spent("clinic").epsilon <= 1
+    assert Ledger(ledger).privacy_spent("clinic").epsilon <= 1
     assert "example was kept" in cli("card", "m").stdout
     assert "Verified" in cli("verify", "m").stdout
     refused = cli("evaluate", "m", data / "test.npz", *SMALL, code=2).stderr

@@ -8,7 +8,7 @@ import pytest
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.cli.ledger_history import HEADER, history_rows
-from dptransfer.ledger import Closing, Ledger
+from dptransfer.ledger import ClosingEntry, Ledger
 from dptransfer.privacy import Budget, GaussianEvent, Relation, SelectionEvent, Unit, rounded_up
 
 from .conftest import BUDGET, CLASSES
@@ -19,7 +19,7 @@ CHOICE = SelectionEvent(0.5, ADD, True, "exponential")
 
 
 def rows(ledger, **options):
-    entries = [one for one in ledger.history() if not isinstance(one, Closing)]
+    entries = [one for one in ledger.history() if not isinstance(one, ClosingEntry)]
     found = history_rows(entries, **{"steps": False, "releases": {}, "last": len(entries), **options})
     return [dict(zip(HEADER, row, strict=True)) for row in found]
 
@@ -58,7 +58,7 @@ def test_every_charge_says_what_it_cost_and_what_the_account_came_to(book):
     ]
     assert told[1]["Total"] == f"{alone} (1e-5)"
     assert told[2]["Total"] == "0.5"
-    assert told[5]["Total"] == f"{rounded_up(book.spent('clinic').epsilon)} (1e-5)"
+    assert told[5]["Total"] == f"{rounded_up(book.privacy_spent('clinic').epsilon)} (1e-5)"
     totals = [float(told[place]["Total"].split()[0]) for place in (1, 3, 5)]
     assert totals == sorted(set(totals))
 

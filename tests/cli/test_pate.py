@@ -76,7 +76,7 @@ def test_answers_are_written_with_what_they_cost_and_charged(cli, votes, ledger,
     assert {row["label"] for row in rows} <= {"a", "b", "c"}
     record = json.loads((tmp_path / "answers.json").read_text())
     assert record["epsilon"] == Inquiry(20, 30.0, classes=3).guarantee(1e-5).epsilon
-    assert Ledger(ledger).spent("clinic").epsilon == pytest.approx(record["epsilon"])
+    assert Ledger(ledger).privacy_spent("clinic").epsilon == pytest.approx(record["epsilon"])
     assert record["ledger_head"] == Ledger(ledger).history("clinic")[0].hash
     assert "teacher at most" in record["statement"]
     assert "'clinic', entry 1 of" in said
@@ -200,7 +200,7 @@ def test_a_report_is_charged_and_says_what_it_is(cli, cli_json, votes, ledger):
     assert told["epsilon"] <= 0.5
     assert told["epsilon_of_labels"] <= told["epsilon_for_any_votes"]
     assert told["epsilon_for_any_votes"] == Inquiry(20, 30.0, classes=3).guarantee(1e-5).epsilon
-    assert Ledger(ledger).spent("clinic").epsilon == pytest.approx(told["epsilon"])
+    assert Ledger(ledger).privacy_spent("clinic").epsilon == pytest.approx(told["epsilon"])
     said = cli(*words, *SEEDED).stdout
     assert "no guarantee" in said
     assert "DO NOT PUBLISH" in said

@@ -19,7 +19,7 @@ def test_noise_and_a_selection_share_an_account_in_either_order(cli, data, ledge
 
     for number, method in enumerate(order):
         fit(method, f"model-{number}")
-    assert 1.9 < Ledger(ledger).spent("clinic").epsilon <= 2.22
+    assert 1.9 < Ledger(ledger).privacy_spent("clinic").epsilon <= 2.22
     assert ("basic composition" in Ledger(ledger).datasets()[0].rule) == (order[0] == "mean")
     fit("mean", "one-more", code=2)
     assert len([one for one in Ledger(ledger).history() if isinstance(one, Charge)]) == 2

@@ -7,7 +7,7 @@ from contextlib import closing
 from unittest import mock
 
 from dptransfer.errors import DPTransferError
-from dptransfer.ledger.entry import Row, head_of, link, sealed
+from dptransfer.ledger.entry import Row, head_of, link, seal_tail
 from dptransfer.ledger.store import chain_key
 
 from .mutate import damaged, damaged_json
@@ -184,7 +184,7 @@ def _repair_in_part(shell, dice):
     shell.execute("DELETE FROM entries")
     shell.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
     if seal:
-        tail = sealed(key, len(rows), head_of(key, rows))
+        tail = seal_tail(key, len(rows), head_of(key, rows))
         shell.execute("UPDATE meta SET value = ? WHERE name = 'tail'", (tail,))
 
 

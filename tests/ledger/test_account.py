@@ -9,7 +9,7 @@ from dptransfer.accounting import Requests, fits, guarantee_of
 from dptransfer.cli.options import budget_from
 from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, PrivacyWarning, RelationMismatch
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.ledger.entry import stamped, written
+from dptransfer.ledger.entry import entry_fields, event_fields
 from dptransfer.ledger.store import Store
 from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, Relation, SampledGaussianEvent
 
@@ -89,8 +89,8 @@ def test_an_add_remove_step_costs_twice_against_a_replace_one_budget(ledger):
     with pytest.raises(BudgetExceeded, match=r"epsilon 1.2 \(replace-one\)"):
         ledger.charge("clinic-a", [chosen(0.6)], label="fit")
     ledger.charge("clinic-a", [chosen(0.6, REPLACE)], label="fit")
-    assert ledger.spent("clinic-a").epsilon == pytest.approx(0.6, rel=1e-6)
-    assert ledger.spent("clinic-a").relation is REPLACE
+    assert ledger.privacy_spent("clinic-a").epsilon == pytest.approx(0.6, rel=1e-6)
+    assert ledger.privacy_spent("clinic-a").relation is REPLACE
 
 
 def test_a_replace_one_step_cannot_be_paid_from_an_add_remove_budget(ledger):
@@ -108,7 +108,7 @@ def test_replace_one_steps_of_the_past_block_a_later_add_remove_budget(ledger):
     with pytest.raises(RelationMismatch, match="is on record"):
         ledger.charge("clinic-a", [chosen(0.1)], label="fit")
     with pytest.raises(RelationMismatch):
-        ledger.spent("clinic-a", relation=ADD)
+        ledger.privacy_spent("clinic-a", relation=ADD)
     (summary,) = ledger.datasets()  # the overview still works, under the relation that all steps have
     assert summary.spent.relation is REPLACE
     assert summary.spent.epsilon == pytest.approx(0.3, rel=1e-6)
@@ -117,22 +117,25 @@ def test_replace_one_steps_of_the_past_block_a_later_add_remove_budget(ledger):
 
 
 def test_what_is_spent_is_stated_as_asked_or_as_the_budget_does(ledger):
-    assert ledger.spent("clinic-a") is None
+    assert ledger.privacy_spent("clinic-a") is None
     ledger.charge("clinic-a", [chosen(0.5)], label="fit")
-    assert (ledger.spent("clinic-a").delta, ledger.spent("clinic-a").relation) == (0.0, ADD)
+    assert (ledger.privacy_spent("clinic-a").delta, ledger.privacy_spent("clinic-a").relation) == (0.0, ADD)
     ledger.charge("clinic-a", [GAUSS], label="fit")
     together = replace(guarantee_of([chosen(0.5), GAUSS], 1e-5 * RULES_DELTA), delta=1e-5)
-    assert ledger.spent("clinic-a").epsilon == pytest.approx(together.epsilon, rel=1e-9)
-    assert replace(ledger.spent("clinic-a"), epsilon=together.epsilon) == together
+    assert ledger.privacy_spent("clinic-a").epsilon == pytest.approx(together.epsilon, rel=1e-9)
+    assert replace(ledger.privacy_spent("clinic-a"), epsilon=together.epsilon) == together
     ledger.set_budget("clinic-a", Budget(epsilon=9.0))  # says nothing about Gaussian noise
-    assert ledger.spent("clinic-a").delta == 1e-5
+    assert ledger.privacy_spent("clinic-a").delta == 1e-5
     ledger.set_budget("clinic-a", Budget(epsilon=9.0, delta=1e-7, relation=REPLACE))
-    assert (ledger.spent("clinic-a").delta, ledger.spent("clinic-a").relation) == (1e-7, REPLACE)
-    asked = ledger.spent("clinic-a", delta=1e-6, relation=ADD)
+    assert (ledger.privacy_spent("clinic-a").delta, ledger.privacy_spent("clinic-a").relation) == (
+        1e-7,
+        REPLACE,
+    )
+    asked = ledger.privacy_spent("clinic-a", delta=1e-6, relation=ADD)
     assert asked.epsilon == pytest.approx(
         guarantee_of([chosen(0.5), GAUSS], 1e-6 * RULES_DELTA).epsilon, rel=1e-9
     )
-    assert asked.epsilon < ledger.spent("clinic-a").epsilon
+    assert asked.epsilon < ledger.privacy_spent("clinic-a").epsilon
 
 
 def test_the_overview_says_what_is_spent_of_what_is_allowed(ledger):
@@ -152,18 +155,18 @@ def test_the_overview_says_what_is_spent_of_what_is_allowed(ledger):
 def test_a_fit_without_private_rows_costs_nothing_and_fits_a_spent_budget(ledger):
     ledger.set_budget("clinic-a", Budget(epsilon=0.5))
     ledger.charge("clinic-a", [], label="public-only")
-    spent = ledger.spent("clinic-a")
+    spent = ledger.privacy_spent("clinic-a")
     assert (spent.epsilon, spent.delta, spent.relation) == (0.0, 0.0, ADD)
     assert ledger.datasets()[0].sentence.startswith("epsilon 0 (add/remove) is spent")
     ledger.charge("clinic-a", [chosen(0.5)], label="fit")
     with pytest.raises(BudgetExceeded):
         ledger.charge("clinic-a", [chosen(0.01)], label="fit")
     ledger.charge("clinic-a", [], label="public-only")
-    assert ledger.spent("clinic-a").epsilon == 0.5
+    assert ledger.privacy_spent("clinic-a").epsilon == 0.5
     assert len(ledger.history("clinic-a")) == 4
     ledger.set_budget("clinic-b", Budget(epsilon=0.5, relation=REPLACE))
     ledger.charge("clinic-b", [], label="public-only")
-    assert ledger.spent("clinic-b").relation is REPLACE
+    assert ledger.privacy_spent("clinic-b").relation is REPLACE
 
 
 def test_sampled_and_tuned_steps_are_counted_with_what_was_there_before(ledger):
@@ -171,13 +174,15 @@ def test_sampled_and_tuned_steps_are_counted_with_what_was_there_before(ledger):
     tuned = BestOfManyEvent(((GaussianEvent(8.0, ADD),),), 5, 1.0)
     ledger.set_budget("clinic-a", Budget(epsilon=3.0, delta=1e-5))
     ledger.charge("clinic-a", [sampled], label="linear-probe")
-    assert ledger.spent("clinic-a") == guarantee_of([sampled], 1e-5)
+    assert ledger.privacy_spent("clinic-a") == guarantee_of([sampled], 1e-5)
     ledger.charge("clinic-a", [tuned], label="search")
     whole = guarantee_of([sampled, tuned], 1e-5)
-    assert whole.epsilon < ledger.spent("clinic-a").epsilon < 1.2 * whole.epsilon
+    assert whole.epsilon < ledger.privacy_spent("clinic-a").epsilon < 1.2 * whole.epsilon
     with pytest.raises(BudgetExceeded, match=r"by the rule 'renyi'.*Lower the request"):
         ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 5000, ADD)], label="linear-probe")
-    assert ledger.spent("clinic-a", relation=REPLACE).epsilon > ledger.spent("clinic-a").epsilon
+    assert (
+        ledger.privacy_spent("clinic-a", relation=REPLACE).epsilon > ledger.privacy_spent("clinic-a").epsilon
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,11 +266,11 @@ def test_an_account_filled_before_rules_were_recorded_keeps_its_charges_and_gran
     dataset = Ledger(path).find("clinic-a")
     for step in steps:
         with Store(path).transaction(write=True) as chain:
-            chain.append(stamped("charge", dataset, label="fit", events=written([step])))
+            chain.append(entry_fields("charge", dataset, label="fit", events=event_fields([step])))
     ledger = Ledger(path)
     assert [one.rule for one in ledger.history() if isinstance(one, Charge)] == [None, None]
     assert fits(steps, budget)  # as the first version saw it
-    assert ledger.spent("clinic-a").epsilon > 2
+    assert ledger.privacy_spent("clinic-a").epsilon > 2
     assert ledger.datasets()[0].sentence.endswith("and nothing more is granted")
     with pytest.raises(BudgetExceeded):
         ledger.charge("clinic-a", [GaussianEvent(1e4, ADD)], label="fit")
@@ -285,7 +290,7 @@ def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
     with pytest.raises(BudgetExceeded, match="ask the data owner for a budget in epsilon and delta"):
         ledger.charge("clinic-a", [tuned], label="search")
     ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 10, ADD)], label="linear-probe")
-    assert ledger.spent("clinic-a").rho == pytest.approx(5.0)  # without amplification
+    assert ledger.privacy_spent("clinic-a").rho == pytest.approx(5.0)  # without amplification
 
 
 def test_what_is_stated_agrees_with_what_is_granted(ledger):
@@ -297,7 +302,7 @@ def test_what_is_stated_agrees_with_what_is_granted(ledger):
     ledger.set_budget("clinic-a", Budget(epsilon=float(limit), delta=1e-5))
     for _ in range(12):
         ledger.charge("clinic-a", [sampled], label="fit")
-    assert ledger.spent("clinic-a").epsilon == requests.guarantee(1e-5, ADD, limit).epsilon
+    assert ledger.privacy_spent("clinic-a").epsilon == requests.guarantee(1e-5, ADD, limit).epsilon
 
 
 def _same(requests, limit, without):

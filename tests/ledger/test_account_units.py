@@ -40,9 +40,9 @@ def ledger():
 def test_the_first_charge_settles_the_unit_of_an_account_without_a_limit(ledger):
     ledger.charge("rows", [ROW], label="fit")
     ledger.charge("rows", [PERSON], label="fit")
-    assert ledger.spent("rows").unit is Unit.ROW
+    assert ledger.privacy_spent("rows").unit is Unit.ROW
     both = epsilon_of([ROW, for_rows(PERSON, ADD)], 1e-5 * RULES_DELTA)
-    assert ledger.spent("rows").epsilon == pytest.approx(both, rel=1e-9)
+    assert ledger.privacy_spent("rows").epsilon == pytest.approx(both, rel=1e-9)
     ledger.charge("persons", [PERSON], label="fit")
     with pytest.raises(RelationMismatch, match="counts by person; a step by row was asked for") as refused:
         ledger.charge("persons", [ROW], label="fit")
@@ -56,8 +56,8 @@ def test_a_limit_for_rows_counts_persons_double(ledger):
     with pytest.raises(BudgetExceeded, match="count double for single rows; --unit person"):
         ledger.charge("clinic", [PERSON] * 2, label="fit")
     ledger.charge("clinic", [PERSON], label="fit")
-    assert ledger.spent("clinic").epsilon == epsilon_of([for_rows(PERSON, ADD)], 1e-5)
-    assert ledger.spent("clinic").epsilon > 1.9 * epsilon_of([PERSON], 1e-5)
+    assert ledger.privacy_spent("clinic").epsilon == epsilon_of([for_rows(PERSON, ADD)], 1e-5)
+    assert ledger.privacy_spent("clinic").epsilon > 1.9 * epsilon_of([PERSON], 1e-5)
     assert ledger.datasets()[0].unit is Unit.ROW
 
 
@@ -67,8 +67,8 @@ def test_persons_are_restated_under_the_relation_of_the_limit(ledger, own, limit
     event = replace(PERSON, relation=own)
     ledger.set_budget("clinic", replace(BUDGET, relation=limit))
     ledger.charge("clinic", [event], label="fit")
-    assert ledger.spent("clinic").relation is limit
-    assert ledger.spent("clinic").epsilon == epsilon_of([for_rows(event, limit)], 1e-5)
+    assert ledger.privacy_spent("clinic").relation is limit
+    assert ledger.privacy_spent("clinic").epsilon == epsilon_of([for_rows(event, limit)], 1e-5)
 
 
 def test_a_limit_for_persons_counts_rows_as_a_group_of_the_declared_size(ledger):
@@ -79,7 +79,7 @@ def test_a_limit_for_persons_counts_rows_as_a_group_of_the_declared_size(ledger)
     ledger.set_budget("clinic", BUDGET, most_rows_per_person=5)
     ledger.charge("clinic", [ROW], label="fit")
     ledger.charge("clinic", [PERSON], label="fit")
-    spent = ledger.spent("clinic")
+    spent = ledger.privacy_spent("clinic")
     assert spent.unit is Unit.PERSON
     both = epsilon_of([for_people(ROW, ADD, 5), PERSON], 1e-5 * RULES_DELTA)
     assert spent.epsilon == pytest.approx(both, rel=1e-9)
@@ -110,7 +110,7 @@ def test_a_limit_that_the_charges_on_record_cannot_be_restated_for_is_refused(le
     with pytest.raises(RelationMismatch, match="counts by person; a step by row is on record"):
         ledger.set_budget("rows", BUDGET, unit=Unit.PERSON)
     ledger.set_budget("rows", BUDGET, unit=Unit.PERSON, most_rows_per_person=3)
-    assert ledger.spent("rows").epsilon == epsilon_of([for_people(ROW, ADD, 3)], 1e-5)
+    assert ledger.privacy_spent("rows").epsilon == epsilon_of([for_people(ROW, ADD, 3)], 1e-5)
     ledger.charge("samples", [SAMPLED], label="fit")
     with pytest.raises(RelationMismatch, match="counts by row; a step by person is on record"):
         ledger.set_budget("samples", BUDGET, unit=Unit.ROW)
@@ -132,7 +132,7 @@ def test_charges_of_disjoint_parts_are_restated_too(ledger):
     apart = DisjointEvent(((PERSON,), (replace(PERSON, noise_multiplier=32.0),)))
     ledger.set_budget("clinic", BUDGET)
     ledger.charge("clinic", [apart], label="fit")
-    assert ledger.spent("clinic").epsilon == epsilon_of([for_rows(PERSON, ADD)], 1e-5)
+    assert ledger.privacy_spent("clinic").epsilon == epsilon_of([for_rows(PERSON, ADD)], 1e-5)
 
 
 def test_one_charge_protects_one_unit_and_bad_declarations_are_refused(ledger):
@@ -173,4 +173,4 @@ def test_fits_with_and_without_people_share_an_account_by_restating_alone(ledger
     MeanPrototypes().fit(rows, budget=Budget(epsilon=0.1, delta=1e-5), ledger=ledger)
     found = [charge.events[0].unit for charge in ledger.history() if isinstance(charge, Charge)]
     assert found == [Unit.PERSON, Unit.ROW]
-    assert ledger.spent("clinic").unit is Unit.PERSON
+    assert ledger.privacy_spent("clinic").unit is Unit.PERSON

@@ -191,7 +191,7 @@ def test_a_real_ledger_grants_exactly_these_continuations(tmp_path):
         with pytest.raises(BudgetExceeded):
             book.charge("clinic-a", [kind.event(most * 1.011)], label="second")
         book.charge("clinic-a", [kind.event(most)], label="second")
-        assert book.spent("clinic-a").epsilon == pytest.approx(BUDGET.epsilon, rel=1e-2)
+        assert book.privacy_spent("clinic-a").epsilon == pytest.approx(BUDGET.epsilon, rel=1e-2)
     for step in (GaussianEvent(6.3, ADD), tuned(0.001)):
         Ledger(copied(start, tmp_path / f"{step.kind}.sqlite")).charge("clinic-a", [step], label="second")
     with pytest.raises(BudgetExceeded, match="by basic composition"):

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptransfer.ledger.entry import Row, first_break, head_of, link, sealed
+from dptransfer.ledger.entry import Row, first_break, head_of, link, seal_tail
 
 KEY = b"k" * 32
 bodies = st.lists(st.text(alphabet=st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=6)
@@ -11,7 +11,7 @@ def chained(texts, key=KEY):
     rows = []
     for text in texts:
         rows.append(Row(len(rows) + 1, text, link(key, head_of(key, rows), text)))
-    return rows, sealed(key, len(rows), head_of(key, rows))
+    return rows, seal_tail(key, len(rows), head_of(key, rows))
 
 
 @settings(deadline=None)
@@ -42,7 +42,7 @@ def test_every_single_edit_deletion_and_swap_breaks_the_chain(texts, data):
         swapped[place] = rows[place]._replace(body=rows[other].body, hash=rows[other].hash)
         swapped[other] = rows[other]._replace(body=rows[place].body, hash=rows[place].hash)
         assert first_break(KEY, swapped, tail) is not None
-    assert first_break(KEY, rows, sealed(b"another key", len(rows), rows[-1].hash)) is not None
+    assert first_break(KEY, rows, seal_tail(b"another key", len(rows), rows[-1].hash)) is not None
 
 
 def test_a_shorter_chain_needs_a_new_seal():
@@ -50,4 +50,4 @@ def test_a_shorter_chain_needs_a_new_seal():
     count, head, seal = tail.split(":")
     assert (count, head) == ("3", rows[-1].hash)
     assert first_break(KEY, rows[:2], f"2:{rows[1].hash}:{seal}") is not None
-    assert first_break(KEY, rows[:2], sealed(KEY, 2, rows[1].hash)) is None
+    assert first_break(KEY, rows[:2], seal_tail(KEY, 2, rows[1].hash)) is None

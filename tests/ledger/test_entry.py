@@ -7,7 +7,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError, LedgerTampered
 from dptransfer.ledger import DataSet
-from dptransfer.ledger.entry import Row, _user, read_entries, require_readable, stamped, written
+from dptransfer.ledger.entry import Row, _user, entry_fields, event_fields, read_entries, require_readable
 from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, SampledGaussianEvent, SelectionEvent
 
 from .samples import ADD, GAUSS, Content
@@ -17,11 +17,11 @@ STEP = GaussianEvent(4.0, ADD)
 
 
 def body(kind, dataset=CLINIC, **fields):
-    return json.dumps(stamped(kind, dataset, **fields), sort_keys=True, separators=(",", ":"))
+    return json.dumps(entry_fields(kind, dataset, **fields), sort_keys=True, separators=(",", ":"))
 
 
 def charge(*events, label="fit"):
-    return body("charge", label=label, events=written(events))
+    return body("charge", label=label, events=event_fields(events))
 
 
 def closing(number, dataset=CLINIC, detail=""):
@@ -145,7 +145,7 @@ def test_a_charge_of_nothing_is_on_record():
 
 
 def test_a_plain_charge_has_these_bytes_and_no_others():
-    fields = written([GaussianEvent(4.0, ADD, label="class sums")])
+    fields = event_fields([GaussianEvent(4.0, ADD, label="class sums")])
     assert json.dumps(fields, sort_keys=True, separators=(",", ":")) == (
         '[{"kind":"gaussian","label":"class sums","noise_multiplier":4.0,"numeric_epsilon":0.0,'
         '"relation":"add/remove","scale":4.0,"sensitivity":1.0}]'

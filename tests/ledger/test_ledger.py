@@ -19,7 +19,7 @@ from dptransfer.errors import (
     LedgerTampered,
     PrivacyWarning,
 )
-from dptransfer.ledger import BudgetChange, Charge, Closing, DataSet, Ledger
+from dptransfer.ledger import BudgetChange, Charge, ClosingEntry, DataSet, Ledger
 from dptransfer.ledger.entry import UNFINISHED
 from dptransfer.privacy import Budget, GaussianEvent
 
@@ -62,7 +62,7 @@ def test_a_charge_survives_the_process(tmp_path):
     receipt = Ledger(tmp_path / "ledger").charge("clinic-a", [GAUSS], label="fit")
     again = Ledger(tmp_path / "ledger")
     assert again.head == receipt.head
-    assert again.spent("clinic-a") == guarantee_of([GAUSS], 1e-5)
+    assert again.privacy_spent("clinic-a") == guarantee_of([GAUSS], 1e-5)
 
 
 def test_a_named_data_set_is_charged_without_looking_at_its_rows(ledger):
@@ -164,7 +164,7 @@ def test_a_charge_without_a_result_has_spent(ledger):
     assert charges[lost.entry].status == "spent, no result (interrupted or running)"
     assert (charges[failed.entry].status, charges[failed.entry].detail) == ("failed", "out of memory")
     assert ledger.datasets()[0].unfinished == 1
-    assert ledger.spent("clinic-a").epsilon == pytest.approx(0.8, rel=1e-6)
+    assert ledger.privacy_spent("clinic-a").epsilon == pytest.approx(0.8, rel=1e-6)
 
 
 def test_a_charge_is_closed_once_and_only_by_its_own_receipt(ledger):
@@ -183,7 +183,7 @@ def test_a_charge_is_closed_once_and_only_by_its_own_receipt(ledger):
     ledger.complete(receipt, "released")
     with pytest.raises(LedgerError, match="'released' already"):
         ledger.complete(receipt, "failed")
-    assert [type(entry) for entry in ledger.history()] == [Charge, BudgetChange, Closing]
+    assert [type(entry) for entry in ledger.history()] == [Charge, BudgetChange, ClosingEntry]
 
 
 def test_a_process_killed_after_charging_has_spent(tmp_path, processes):

@@ -6,7 +6,7 @@ import pytest
 from dptransfer.data.embeddings import PrivateEmbeddings
 from dptransfer.errors import BudgetExceeded, LedgerError, RowsOnRecord
 from dptransfer.ledger import Ledger
-from dptransfer.ledger.register import folded
+from dptransfer.ledger.register import fold_name
 from dptransfer.privacy import Budget
 
 from .samples import GAUSS, chosen
@@ -44,7 +44,7 @@ def test_case_width_and_white_space_make_no_other_account(ledger, spelling):
 
 def test_folding_twice_is_folding_once():
     letters = [chr(code) for code in range(0x30000) if not 0xD800 <= code <= 0xDFFF]
-    assert all(folded(folded(letter)) == folded(letter) for letter in letters)
+    assert all(fold_name(fold_name(letter)) == fold_name(letter) for letter in letters)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def hashes(rows, key=KEY):
 
 def telling(rows):
     return np.concatenate(
-        [part.telling for part in RowHasher(rows.shape[1], KEY).chunks(rows, grids=range(len(GRIDS)))]
+        [part.is_distinctive for part in RowHasher(rows.shape[1], KEY).chunks(rows, grids=range(len(GRIDS)))]
     )
 
 

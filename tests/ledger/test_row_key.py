@@ -211,7 +211,11 @@ def test_without_its_own_key_nothing_is_charged_and_everything_is_read(path, dam
     ledger.verify(known_head=told[2])
     assert ledger.find("clinic-b").name == "clinic-b"
     assert ledger.budget_of("CLINIC-A") == Budget(epsilon=5.0, delta=1e-5)
-    assert (ledger.budget_of("nobody"), ledger.spent("nobody"), ledger.history("nobody")) == (None, None, [])
+    assert (ledger.budget_of("nobody"), ledger.privacy_spent("nobody"), ledger.history("nobody")) == (
+        None,
+        None,
+        [],
+    )
     for refused in (
         lambda: ledger.charge("clinic-a", [GAUSS], label="fit"),
         lambda: ledger.charge("clinic-a", [], label="public alone"),

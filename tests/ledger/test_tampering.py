@@ -7,7 +7,7 @@ import pytest
 from dptransfer.errors import LedgerError, LedgerTampered
 from dptransfer.ledger import Ledger, entry, store
 from dptransfer.ledger import entry as chain
-from dptransfer.ledger.entry import Row, link, sealed
+from dptransfer.ledger.entry import Row, link, seal_tail
 from dptransfer.ledger.store import chain_key
 from dptransfer.privacy import Budget
 
@@ -201,7 +201,7 @@ def forge(path, body):
     key = chain_key(dict(query(path, "SELECT name, value FROM meta")))
     rows = [Row(*row) for row in query(path, "SELECT number, body, hash FROM entries ORDER BY number")]
     row = Row(len(rows) + 1, body, link(key, rows[-1].hash, body))
-    tail = sealed(key, row.number, row.hash)
+    tail = seal_tail(key, row.number, row.hash)
     edit(
         path,
         ("INSERT INTO entries VALUES (?, ?, ?)", row),

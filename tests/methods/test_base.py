@@ -136,7 +136,7 @@ def test_a_ledger_that_cannot_note_the_end_does_not_lose_a_paid_model():
     model = MeanPrototypes().fit(private(), budget=BUDGET, ledger=ledger, noise=SeededNoise(0))
     assert model.weights["prototypes"].shape == (3, WIDTH)
     assert ledger.history()[0].outcome is None
-    assert ledger.spent("samples") is not None
+    assert ledger.privacy_spent("samples") is not None
 
 
 def test_the_configuration_is_ready_for_json():
@@ -180,7 +180,7 @@ def test_a_method_without_noisy_steps_costs_nothing_and_is_on_record(budget):
     assert model.guarantee.relation is budget.relation
     charge = ledger.history("samples")[1]
     assert (charge.events, charge.outcome, charge.label) == ((), "released", "public-only")
-    assert ledger.spent("samples").epsilon == 0.0
+    assert ledger.privacy_spent("samples").epsilon == 0.0
     assert model.predict(np.eye(3, WIDTH)).tolist() == list(model.classes)
 
 

@@ -54,7 +54,7 @@ def test_an_interrupted_fit_releases_nothing_and_leaves_a_spent_entry_that_says_
     charge, closing = ledger.history()
     assert charge.outcome == closing.outcome == "failed"
     assert charge.detail == "KeyboardInterrupt"
-    spent = ledger.spent("samples", delta=1e-5)
+    spent = ledger.privacy_spent("samples", delta=1e-5)
     assert spent.epsilon == pytest.approx(epsilon_of(charge.events, 1e-5), rel=1e-6)
     assert spent.epsilon > 0.1
 

@@ -89,7 +89,7 @@ def test_a_refused_budget_leaves_the_rows_unread(model):
     with pytest.raises(BudgetExceeded):
         ask(model, test, ledger=ledger)
     assert test.reads == 0
-    assert ledger.spent("tests") is None
+    assert ledger.privacy_spent("tests") is None
 
 
 @pytest.mark.parametrize(
@@ -190,4 +190,4 @@ def test_the_default_noise_is_secure(model, tmp_path, monkeypatch):
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
     found = PrivateEvaluation(model).evaluate(sample(count=50), budget=BUDGET)
     assert not found.seeded
-    assert Ledger.default().spent("tests").epsilon <= 1
+    assert Ledger.default().privacy_spent("tests").epsilon <= 1

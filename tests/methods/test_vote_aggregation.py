@@ -210,7 +210,7 @@ def test_the_charge_is_what_the_answers_promise_and_stays_by_unit():
     ledger = Ledger.in_memory()
     inquiry = replace(SMALL, noise=20.0, unit=Unit.PERSON)
     found = aggregated(inquiry=inquiry, ledger=ledger)
-    assert ledger.spent("clinic").epsilon == pytest.approx(found.guarantee.epsilon)
+    assert ledger.privacy_spent("clinic").epsilon == pytest.approx(found.guarantee.epsilon)
     assert ledger.history("clinic")[0].events == inquiry.events
     assert "one person" in found.statement
     assert "given to one teacher at most" in found.statement

@@ -131,9 +131,9 @@ def test_it_is_charged_before_a_vote_is_read_and_answers_stay_charged_as_they_ar
         reported(LARGE, agreeing(0.9), ledger=ledger)
     ledger.set_budget("clinic", Budget(epsilon=1.0, delta=1e-5))
     reported(LARGE, agreeing(0.9), ledger=ledger)
-    assert ledger.spent("clinic").epsilon == pytest.approx(0.5, rel=1e-3)
+    assert ledger.privacy_spent("clinic").epsilon == pytest.approx(0.5, rel=1e-3)
     reported(LARGE, agreeing(0.9), ledger=ledger)  # a second one adds up, as Gaussian steps do
-    assert 0.6 < ledger.spent("clinic").epsilon < 1
+    assert 0.6 < ledger.privacy_spent("clinic").epsilon < 1
 
 
 @pytest.mark.parametrize("votes", [agreeing(0.0) * 0, -agreeing(0.5), agreeing(0.5) * 10**6])
@@ -158,7 +158,7 @@ def test_a_report_about_rows_is_refused_where_an_account_is_by_person():
     assert len(ledger.history()) == 1
     persons = replace(LARGE, inquiry=replace(LARGE.inquiry, unit=Unit.PERSON))
     reported(persons, agreeing(0.9), ledger=ledger)
-    assert ledger.spent("clinic").epsilon == pytest.approx(0.5, rel=1e-3)
+    assert ledger.privacy_spent("clinic").epsilon == pytest.approx(0.5, rel=1e-3)
 
 
 def test_a_table_that_memory_does_not_hold_fails_before_the_charge(monkeypatch):

@@ -120,14 +120,14 @@ def test_a_ledger_counts_persons_and_names_them():
     ledger = Ledger.in_memory()
     ledger.set_budget("clinic", Budget(epsilon=2.0, delta=1e-5), unit=Unit.PERSON)
     ledger.complete(ledger.charge("clinic", [PERSON], label="fit"))
-    assert ledger.spent("clinic").unit is Unit.PERSON
+    assert ledger.privacy_spent("clinic").unit is Unit.PERSON
     sentence = ledger.datasets()[0].sentence
     assert "(add/remove, by person) is spent" in sentence
     assert sentence.endswith("add/remove, by person")
     ledger.verify()
     ledger.set_budget("unused", Budget(epsilon=2.0, delta=1e-5), unit=Unit.PERSON)
     ledger.charge("unused", [], label="fit")
-    assert ledger.spent("unused").unit is Unit.PERSON
+    assert ledger.privacy_spent("unused").unit is Unit.PERSON
     with pytest.raises(BudgetExceeded, match=r"\(add/remove, by person\), .*above its budget"):
         ledger.charge("clinic", [PERSON] * 9, label="fit")
 

@@ -115,9 +115,9 @@ def test_every_fit_is_charged(blobs):
     ledger = Ledger.in_memory()
     model = PrivateClassifier(MeanPrototypes(), **PETS, ledger=ledger)
     model.fit(x, y)
-    first = ledger.spent(ledger.find("pets"), delta=1e-5).epsilon
+    first = ledger.privacy_spent(ledger.find("pets"), delta=1e-5).epsilon
     model.fit(x, y)
-    assert first < ledger.spent(ledger.find("pets"), delta=1e-5).epsilon
+    assert first < ledger.privacy_spent(ledger.find("pets"), delta=1e-5).epsilon
 
 
 def test_without_a_name_a_fit_is_refused_before_its_arguments_are_looked_at():

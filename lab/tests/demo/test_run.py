@@ -60,7 +60,7 @@ def test_a_second_run_encodes_nothing_and_adds_to_the_ledger(tmp_path, encoder):
     assert len(charges(out)) == 4
     ledger = dpt.Ledger(out / "ledger.sqlite")
     assert (
-        ledger.spent("demo-tiny").epsilon
+        ledger.privacy_spent("demo-tiny").epsilon
         > 1.5 * json.loads((out / "results.json").read_text())["guarantee"]["epsilon"]
     )
 

@@ -73,7 +73,7 @@ def history(
 
     Example: dptransfer ledger history clinic-a --model model/
     """
-    from dptransfer.ledger import Closing
+    from dptransfer.ledger import ClosingEntry
 
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None if dataset is None else book.find(dataset))
@@ -81,7 +81,7 @@ def history(
     for one in model or ():
         for head, words in release_heads(one).items():
             releases[head] = f"{releases[head]}, {words}" if head in releases else words
-    listed = [one for one in entries if not isinstance(one, Closing)]  # a closing is told with its charge
+    listed = [one for one in entries if not isinstance(one, ClosingEntry)]  # each charge says how it ended
     if as_json:
         found = [entry_json(one) for one in listed]
         for entry in found:

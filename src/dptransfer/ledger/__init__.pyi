@@ -1,10 +1,10 @@
 from dptransfer.ledger.entry import BudgetChange as BudgetChange
 from dptransfer.ledger.entry import Charge as Charge
-from dptransfer.ledger.entry import Closing as Closing
+from dptransfer.ledger.entry import ClosingEntry as ClosingEntry
 from dptransfer.ledger.entry import DataSet as DataSet
 from dptransfer.ledger.entry import DatasetSummary as DatasetSummary
 from dptransfer.ledger.entry import Entry as Entry
-from dptransfer.ledger.entry import Named as Named
+from dptransfer.ledger.entry import NamedData as NamedData
 from dptransfer.ledger.entry import Receipt as Receipt
 from dptransfer.ledger.ledger import Ledger as Ledger
 from dptransfer.ledger.register import AnyDataSet as AnyDataSet

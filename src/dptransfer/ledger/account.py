@@ -22,7 +22,7 @@ from typing import Any
 
 from dptransfer.accounting import Requests, Rule, is_gaussian, pure_epsilon_of
 from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch, UnknownCharge
-from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry, written
+from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry, event_fields
 from dptransfer.privacy import (
     Budget,
     Event,
@@ -110,7 +110,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
                 "another name."
             )
 
-    def spent(self, delta: float | None = None, relation: Relation | None = None) -> Guarantee | None:
+    def privacy_spent(self, delta: float | None = None, relation: Relation | None = None) -> Guarantee | None:
         """What all charges together promise; None before the first.
 
         Args:
@@ -164,7 +164,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
             limit += f", by {self.budget_unit.value}"
         if self.most_rows_per_person is not None:
             limit += f", nobody having more than {self.most_rows_per_person} rows"
-        spent, rule, already = self.spent(), None, "nothing is spent"
+        spent, rule, already = self.privacy_spent(), None, "nothing is spent"
         if spent is not None:
             requests = self._requests(spent.relation)
             currency = "epsilon" if self.budget is None else self.budget.currency
@@ -353,7 +353,7 @@ def stated_cost(account: Account, events: Sequence[Event]) -> dict[str, Any]:
         user="",
         dataset=account.dataset,
         label="",
-        steps=tuple(written(events)),
+        steps=tuple(event_fields(events)),
     )
     found = {
         "cost": replace(account, charges=(charge,)),
@@ -364,7 +364,7 @@ def stated_cost(account: Account, events: Sequence[Event]) -> dict[str, Any]:
 
 def _stated(account: Account) -> dict[str, Any] | None:
     try:
-        promise = account.spent()
+        promise = account.privacy_spent()
     except DPTransferError:  # it is granted all the same; what has no statement is not made up
         return None
     return None if promise is None else _plain(promise)

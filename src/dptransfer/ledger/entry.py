@@ -55,7 +55,7 @@ def head_of(key: bytes, rows: Sequence[Row]) -> str:
     return rows[-1].hash if rows else link(key, "", "genesis")
 
 
-def sealed(key: bytes, count: int, head: str) -> str:
+def seal_tail(key: bytes, count: int, head: str) -> str:
     """The record that closes the chain: how many entries, the last hash, and a seal over both."""
     return f"{count}:{head}:{link(key, head, f'tail {count}')}"
 
@@ -64,9 +64,9 @@ def first_break(key: bytes, rows: Sequence[Row], tail: object, checked: int = 0)
     """Where the chain does not hold, in words; None when it does. `checked` rows are known to hold.
 
     >>> rows = [Row(1, "{}", link(b"key", head_of(b"key", []), "{}"))]
-    >>> first_break(b"key", rows, sealed(b"key", 1, rows[0].hash)) is None
+    >>> first_break(b"key", rows, seal_tail(b"key", 1, rows[0].hash)) is None
     True
-    >>> first_break(b"key", [rows[0]._replace(body="{ }")], sealed(b"key", 1, rows[0].hash))
+    >>> first_break(b"key", [rows[0]._replace(body="{ }")], seal_tail(b"key", 1, rows[0].hash))
     'entry 1 does not follow from what is before it'
     """
     previous = head_of(key, rows[:checked])
@@ -76,7 +76,7 @@ def first_break(key: bytes, rows: Sequence[Row], tail: object, checked: int = 0)
         if not (isinstance(row.body, str) and _same(link(key, previous, row.body), row.hash)):
             return f"entry {expected} does not follow from what is before it"
         previous = row.hash
-    if not _same(sealed(key, len(rows), previous), tail):
+    if not _same(seal_tail(key, len(rows), previous), tail):
         return f"its last record does not match the {len(rows)} entries found"
     return None
 
@@ -89,7 +89,7 @@ UNFINISHED = "spent, no result (interrupted or running)"
 OUTCOMES = ("released", "failed")
 
 
-class Named(Protocol):
+class NamedData(Protocol):
     """What the ledger asks of a data set: `PrivateEmbeddings` and `PrivateImages` have it.
 
     `fingerprint` is only touched when `name` is None, because computing it reads the rows. One that also has
@@ -195,7 +195,7 @@ class Charge(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Closing(Entry):
+class ClosingEntry(Entry):
     """How the charge with number `charge` ended; it gives nothing back."""
 
     charge: int
@@ -265,11 +265,11 @@ class DatasetSummary:
     most_rows_per_person: int | None = None
 
 
-def written(events: Sequence[Event]) -> list[dict[str, Any]]:
+def event_fields(events: Sequence[Event]) -> list[dict[str, Any]]:
     """The JSON of a charge's events; refuses what would not read back the same.
 
     >>> from dptransfer.privacy import GaussianEvent, Relation
-    >>> written([GaussianEvent(4.0, Relation.ADD_REMOVE)])[0]["noise_multiplier"]
+    >>> event_fields([GaussianEvent(4.0, Relation.ADD_REMOVE)])[0]["noise_multiplier"]
     4.0
     """
     found = []
@@ -287,7 +287,7 @@ def written(events: Sequence[Event]) -> list[dict[str, Any]]:
     return found
 
 
-def stamped(kind: str, dataset: DataSet, **fields: Any) -> dict[str, Any]:
+def entry_fields(kind: str, dataset: DataSet, **fields: Any) -> dict[str, Any]:
     """The JSON of an entry, with time, library version and process; fields that are None are left out."""
     return {
         **{name: value for name, value in fields.items() if value is not None},
@@ -313,7 +313,7 @@ def read_entries(rows: Iterable[Row], before: Sequence[Entry] = (), key: bytes |
     for row in rows:
         try:
             entry = _read(row, key)
-            if isinstance(entry, Closing):
+            if isinstance(entry, ClosingEntry):
                 entries[entry.charge - 1] = _closed(entries, entry)
         except (LookupError, TypeError, ValueError, AttributeError) as problem:
             raise _unreadable(row.number, problem) from None
@@ -378,7 +378,7 @@ def _read(row: Row, key: bytes | None) -> Entry:
             raise ValueError("it is closed by an entry of its own")
         return Charge(steps=steps, sketch=rows, sources=sources, apart_from=apart, **fields)
     if kind == "closing":
-        return Closing(**fields)
+        return ClosingEntry(**fields)
     if kind == "budget":
         if fields.get("rule") not in (None, *RULES):
             raise ValueError(f"its rule {fields['rule']!r} is unknown")
@@ -395,7 +395,7 @@ def _data_set(key: object, name: str | None) -> DataSet:
     return DataSet(str(key), name)
 
 
-def _closed(entries: Sequence[Entry], closing: Closing) -> Charge:
+def _closed(entries: Sequence[Entry], closing: ClosingEntry) -> Charge:
     charge = entries[closing.charge - 1] if closing.charge > 0 else None
     if not isinstance(charge, Charge) or charge.outcome or charge.dataset != closing.dataset:
         raise ValueError(f"it closes entry {closing.charge}, which is not an open charge of its data set")

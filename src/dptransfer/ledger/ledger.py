@@ -29,11 +29,11 @@ from dptransfer.ledger.entry import (
     Entry,
     Receipt,
     Row,
+    entry_fields,
+    event_fields,
     read_entries,
     require_readable,
-    stamped,
     words,
-    written,
 )
 from dptransfer.ledger.overlap import OpenData, sketches_of, source_sketch
 from dptransfer.ledger.register import AnyDataSet, Register, identity_of, rows_on_record
@@ -196,13 +196,13 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 "A word might be used for two runs, of which the second would be charged nothing."
             )
         events, label = tuple(events), words("label", label)
-        steps = written(events)
+        steps = event_fields(events)
         key = self._store.key  # without it nothing is charged
         identity = identity_of(dataset)
         with self._store.transaction(recheck=False) as chain:  # prices take a while; nobody waits for them
             register = self._register(chain, key)
             account = register.account(identity)
-            paid = register.paid(workspace)
+            paid = register.charge_in_workspace(workspace)
             if paid is not None:
                 if (paid.dataset, paid.label, paid.events) != (account.dataset, label, events):
                     raise LedgerError(
@@ -234,7 +234,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             if holders and not new_data_set:
                 raise rows_on_record(holders)
             known = {one for charge in account.charges for one in (charge.sketch, charge.sources)}
-            fields = stamped(
+            fields = entry_fields(
                 "charge",
                 account.dataset,
                 label=label,
@@ -297,7 +297,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                     "Charge again for another run."
                 )
             closing = {"charge": charge.number, "outcome": outcome, "detail": str(detail)}
-            chain.append(stamped("closing", charge.dataset, **closing))
+            chain.append(entry_fields("closing", charge.dataset, **closing))
 
     def set_budget(
         self,
@@ -351,7 +351,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             replace(account, budget=budget, budget_unit=unit, most_rows_per_person=bound).require_restatable()
             by = None if unit is Unit.ROW else unit.value
             declared_rows = {"unit": by, "most_rows_per_person": most_rows_per_person}
-            chain.append(stamped("budget", account.dataset, **limit, **declared_rows))
+            chain.append(entry_fields("budget", account.dataset, **limit, **declared_rows))
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:
         """The limit in force; None when there is none."""
@@ -367,14 +367,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """
         return self._read_account(dataset).unit
 
-    def spent(
+    def privacy_spent(
         self, dataset: AnyDataSet, *, delta: float | None = None, relation: Relation | None = None
     ) -> Guarantee | None:
         """What all charges so far promise together; None before the first.
 
         `delta` and `relation` are the budget's unless given, or what suits the events where it has none.
         """
-        return self._read_account(dataset).spent(delta, relation)
+        return self._read_account(dataset).privacy_spent(delta, relation)
 
     def history(self, dataset: AnyDataSet | None = None) -> list[Entry]:
         """Every entry in order, or those of one data set; each charge says how it ended."""

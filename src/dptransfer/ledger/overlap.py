@@ -64,7 +64,7 @@ class OpenRows:
         self._met = {grid: np.zeros(len(words), dtype=np.bool_) for grid, words in self._grids.items()}
         none = np.empty(0, dtype=np.uint64)
         self._kept: Words = np.concatenate([none, *(part.kept for part in found)])
-        self._telling = np.concatenate([none.astype(np.bool_), *(part.telling for part in found)])
+        self._telling = np.concatenate([none.astype(np.bool_), *(part.is_distinctive for part in found)])
         self._rows = self._shared = 0
         self._told = False
         self._private: dict[int, list[Words]] = {grid: [] for grid in self._grids if grid < COARSE}
@@ -81,7 +81,7 @@ class OpenRows:
         for grid, words in self._grids.items():
             where, found = _places(private.grids[grid], words)
             if grid < COARSE and found.any():
-                found &= private.telling
+                found &= private.is_distinctive
             self._met[grid][where[found]] = True
             hit |= found & (grid >= COARSE)
         for grid, words_of_private in self._private.items():
@@ -90,10 +90,10 @@ class OpenRows:
             self._private_kept.append(private.kept)
         self._rows += len(hit)
         self._shared += int(hit.sum())
-        self._told = self._told or bool(hit.any() and (hit & private.telling).any())
+        self._told = self._told or bool(hit.any() and (hit & private.is_distinctive).any())
 
     @property
-    def shared(self) -> bool:
+    def has_shared_rows(self) -> bool:
         """Whether rows are shared with the private ones: one that tells, or a twentieth of either set."""
         met = {grid: (int(one.sum()), len(one)) for grid, one in self._met.items()}
         many = any(hits * SHARE >= rows > 0 for grid, (hits, rows) in met.items() if grid >= COARSE)
@@ -160,7 +160,7 @@ class OpenData:
 
     def require_apart(self) -> None:
         """Raise if anything was met among the private examples."""
-        if self._sources_shared or any(rows.shared for _, rows in self._rows):
+        if self._sources_shared or any(rows.has_shared_rows for _, rows in self._rows):
             raise private_here()
 
     def on_record(self, rows: Sequence[Sketch], sources: Sequence[Sketch]) -> bool:

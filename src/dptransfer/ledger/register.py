@@ -14,20 +14,20 @@ from typing import NamedTuple, TypeAlias
 
 from dptransfer.errors import LedgerError, PrivateOverlap, RowsOnRecord
 from dptransfer.ledger.account import Account, accounts
-from dptransfer.ledger.entry import Charge, DataSet, Entry, Named, words
+from dptransfer.ledger.entry import Charge, DataSet, Entry, NamedData, words
 from dptransfer.ledger.overlap import OpenData
 from dptransfer.ledger.sketch import Sketch
 
-AnyDataSet: TypeAlias = str | DataSet | Named
+AnyDataSet: TypeAlias = str | DataSet | NamedData
 """A name, a data set that `find` or `datasets` returned, or the private embeddings themselves."""
 
 _SHORTEST_PREFIX = 6
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     r"""A name as it is compared.
 
-    >>> folded(" Clinic\u00a0A") == folded("clinic a") == folded("\uff23linic  A")
+    >>> fold_name(" Clinic\u00a0A") == fold_name("clinic a") == fold_name("\uff23linic  A")
     True
     """
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
@@ -48,7 +48,7 @@ def identity_of(dataset: AnyDataSet) -> Identity | DataSet:
     if name is None:
         return Identity(f"content:{dataset.fingerprint}")  # type: ignore[union-attr]  # not a str: it has no name
     name = words("name", name)
-    return Identity(f"name:{folded(name)}", name)
+    return Identity(f"name:{fold_name(name)}", name)
 
 
 class Register:
@@ -66,7 +66,7 @@ class Register:
         self.entries = entries
         self.accounts = accounts(entries)
         self._filed = {key: account.dataset for key, account in self.accounts.items()}
-        self._named = {folded(one.name): one for one in self._filed.values() if one.name is not None}
+        self._named = {fold_name(one.name): one for one in self._filed.values() if one.name is not None}
 
     def account(self, identity: Identity | DataSet) -> Account:
         """The account on record, or an empty one. A name may be the short id of a data set without one."""
@@ -86,12 +86,12 @@ class Register:
         new = DataSet(own.hex(), identity.name)
         known = self._filed.get(new.id)
         if identity.name is not None:
-            name = folded(identity.name)
+            name = fold_name(identity.name)
             nameless = {one.short: one for one in self._filed.values() if one.name is None}
             known = self._named.get(name) or nameless.get(name)
         return Account(new) if known is None else self.accounts[known.id]
 
-    def paid(self, workspace: str | None) -> Charge | None:
+    def charge_in_workspace(self, workspace: str | None) -> Charge | None:
         """The charge of the run that goes on in this workspace; None where there is none yet."""
         charges = (entry for entry in self.entries if isinstance(entry, Charge))
         return next((one for one in charges if workspace and one.workspace == workspace), None)
@@ -103,7 +103,7 @@ class Register:
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that."""
         text = words("The name or id of a data set", name_or_prefix)
-        named = self._named.get(folded(text))
+        named = self._named.get(fold_name(text))
         found = [] if named is None else [named]
         if named is None and len(text) >= _SHORTEST_PREFIX:
             begins = {one.id: one for key, one in self._filed.items() if key.startswith(text.lower())}

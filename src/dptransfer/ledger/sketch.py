@@ -18,7 +18,7 @@ and half of those in int8 in one of the two coarse grids.
 A grid is used as far as it tells rows apart. Of rows that are nearly constant, or beyond what float32 holds,
 what is left without their mean is hashed, in float64. Rows without content (all zeros, constant or not
 finite) have no hash, for they would make strangers alike. Rows of few different cells, such as
-one-hot words, or below 16 coordinates repeat by chance: they have hashes, but `telling` is False.
+one-hot words, or below 16 coordinates repeat by chance: they have hashes, but `is_distinctive` is False.
 
 The hash of 16 cells c is Σ a_j c_j mod 2^64 with secret random multipliers a_j: two different rows collide
 with probability 2^-63. What is kept in a ledger is SipHash-2-4 of that, a pseudorandom function, so that it
@@ -100,7 +100,7 @@ class Hashes(NamedTuple):
     cells: NDArray[np.int64]
 
     @property
-    def telling(self) -> NDArray[np.bool_]:
+    def is_distinctive(self) -> NDArray[np.bool_]:
         """Whether a row is so rich that no other is like it by chance."""
         if self.cells.shape[1] != NUMBERS:
             return np.zeros(len(self.cells), dtype=np.bool_)

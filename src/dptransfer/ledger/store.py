@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from dptransfer.errors import LedgerError, LedgerTampered
-from dptransfer.ledger.entry import Row, first_break, head_of, link, sealed
+from dptransfer.ledger.entry import Row, first_break, head_of, link, seal_tail
 from dptransfer.ledger.row_key import SIZE, commitment, make_key, move_to_free_place, read_key
 
 SCHEMA_VERSION = 1
@@ -89,7 +89,7 @@ def initialise(connection: sqlite3.Connection, row_key: bytes) -> None:
         "row_key": commitment(row_key),
     }
     key = chain_key(meta)
-    meta["tail"] = sealed(key, 0, head_of(key, []))
+    meta["tail"] = seal_tail(key, 0, head_of(key, []))
     connection.execute("BEGIN")
     for statement in SCHEMA.values():
         connection.execute(statement)
@@ -129,7 +129,7 @@ class Chain:
         row = Row(len(self.rows) + 1, body, link(self.chain_key, self.head, body))
         self.connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
         self.rows.append(row)
-        tail = sealed(self.chain_key, row.number, row.hash)
+        tail = seal_tail(self.chain_key, row.number, row.hash)
         self.connection.execute("UPDATE meta SET value = ? WHERE name = 'tail'", (tail,))
         return row
 

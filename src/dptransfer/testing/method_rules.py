@@ -119,7 +119,7 @@ def _check_ledger_entries(method: Any) -> None:
     ledger = Ledger.in_memory()
     fit_sample(method, ledger=ledger)
     kinds = [type(entry).__name__ for entry in ledger.history()]
-    require(kinds == ["Charge", "Closing"], f"the ledger's entries are {', '.join(kinds)}")
+    require(kinds == ["Charge", "ClosingEntry"], f"the ledger's entries are {', '.join(kinds)}")
     first: Any = ledger.history()[0]
     require(first.outcome == "released", f"the charge is closed as '{first.outcome}'")
 
@@ -134,7 +134,7 @@ def _check_failed_run(method: Any) -> None:
         charge, closing = entries
         require(charge.outcome == closing.outcome == "failed", "a failed run is not closed as 'failed'")
         require(charge.detail == "OSError", "a failed run does not say by which error")
-        require(ledger.spent(NAME) is not None, "a failed run spent nothing")
+        require(ledger.privacy_spent(NAME) is not None, "a failed run spent nothing")
     else:
         require(not has_steps(method), "a failure of the noise source was swallowed")
         require(data.reads <= 1, "private examples were read without a step")

@@ -145,7 +145,7 @@ def _draw_prototypes(path: Path, chosen: PrivateClassifier, sets: DemoSets) -> d
 
 def _make_room(ledger: Ledger, name: str, budget: Budget) -> None:
     """On a second run, do as an owner who allows more: the ledger still adds up everything ever spent."""
-    spent = ledger.spent(name, delta=budget.delta)
+    spent = ledger.privacy_spent(name, delta=budget.delta)
     if spent is not None and budget.epsilon is not None:
         allowed = Budget(epsilon=spent.epsilon + 3 * budget.epsilon, delta=budget.delta)
         ledger.set_budget(name, allowed, note="another run of the demo")
@@ -153,7 +153,7 @@ def _make_room(ledger: Ledger, name: str, budget: Budget) -> None:
 
 def _refused(method: PrivateMethod, rows: Embedded, name: str, budget: Budget, ledger: Ledger) -> str:
     """Close the account at what is spent, ask for one fit more, and return the refusal."""
-    spent = ledger.spent(name, delta=budget.delta)
+    spent = ledger.privacy_spent(name, delta=budget.delta)
     assert spent is not None
     limit = Budget(epsilon=float(rounded_up(spent.epsilon, 4)), delta=budget.delta)
     ledger.set_budget(name, limit, note="the demo ends here")
@@ -167,7 +167,7 @@ def _refused(method: PrivateMethod, rows: Embedded, name: str, budget: Budget, l
 def _write_results(
     path: Path, results: list[Result], model: PrivateClassifier, ledger: Ledger, sets: DemoSets
 ) -> None:
-    spent = ledger.spent(sets.name)
+    spent = ledger.privacy_spent(sets.name)
     whole = {
         "data": sets.name,
         "classes": list(sets.classes),
