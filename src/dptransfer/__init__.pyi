@@ -7,13 +7,17 @@ from dptransfer import privacy as privacy
 from dptransfer import testing as testing
 from dptransfer._version import __version__ as __version__
 from dptransfer.api.check import check as check
+from dptransfer.api.encode import encode as encode
 from dptransfer.api.evaluate import evaluate as evaluate
 from dptransfer.api.fit import Fit as Fit
 from dptransfer.api.fit import fit as fit
 from dptransfer.api.fit import plan as plan
+from dptransfer.api.source import Declared as Declared
+from dptransfer.api.source import Reading as Reading
 from dptransfer.api.source import Source as Source
 from dptransfer.base.ray_workers import RayCluster as RayCluster
 from dptransfer.base.worker_pool import Processes as Processes
+from dptransfer.data import Columns as Columns
 from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
 from dptransfer.data import PublicEmbeddings as PublicEmbeddings
 from dptransfer.ledger import Ledger as Ledger

@@ -21,7 +21,6 @@ from dptransfer.api.source import Declared, EncodedBeside, Given, Reading, Sourc
 from dptransfer.data import Facts, PrivateData, PublicData, PublicEmbeddings
 from dptransfer.data.embeddings import RowsNeeded
 from dptransfer.data.labels import Classes
-from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Auto, ImageMethod, PrivateMethod
@@ -284,7 +283,7 @@ class Fit:
         classes: Any = source.classes or source.find("image", labelled=True).classes
         if classes is None:
             return False
-        unit = Unit.ROW if source.people is None or _is_nobody(source.people) else Unit.PERSON
+        unit = Unit.ROW if source.told_people is None else Unit.PERSON
         sizes = {name: getattr(source.declared, name) for name in ("size", "class_counts")}
         return pixels_pay(Facts(tuple(classes), (1, 1, 3), unit=unit, **sizes), self.budget)[0]
 
@@ -355,10 +354,6 @@ def _with_reading(method: ImageMethod, reading: Reading) -> ImageMethod:
     if candidates := getattr(method, "candidates", ()):
         given = {"candidates": tuple(replace(one, **given) for one in candidates)}
     return cast(ImageMethod, replace(changed, **given))
-
-
-def _is_nobody(people: Any) -> bool:
-    return isinstance(people, str) and people == NOBODY
 
 
 def fit(

@@ -11,7 +11,7 @@ import numpy as np
 
 from dptransfer.api.source import Source
 from dptransfer.base.progress import progress_bar
-from dptransfer.encoders.encoding import NOBODY, labels_of
+from dptransfer.encoders.encoding import labels_of
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import PrivateImages, PublicImages
 from dptransfer.sources.pictures import DecodedFiles
@@ -56,7 +56,7 @@ def private_images(source: Source, side: int, grey_range: GreyRange | None) -> P
             "CSV with a column 'label', tells their classes."
         )
     x: Any = source.x
-    people: Any = None if isinstance(source.people, str) and source.people == NOBODY else source.people
+    people: Any = source.told_people
     about: dict[str, Any] = {"name": source.name, "grey_range": grey_range, **vars(source.declared)}
     if source.path is None:
         return PrivateImages(

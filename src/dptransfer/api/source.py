@@ -228,6 +228,12 @@ class Source:
         return "images" if pixels or _is_list_of(x, Path) else "rows"
 
     @property
+    def told_people(self) -> str | Path | ArrayLike | None:
+        """Whose each example is, if something was said; None for 'none' too."""
+        nobody = isinstance(self.people, str) and self.people == NOBODY
+        return None if nobody else self.people
+
+    @property
     def is_encoded(self) -> bool:
         """Whether these are rows of numbers, or data that are made already."""
         return self.data is not None or self.form == "rows"
@@ -322,9 +328,8 @@ class Source:
         classes: Any = self.classes if found is None else found.classes
         if self.encoder is None or classes is None:
             return None
-        people = self.people if found is None else found.people
-        by_person = people is not None and not (isinstance(people, str) and people == NOBODY)
-        unit = Unit.PERSON if by_person else Unit.ROW
+        people = self.told_people if found is None else found.people
+        unit = Unit.ROW if people is None else Unit.PERSON
         shape = (self.encoder.dimension,)
         return Facts(classes, shape, encoder=self.encoder.identity, unit=unit, **vars(self.declared))
 
@@ -355,12 +360,11 @@ class Source:
             rows = beside.private(self.found, self.encoder, self.path)
             return read_private(rows, **declared)  # the folder keeps classes and people
         if self.path is not None:
-            people = STORED if self.people is None else self.people
             return read_private(
                 self.path,
                 classes=self.classes,
                 labels=self.y,
-                people=None if isinstance(people, str) and people == NOBODY else people,
+                people=STORED if self.people is None else self.told_people,
                 features=self.columns.features,
                 label_column=self.columns.label,
                 split=self.columns.split,
@@ -523,10 +527,8 @@ class Source:
 
     def _ids(self) -> Any:
         """Ids as they are; a word has no file here that it could name a column of."""
-        if not isinstance(self.people, str | Path):
-            return self.people
-        if self.people == NOBODY:
-            return None
+        if not isinstance(self.told_people, str | Path):
+            return self.told_people
         raise ArgumentError(
             "people must be ids, one for each example, where examples are not at a path; got "
             f"'{self.people}'. Pass the ids, or a path for the examples."

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,18 +11,6 @@ from dptransfer.cli import options
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.options import class_list, grey_ends
 from dptransfer.cli.screen import say, show_facts, show_json
-from dptransfer.encoders.encoding import (
-    BREAKS_OFF,
-    GREYS,
-    NOBODY,
-    encode_to,
-    examples_in,
-    note_problems,
-    refuse_problems,
-)
-from dptransfer.errors import ArgumentError
-
-_ALLOW = "pass --allow-unreadable to count each as a row of zeros."
 
 
 @expand_groups
@@ -60,7 +47,7 @@ def encode(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Turn images or texts into embeddings, by default with efficientnet-lite0.
+    """Turn images or texts into embeddings, by default with efficientnet-lite0 or minilm.
 
     Only rows that were encoded with --public are taken for a public pool. Pictures and texts that your ledger
     has on record as private are refused there.
@@ -70,64 +57,53 @@ def encode(
 
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
-    declared = None if classes is None else class_list(classes)
-    if source.suffix == ".emb":
-        raise ArgumentError(
-            f"'encode' takes images or texts; '{source}' holds rows already. Pass it to 'dptransfer fit'."
-        )
-    if public and person not in (None, NOBODY):
-        raise ArgumentError("--person is for private data and --public for public data. Leave one out.")
-    if row_type not in ("float32", "float16"):
-        raise ArgumentError(f"--row-type must be float32 or float16; got '{row_type}'. Choose one of them.")
-    hands = workers.start(device)
-
-    from dptransfer.api.source import Reading
+    from dptransfer.api.encode import encode as encode_source
+    from dptransfer.api.source import Reading, Source
+    from dptransfer.base.document import name_list
     from dptransfer.base.workers import Here
     from dptransfer.data import Columns
-    from dptransfer.ledger import Ledger
-    from dptransfer.sources import ImageList
-    from dptransfer.sources.decode import problem_of
+    from dptransfer.encoders import EncodeOptions
+    from dptransfer.encoders.encoding import note_problems
 
     greys = grey_ends(grey_range)
-    model = Reading(encoder, image_size, greys, device, runtime).load("images")
-    columns = Columns(path_column, text_column, label_column, person=person)
-    found = examples_in(source, model, declared, columns)
-    if public and (ledger := Ledger.default_if_there()) is not None:
-        ledger.require_unrelated(found)
-    strict = not (public or allow_unreadable)
-    refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
-    how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
-    how |= {"dtype": row_type, "shard_rows": shard_rows}
-    how |= {"workers": None if isinstance(hands, Here) else hands}
-    report = encode_to(out, found, model, refuse=refuse if strict else None, **how)
-    if strict:
-        kept = f"'{out}' was written with a row of zeros for each; encode again without them, or {_ALLOW}"
-        refuse_problems(report.unreadable, out, remedy=kept)
+    read = Source(
+        source,
+        classes=None if classes is None else class_list(classes),
+        name=name,
+        columns=Columns(path_column, text_column, label_column, person=person),
+        reading=Reading(encoder, image_size, greys, device, runtime),
+    )
+    hands = workers.start(device)
+    made = EncodeOptions(
+        batch=batch,
+        overwrite=overwrite,
+        dtype=row_type,  # type: ignore[arg-type]  # checked there
+        shard_rows=shard_rows,
+        workers=None if isinstance(hands, Here) else hands,
+    )
+    report = encode_source(read, out, public=public, allow_unreadable=allow_unreadable, options=made)
     problems = None if public else note_problems(report.unreadable, out)
     facts = {
         "written": report.path,
         "rows": report.examples,
-        "dimension": model.dimension,
-        "classes": "none" if found.classes is None else len(found.classes),
-        "people": "none" if found.people is None else "numbered, for their owner alone",
-        "encoder": str(model.identity),
+        "dimension": report.dimension,
+        "classes": "none" if report.classes is None else len(report.classes),
+        "people": "numbered, for their owner alone" if report.has_people else "none",
+        "encoder": str(report.encoder),
         "seconds": round(report.seconds, 1),
         "resumed": report.resumed,
     }
     if as_json:
         names = {"unreadable": list(report.unreadable)} if public else {"problems": problems}
-        return show_json({**facts, "encoder": model.identity.to_dict(), **names})
-    if found.classes is not None:
-        from dptransfer.base.document import name_list
-
-        facts["classes"] = name_list(found.classes)
+        return show_json({**facts, "encoder": report.encoder.to_dict(), **names})
+    if report.classes is not None:
+        facts["classes"] = name_list(report.classes)
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
     if problems is not None:
         say(
             f"Some images could not be read and became rows of zeros. Their names are in '{problems}'.",
             err=True,
         )
-    elif report.unreadable and isinstance(found, ImageList):
-        some, first = ", ".join(report.unreadable[:5]), report.unreadable[0]
-        why = problem_of(dict(zip(found.sources(), found.paths, strict=True))[first], greys)
-        say(f"{len(report.unreadable)} unreadable (left out): {some}. {why or BREAKS_OFF}", err=True)
+    elif report.unreadable:
+        some = ", ".join(report.unreadable[:5])
+        say(f"{len(report.unreadable)} unreadable (left out): {some}. {report.reason}", err=True)

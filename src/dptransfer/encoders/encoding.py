@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dptransfer.base.progress import progress_bar
 from dptransfer.errors import ArgumentError, DataError, LedgerError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dptransfer.data import Columns, Labelled
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.data.labels import Classes
-    from dptransfer.encoders import Encoder, EncodeReport
+    from dptransfer.encoders import EncodeOptions, Encoder, EncodeReport
     from dptransfer.encoders.base import Kind
     from dptransfer.sources import ImageList, TextList
 
@@ -103,10 +103,9 @@ def encode_to(
     out: Path,
     found: ImageList | TextList,
     encoder: Encoder,
+    options: EncodeOptions,
     *,
     refuse: Callable[[Collection[str]], None] | None = None,
-    public: bool = False,
-    **how: Any,
 ) -> EncodeReport:
     """Encode into an `.emb` folder; after a kill the same call goes on where it stopped.
 
@@ -114,20 +113,19 @@ def encode_to(
         out: the folder.
         found: the images or texts.
         encoder: what encodes them.
+        options: batch, shards, workers and the like; unreadable public images are left out.
         refuse: raises if it is given names of images; asked about those that cannot even be recognised,
             before the work. Those that break off in the middle are in the report.
-        public: nobody's data: unreadable images are left out.
-        how: batch, name, overwrite, shard_rows, workers and the like, as `EncodeOptions` takes them.
     """
-    from dptransfer.encoders import EncodeOptions, encode_images, encode_texts
+    from dptransfer.encoders import encode_images, encode_texts
     from dptransfer.sources import ImageList
 
-    with progress_bar("Encoding", count_is_private=not public) as step:
+    with progress_bar("Encoding", count_is_private=not options.public) as step:
         if not isinstance(found, ImageList):
-            return encode_texts(found, encoder, out, EncodeOptions(public=public, **how), progress=step)
+            return encode_texts(found, encoder, out, options, progress=step)
         if refuse is not None:
             refuse(unrecognised(found, encoder.identity.grey_range))
-        options = EncodeOptions(public=public, drop_unreadable=public, **how)
+        options = replace(options, drop_unreadable=options.public)
         return encode_images(found, encoder, out, options, progress=step)
 
 
@@ -161,13 +159,13 @@ def kept_rows(
     rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}-{_digest(out)[:8]}.emb")
     from dptransfer.data.atomic_files import claim, discard
     from dptransfer.data.resumable import remove_draft
+    from dptransfer.encoders import EncodeOptions
 
     done = False
     with claim(rows):
         try:
-            report = encode_to(
-                rows, found, encoder, refuse=refuse, overwrite=True, public=public, keep_partial=True
-            )
+            options = EncodeOptions(overwrite=True, public=public, keep_partial=True)
+            report = encode_to(rows, found, encoder, options, refuse=refuse)
             done = True
             refuse(report.unreadable)
             yield rows

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.base.progress import tell
+from dptransfer.data import EncoderIdentity
 from dptransfer.data.atomic_files import claim
 from dptransfer.data.resumable import remove_draft
 from dptransfer.data.store import (
@@ -41,6 +42,7 @@ from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, require_kind
 from dptransfer.encoders.shards import EncodeOptions, encode_in_shards, request_of
 from dptransfer.errors import DataError
+from dptransfer.sources.decode import problem_of
 from dptransfer.sources.images import ImageList
 from dptransfer.sources.texts import TextList
 
@@ -55,6 +57,11 @@ class EncodeReport:
         resumed: items that an earlier, interrupted run had finished.
         unreadable: files that could not be read; their rows are zeros, or were dropped if so asked.
         seconds: time this run took.
+        encoder: what made the rows.
+        dimension: numbers in a row.
+        classes: the list that labels refer to; None without labels.
+        has_people: whether the folder tells whose each row is.
+        reason: why the first unreadable file cannot be read, of public images.
     """
 
     path: Path
@@ -62,6 +69,11 @@ class EncodeReport:
     resumed: int
     unreadable: tuple[str, ...]
     seconds: float
+    encoder: EncoderIdentity
+    dimension: int
+    classes: tuple[str | int, ...] | None = None
+    has_people: bool = False
+    reason: str | None = None
 
 
 _DEFAULTS = EncodeOptions()
@@ -149,8 +161,22 @@ def _encode(
             write_embeddings(target, made.rows(), metadata, overwrite=overwrite, dtype=options.dtype)
         if not options.keep_partial:
             remove_draft(target)
-    unreadable = tuple(sources[place] for place in made.unreadable) if sources else ()
-    return EncodeReport(target, int(kept.sum()), made.resumed, unreadable, time.monotonic() - started)
+    unreadable, reason = tuple(sources[place] for place in made.unreadable) if sources else (), None
+    if unreadable and options.public and isinstance(found, ImageList):
+        first = found.paths[made.unreadable[0]]
+        reason = problem_of(first, encoder.identity.grey_range) or "It breaks off in the middle."
+    return EncodeReport(
+        target,
+        int(kept.sum()),
+        made.resumed,
+        unreadable,
+        time.monotonic() - started,
+        encoder.identity,
+        encoder.dimension,
+        found.classes,
+        found.people is not None,
+        reason,
+    )
 
 
 def _tell(done: int, total: int) -> None:

@@ -1,0 +1,73 @@
+"""Encode the images or texts that a source names into an `.emb` folder of rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dptransfer.api.source import Given, Source
+from dptransfer.encoders.encoding import GREYS, encode_to, refuse_problems
+from dptransfer.encoders.shards import EncodeOptions
+from dptransfer.errors import ArgumentError
+from dptransfer.ledger import Ledger
+
+if TYPE_CHECKING:
+    from dptransfer.encoders import Encoder, EncodeReport
+
+_ALLOW = "pass allow_unreadable (--allow-unreadable) to count each as a row of zeros"
+
+
+def encode(
+    x: Given | Source,
+    out: str | Path,
+    *,
+    encoder: str | Encoder | None = None,
+    public: bool = False,
+    allow_unreadable: bool = False,
+    options: EncodeOptions | None = None,
+) -> EncodeReport:
+    """Turn the images or texts at a path into an `.emb` folder of embeddings, as `dptransfer encode` does.
+
+    After a kill the same call goes on where it stopped. Nothing is charged: rows of private examples are as
+    private as these.
+
+    Args:
+        x: a folder, an archive or a table of images; or a table or file of texts; or a `Source` at a path.
+        out: the `.emb` folder to write.
+        encoder: the name of an encoder, or one that is loaded; by default
+            'efficientnet-lite0' for images and 'minilm' for texts.
+        public: whether the examples are nobody's, for a public pool: unreadable ones are left out then, and
+            examples that the user's ledger has on record as private are refused.
+        allow_unreadable: whether an unreadable private image becomes a row of zeros and not an error.
+        options: batch, shards, type of the numbers and the like.
+
+    Raises:
+        DataError: there is nothing to encode, or private images cannot be read.
+        PrivateOverlap: public examples are on record as private in the user's ledger.
+    """
+    source = Source.of(x)
+    if encoder is not None:
+        source = replace(source, reading=replace(source.reading, encoder=encoder))
+    if source.is_encoded or source.path is None:
+        found = f"'{source.path}' holds rows of numbers" if source.path else "these are in memory"
+        raise ArgumentError(
+            f"Encoding is for images or texts at a path; {found}. Give them to 'fit' as they are."
+        )
+    if public and source.told_people is not None:
+        raise ArgumentError("people (--person) is for private data, public for public data. Leave one out.")
+    source.require_there()
+    model = source.reading.load(source.form)
+    examples = source.find_for(model, labelled=True)
+    ledger = Ledger.default_if_there() if public else None
+    if ledger is not None:
+        ledger.require_unrelated(examples)
+    out, strict = Path(out), not (public or allow_unreadable)
+    before = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}.")
+    options = replace(options or EncodeOptions(), public=public, name=source.name)
+    report = encode_to(out, examples, model, options, refuse=before if strict else None)
+    if strict:
+        kept = f"'{out}' was written with a row of zeros for each; encode again without them, or {_ALLOW}."
+        refuse_problems(report.unreadable, out, remedy=kept)
+    return report
