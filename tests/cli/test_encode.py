@@ -306,6 +306,7 @@ def test_images_in_a_place_that_cannot_be_written_are_encoded_beside_the_release
 )
 def test_refusals(cli, photos, encoder, words, said):
     Path("note.txt").write_text("hello\n")
+    Path("list.csv").write_text("note\nhello\n")
     assert said in cli("encode", *words, "--encoder", encoder, code=2).stderr
     assert not Path("p.emb").exists()
 
