@@ -62,7 +62,7 @@ def test_many_chunks_and_no_rows_both_survive(tmp_path):
 
 def test_whole_number_classes_are_kept_as_values(tmp_path):
     path = write_embeddings(tmp_path / "i.emb", np.eye(3), RowMetadata([30, 10, 30], classes=[10, 20, 30]))
-    assert read_store(path).labels.tolist() == [2, 0, 2]
+    assert read_store(path).labels.tolist() == [30, 10, 30]
     assert read_private(path).labels.tolist() == [2, 0, 2]
     assert read_private(path, classes=[30, 20, 10]).labels.tolist() == [0, 2, 0]
 
@@ -94,7 +94,7 @@ def test_a_folder_that_is_not_ours_is_never_overwritten(tmp_path, rows):
     assert (tmp_path / "b.emb" / "thesis.tex").exists()
 
 
-@pytest.mark.parametrize("step", ["write_rows", "write_synced"])
+@pytest.mark.parametrize("step", ["_write_array", "write_synced"])
 def test_a_full_disk_leaves_the_old_folder_and_nothing_else(folder, rows, monkeypatch, step):
     def full(*args, **settings):
         raise OSError(errno.ENOSPC, "No space left on device")

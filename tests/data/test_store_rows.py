@@ -82,7 +82,7 @@ def test_shards_that_are_moved_in_are_the_same_folder(tmp_path):
     assert all(file.stat().st_mode & 0o077 == 0 for file in (moved, *moved.iterdir()))
 
 
-@pytest.mark.parametrize("step", ["link_or_rename", "digest_shard"])
+@pytest.mark.parametrize("step", ["link_or_rename", "sync_folder"])
 def test_shards_stay_where_they_are_if_they_cannot_be_moved_in(tmp_path, monkeypatch, step):
     files = drafts(tmp_path / "drafts", ROWS, 7)
     plain, asked = getattr(store, step), []

@@ -135,12 +135,10 @@ def read_rows(table: NamedColumns, columns: Columns) -> RawTable:
     if labels is not None:
         one_each = f"'{label}' must hold one label for each row; it does not."
         require(labels.shape == (len(rows),), table.path, one_each, "Write the file again.")
-    classes = table.classes(label)
     return RawTable(
         rows,
         labels,
-        classes,
-        are_positions(labels, classes),
+        table.classes(label),
         people=None if person is None else table.people(person, cells[person], len(rows)),
         columns=table.features(chosen),
     )
@@ -190,11 +188,6 @@ def read_label_words(
         return None, classes
     _, cells = table.read([label])
     return _words(table.labels(label, cells[label]), classes), classes
-
-
-def are_positions(labels: AnyArray | None, classes: tuple[str | int, ...] | None) -> bool:
-    """Whether labels are positions in a class list: whole numbers beside a list of words."""
-    return bool(classes and isinstance(classes[0], str)) and labels is not None and labels.dtype.kind in "iu"
 
 
 def _words(labels: AnyArray | list[Any], classes: tuple[str | int, ...] | None) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
 from typing import Any, Self, cast
@@ -17,13 +15,12 @@ from dptransfer.base.arrays import Integers, Labels, Rows, array_or_none
 from dptransfer.base.progress import tell
 from dptransfer.base.workers import Here, Workers
 from dptransfer.data.examples import (
+    ContentDigest,
     PrivateData,
     PublicData,
     finite_rows,
-    form_to_digest,
     one_digest_each,
     read_only,
-    slabs,
 )
 from dptransfer.data.facts import Facts, named_columns, require_same_columns
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
@@ -306,21 +303,11 @@ def _looked_through(rows: ShardedRows, fingerprint: str | None) -> str | None:
     """
     if rows.finite:
         return fingerprint
-    digest = hashlib.sha256(form_to_digest(rows.dtype, rows.shape))
-    with ThreadPoolExecutor(1) as beside:  # hashing takes longer than all else, and holds nobody up
-        hashed = None
-        for slab in slabs(rows):
-            read = rows[slab]
-            bad = ~finite_rows(read)
-            if bad.any():
-                where = rows.whereabouts(slab.start + int(bad.argmax()))
-                raise DataError(f"Public rows must be finite; {where} is not. Remove it from the pool.")
-            if fingerprint is None:
-                if hashed is not None:
-                    hashed.result()
-                hashed = beside.submit(digest.update, np.ascontiguousarray(read).data)
-            tell(slab.stop, len(rows), "public row")
-    return digest.hexdigest() if fingerprint is None else fingerprint
+    found = ContentDigest.of(rows, step=lambda done: tell(done, len(rows), "public row"))
+    if found.first_bad is not None:
+        where = rows.whereabouts(found.first_bad)
+        raise DataError(f"Public rows must be finite; {where} is not. Remove it from the pool.")
+    return fingerprint or found.of_first
 
 
 class RowsNeeded(DPTransferError):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -193,19 +194,64 @@ def read_only(array: Any) -> Any:
     return view
 
 
+class ContentDigest(NamedTuple):
+    """SHA-256 of arrays by type, shape and values, and which row is the first that is not finite.
+
+    Attributes:
+        of_first: of the first array.
+        of_all: of all of them, one after the other.
+        first_bad: position of the first row of the first array with a NaN or an infinity; None without any.
+    """
+
+    of_first: str
+    of_all: str
+    first_bad: int | None
+
+    @classmethod
+    def of(cls, rows: Any, *others: Any, step: Callable[[int], None] | None = None) -> ContentDigest:
+        """Read arrays, or what is indexed like them, once and in chunks.
+
+        Args:
+            rows: the first array.
+            others: the others.
+            step: called with the number of rows that were read.
+        """
+        digest, first_bad = hashlib.sha256(_form(rows)), None
+        with ThreadPoolExecutor(1) as beside:  # hashing takes longer than all else, and holds nobody up
+            hashed: Future[None] | None = None
+            for slab in slabs(rows):
+                part = np.ascontiguousarray(rows[slab])
+                if hashed is not None:
+                    hashed.result()
+                hashed = beside.submit(digest.update, part.data)
+                bad = ~finite_rows(part)
+                if first_bad is None and bad.any():
+                    first_bad = slab.start + int(bad.argmax())
+                if step is not None:
+                    step(slab.stop)
+        of_first = digest.hexdigest()
+        for array in others:
+            _update(digest, array)
+        return cls(of_first, digest.hexdigest(), first_bad)
+
+
 def content_digest(*arrays: Any) -> str:
     """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(form_to_digest(array.dtype, array.shape))
-        for slab in slabs(array):
-            digest.update(np.ascontiguousarray(array[slab]).data)
+        _update(digest, array)
     return digest.hexdigest()
 
 
-def form_to_digest(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+def _update(digest: hashlib._Hash, array: Any) -> None:
+    digest.update(_form(array))
+    for slab in slabs(array):
+        digest.update(np.ascontiguousarray(array[slab]).data)
+
+
+def _form(array: Any) -> bytes:
     """What goes before an array's values: its type and shape."""
-    return f"{dtype.str}{shape}".encode()
+    return f"{array.dtype.str}{array.shape}".encode()
 
 
 def slabs(array: Any) -> Iterator[slice]:

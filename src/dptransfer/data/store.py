@@ -17,41 +17,44 @@ is, and a folder that is not public, a copy of it, or a file in it is never take
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Integers, Labels
+from dptransfer.base.arrays import AnyArray, Integers
 from dptransfer.base.progress import tell
-from dptransfer.data.atomic_files import make_owner_folder, owner_only, replaced_whole, write_synced
-from dptransfer.data.examples import form_to_digest, one_digest_each
+from dptransfer.base.worker_env import usable_cores
+from dptransfer.data.atomic_files import (
+    Opener,
+    make_owner_folder,
+    owner_only,
+    replaced_whole,
+    sync_folder,
+    write_synced,
+)
+from dptransfer.data.embeddings import rows_of
+from dptransfer.data.examples import ContentDigest, one_digest_each
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labels import Classes, Labelled, declared_classes
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.people import person_positions
+from dptransfer.data.shard_files import NpyShard
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.store_rows import (
-    AGAIN,
-    RowsToWrite,
-    digest_shard,
-    file_digest,
-    link_or_rename,
-    require_digests,
-    require_drafts,
-    write_column,
-    write_rows,
-)
 from dptransfer.data.tables import RawTable, parsing, require
-from dptransfer.errors import DataError
+from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from dptransfer.data.manifest import Manifest
@@ -60,6 +63,12 @@ RowType = Literal["float16", "float32", "float64", "int8"]
 MANIFEST, SOURCES = "manifest.json", "sources.json"
 LABELS, PEOPLE, DIGESTS = "labels.npy", "people.npy", "digests.npy"
 _COLUMNS = {LABELS: "label", PEOPLE: "person", DIGESTS: "digest"}
+READERS = 8
+"""Files that are read at a time for their checksums, where there are as many cores."""
+
+_AGAIN = "Restore the folder from a copy, or encode the data again."
+_CHUNK = 4096
+_Classes: TypeAlias = tuple[str | int, ...] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,66 +99,6 @@ class RowMetadata:
 
 
 _NONE = RowMetadata()
-
-
-class _Folder:
-    """A folder that is being filled, with its metadata checked against the number of rows."""
-
-    def __init__(self, rows: RowsToWrite, metadata: RowMetadata) -> None:
-        self.rows, self.metadata, count = rows, metadata, len(rows)
-        self.labels, self.classes = _labels_to_write(metadata.labels, metadata.classes)
-        for what, given in (("labels", self.labels), ("sources", metadata.sources)):
-            if given is not None and len(given) != count:
-                raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
-        people = None if metadata.people is None else person_positions(metadata.people, count)
-        digests = one_digest_each(metadata.source_digests, count)
-        if metadata.public and people is not None:
-            raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")
-        columns = (self.labels, people, None if digests is None else digests.view(np.int64))
-        self.columns = {
-            name: column for name, column in zip(_COLUMNS, columns, strict=True) if column is not None
-        }
-        self.opener = None if metadata.public else owner_only
-        self.shards: list[tuple[int, str]] = []
-
-    def add_shard(self, count: int, digest: str, total: int) -> None:
-        """Count a file of rows that is in the folder."""
-        self.shards.append((count, digest))
-        if total > 1:
-            tell(len(self.shards), total, "shard")
-
-    def complete(self, folder: Path) -> None:
-        """Write all but the rows."""
-        from dptransfer.data.manifest import Manifest, shard_name  # pydantic: heavy, and not needed to start
-
-        files = {shard_name(number): digest for number, (_, digest) in enumerate(self.shards)}
-        for name, column in self.columns.items():
-            files[name] = write_column(folder / name, column, self.opener)
-        if self.metadata.sources is not None:
-            named = [Path(source).as_posix() for source in self.metadata.sources]
-            text = json.dumps(named, ensure_ascii=False, indent=0)
-            write_synced(folder / SOURCES, text.encode(), opener=self.opener)
-            files[SOURCES] = file_digest(folder / SOURCES)
-        whole = self.rows.content.copy()
-        if self.labels is not None:
-            whole.update(form_to_digest(self.labels.dtype, self.labels.shape))
-            whole.update(np.ascontiguousarray(self.labels).data)
-        manifest = Manifest(
-            public=self.metadata.public,
-            name=self.metadata.name,
-            shards=tuple(count for count, _ in self.shards),
-            dimension=self.rows.shape[1],
-            dtype=cast(RowType, self.rows.kind.name),
-            scale=self.rows.scale,
-            finite=True if self.metadata.public and self.rows.finite else None,
-            classes=cast(Any, self.classes),
-            encoder=self.metadata.encoder,
-            files=files,
-            fingerprint=whole.hexdigest(),
-            rows_fingerprint=self.rows.content.hexdigest(),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        write_synced(folder / MANIFEST, manifest.to_json().encode(), opener=self.opener)
 
 
 def write_embeddings(
@@ -185,18 +134,20 @@ def write_embeddings(
     Returns:
         The folder written.
     """
-    from dptransfer.data.manifest import shard_name
+    from dptransfer.data.manifest import shard_name  # pydantic: heavy, and not needed to start
 
-    target = require_target(path, overwrite=overwrite)
-    array = RowsToWrite(rows, dtype, scale)
-    size = max(1, len(array)) if shard_rows is None else checks.whole("shard_rows", shard_rows)
-    made = _Folder(array, metadata)
+    target, array, scale = require_target(path, overwrite=overwrite), *_rows_to_write(rows, dtype, scale)
+    count, opener = len(array), None if metadata.public else owner_only
+    # Without rows there is nothing to keep small.
+    kind = np.dtype("<f4") if scale is not None and not count else np.dtype(dtype).newbyteorder("<")
+    size = max(1, count) if shard_rows is None else checks.whole("shard_rows", shard_rows)
+    columns, classes = _columns_to_write(metadata, count)
     with _filled(target, public=metadata.public) as folder:
-        for start in range(0, len(array), size):
-            stop, file = min(len(array), start + size), folder / shard_name(start // size)
-            digest = write_rows(file, array, start, stop, made.opener)
-            made.add_shard(stop - start, digest, -(-len(array) // size))
-        made.complete(folder)
+        files = [folder / shard_name(number) for number in range(-(-count // size))]
+        for file, start in zip(files, range(0, count, size), strict=True):
+            _write_array(file, array, slice(start, min(count, start + size)), kind, opener)
+        written = ShardedRows(files, scale=scale) if files else np.empty(array.shape, kind)
+        _complete(folder, written, metadata, columns, classes)
     return target
 
 
@@ -210,9 +161,9 @@ def finish_shards(
 ) -> Path:
     """Make an `.emb` folder of complete `.npy` files, which are moved in; whole or not at all.
 
-    The files are read once, for checksums and fingerprint, and never copied. They lose their old names when
-    the folder is in place, so that whoever is stopped before has them still (on a disk without hard links
-    they are lost if the very last step fails).
+    The files are read for checksums and fingerprint, and never copied. They lose their old names when the
+    folder is in place, so that whoever is stopped before has them still (on a disk without hard links they
+    are lost if the very last step fails).
 
     Args:
         path: the folder to make, on the same disk as the files.
@@ -226,17 +177,21 @@ def finish_shards(
     """
     from dptransfer.data.manifest import shard_name
 
-    target, drafts = require_target(path, overwrite=overwrite), require_drafts(files, scale)
-    rows = RowsToWrite(drafts, drafts.stored.name, None)
-    made = _Folder(rows, metadata)
+    target, drafts = require_target(path, overwrite=overwrite), ShardedRows(files, scale=scale)
+    for shard in drafts.shards:
+        plain = isinstance(shard, NpyShard) and not shard.by_column
+        require(plain, shard.file.path, "a shard must be an .npy file, row by row.", "Save it in C order.")
+    once = len(drafts.files) == len(files)
+    require(once, drafts.files[0], "a file can be one shard only; one is named twice.", "Name it once.")
+    columns, classes = _columns_to_write(metadata, len(drafts))
     with _filled(target, public=metadata.public) as folder:
-        for shard in drafts.shards:
-            made.add_shard(shard.count, digest_shard(shard, rows), len(drafts.shards))
-        for number, draft in enumerate(drafts.files):
-            link_or_rename(draft, folder / shard_name(number))
+        moved = [folder / shard_name(number) for number in range(len(files))]
+        for draft, file in zip(drafts.files, moved, strict=True):
+            link_or_rename(draft, file)
             if not metadata.public:
-                (folder / shard_name(number)).chmod(0o600)
-        made.complete(folder)
+                file.chmod(0o600)
+            sync_folder(file)
+        _complete(folder, ShardedRows(moved, scale=scale), metadata, columns, classes)
     for draft in drafts.files:
         with suppress(OSError):
             draft.unlink()
@@ -260,18 +215,21 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     for name in sorted(there ^ manifest.files.keys()):
         found = "is there but not in the manifest" if name in there else "is missing"
         holds = f"an .emb folder holds what its manifest lists; this {found}."
-        require(False, folder / name, holds, AGAIN)
+        require(False, folder / name, holds, _AGAIN)
     rows = _rows(folder, manifest)
     if verify:
-        require_digests([(folder / name, digest) for name, digest in manifest.files.items()])
+        for name, digest in _file_digests([folder / name for name in manifest.files]).items():
+            changed = "the checksum in the manifest must hold; the file has changed."
+            require(digest == manifest.files[name], folder / name, changed, _AGAIN)
     count = sum(manifest.shards)
     stored = {name: _one_each(folder / name, count) for name in _COLUMNS if name in manifest.files}
-    people, digests = stored.get(PEOPLE), stored.get(DIGESTS)
+    people, digests, labels = stored.get(PEOPLE), stored.get(DIGESTS), stored.get(LABELS)
+    if labels is not None and manifest.classes is not None and not isinstance(manifest.classes[0], str):
+        labels = np.asarray(manifest.classes)[labels]  # whole numbers are positions among words alone
     return RawTable(
         rows=rows,
-        labels=stored.get(LABELS),
+        labels=labels,
         classes=manifest.classes,
-        labels_are_positions=manifest.classes is not None,
         encoder=manifest.encoder,
         sources=_read_sources(folder / SOURCES, count) if SOURCES in manifest.files else None,
         name=manifest.name,
@@ -309,6 +267,14 @@ def require_target(path: str | Path, *, overwrite: bool) -> Path:
     return target
 
 
+def link_or_rename(file: Path, place: Path) -> None:
+    """Give a file a second name; on a disk that knows no hard links, a new one."""
+    try:
+        os.link(file, place)
+    except OSError:
+        file.rename(place)
+
+
 @contextmanager
 def _filled(target: Path, *, public: bool) -> Iterator[Path]:
     """A folder to fill, which is then in its place; an error says what kept it from getting there."""
@@ -322,9 +288,40 @@ def _filled(target: Path, *, public: bool) -> Iterator[Path]:
         ) from error
 
 
+def _rows_to_write(rows: ArrayLike, dtype: RowType, scale: float | None) -> tuple[Any, float | None]:
+    """The rows, checked, and what int8 values are multiplied with; None for floats."""
+    checks.one_of("dtype", dtype, get_args(RowType))
+    if dtype != "int8":
+        if scale is not None:
+            raise ArgumentError(f"scale is for rows of dtype 'int8'; these are {dtype}. Leave it out.")
+        return rows_of(rows, "rows"), None
+    array = rows if isinstance(rows, ShardedRows) else np.asarray(rows)
+    stored, own = (array.stored, array.scale) if isinstance(array, ShardedRows) else (array.dtype, None)
+    if stored != np.int8 or array.ndim != 2 or (own is not None and scale is not None):
+        raise ArgumentError(
+            f"Rows of dtype 'int8' must be a table of int8, with one scale; got {stored}. "
+            "Round them yourself, and pass scale=... where files have none of their own."
+        )
+    return array, own or checks.moderate("scale", 1.0 if scale is None else scale)
+
+
+def _columns_to_write(metadata: RowMetadata, count: int) -> tuple[Mapping[str, Integers], _Classes]:
+    """A whole number for each row, by the name of its file, and the class list."""
+    labels, classes = _labels_to_write(metadata.labels, metadata.classes)
+    for what, given in (("labels", labels), ("sources", metadata.sources)):
+        if given is not None and len(given) != count:
+            raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
+    people = None if metadata.people is None else person_positions(metadata.people, count)
+    digests = one_digest_each(metadata.source_digests, count)
+    if metadata.public and people is not None:
+        raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")
+    columns = (labels, people, None if digests is None else digests.view(np.int64))
+    return {name: own for name, own in zip(_COLUMNS, columns, strict=True) if own is not None}, classes
+
+
 def _labels_to_write(
     labels: ArrayLike | Labelled | None, classes: Classes | None
-) -> tuple[Labels | None, tuple[str | int, ...] | None]:
+) -> tuple[Integers | None, _Classes]:
     if labels is None:
         return None, None if classes is None else declared_classes(classes)
     if isinstance(labels, Labelled) or classes is not None:
@@ -336,6 +333,78 @@ def _labels_to_write(
     return given.astype(np.int64), None
 
 
+def _write_array(file: Path, array: Any, where: slice, kind: np.dtype[Any], opener: Opener | None) -> None:
+    """Write a part of an array as an `.npy` file, flushed to the disk."""
+    stored = kind == np.int8 and isinstance(array, ShardedRows)
+    read = partial(array.read, as_stored=True) if stored else array.__getitem__
+    shape = (where.stop - where.start, *array.shape[1:])
+    # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills the process.
+    with open(file, "xb", opener=opener) as stream, np.errstate(all="ignore"):
+        npy.write_array_header_1_0(stream, {"descr": kind.str, "fortran_order": False, "shape": shape})
+        for start in range(where.start, where.stop, _CHUNK):
+            chunk = read(slice(start, min(where.stop, start + _CHUNK)))
+            stream.write(np.ascontiguousarray(chunk, dtype=kind).data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _complete(
+    folder: Path,
+    rows: ShardedRows | AnyArray,
+    metadata: RowMetadata,
+    columns: Mapping[str, Integers],
+    classes: _Classes,
+) -> None:
+    """Write all but the rows, which are in the folder, or an empty array."""
+    from dptransfer.data.manifest import Manifest
+
+    opener = None if metadata.public else owner_only
+    for name, column in columns.items():
+        _write_array(folder / name, column, slice(0, len(column)), np.dtype("<i8"), opener)
+    if metadata.sources is not None:
+        named = [Path(source).as_posix() for source in metadata.sources]
+        text = json.dumps(named, ensure_ascii=False, indent=0)
+        write_synced(folder / SOURCES, text.encode(), opener=opener)
+    shards = rows.shards if isinstance(rows, ShardedRows) else ()
+    content = ContentDigest.of(rows, *(columns[name] for name in columns if name == LABELS))
+    manifest = Manifest(
+        public=metadata.public,
+        name=metadata.name,
+        shards=tuple(shard.count for shard in shards),
+        dimension=rows.shape[1],
+        dtype=cast(RowType, (rows.stored if isinstance(rows, ShardedRows) else rows.dtype).name),
+        scale=rows.scale if isinstance(rows, ShardedRows) else None,
+        finite=True if metadata.public and content.first_bad is None else None,
+        classes=cast("tuple[str, ...] | tuple[int, ...] | None", classes),
+        encoder=metadata.encoder,
+        files=_file_digests(sorted(folder.iterdir())),
+        fingerprint=content.of_all,
+        rows_fingerprint=content.of_first,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    write_synced(folder / MANIFEST, manifest.to_json().encode(), opener=opener)
+
+
+def _file_digests(files: Sequence[Path]) -> dict[str, str]:
+    """SHA-256 of each file, by its name; several are read at a time."""
+    found: dict[str, str] = {}
+    with ThreadPoolExecutor(min(READERS, usable_cores())) as threads:
+        pending = [threads.submit(_file_digest, file) for file in files]
+        try:
+            for file, digest in zip(files, pending, strict=True):
+                found[file.name] = digest.result()
+                tell(len(found), len(files), "checksum")
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
+    return found
+
+
+def _file_digest(file: Path) -> str:
+    with parsing(file, "the file must be readable; it is not.", _AGAIN), file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _rows(folder: Path, manifest: Manifest) -> AnyArray:
     """The rows in the files that a manifest lists; floats in one file are that file, mapped."""
     if not manifest.shards:
@@ -343,24 +412,24 @@ def _rows(folder: Path, manifest: Manifest) -> AnyArray:
     files = [folder / file for file in manifest.shard_files]
     rows = ShardedRows(files, scale=manifest.scale, finite=bool(manifest.finite))
     same = rows.shape[1] == manifest.dimension and rows.stored == manifest.dtype
-    require(same, folder, "shape and type must be those in the manifest; they are not.", AGAIN)
+    require(same, folder, "shape and type must be those in the manifest; they are not.", _AGAIN)
     for count, shard in zip(manifest.shards, rows.shards, strict=True):
         as_many = "a shard must have as many rows as the manifest says; it has not."
-        require(count == shard.count, shard.file.path, as_many, AGAIN)
+        require(count == shard.count, shard.file.path, as_many, _AGAIN)
     return load_array(files[0]) if len(files) == 1 and rows.scale is None else cast(AnyArray, rows)
 
 
 def _one_each(file: Path, rows: int) -> Integers:
     whole = "the file must be a complete .npy array; it is damaged or cut short."
-    stored = load_array(file, whole, AGAIN)
+    stored = load_array(file, whole, _AGAIN)
     one_each = f"there must be one int64 {_COLUMNS[file.name]} per row; there is not."
-    require(stored.shape == (rows,) and stored.dtype == np.int64, file, one_each, AGAIN)
+    require(stored.shape == (rows,) and stored.dtype == np.int64, file, one_each, _AGAIN)
     return np.array(stored)  # not before: of elements without a size any number may be declared
 
 
 def _read_sources(file: Path, rows: int) -> tuple[str, ...]:
     rule = "there must be one source per row; there is not."
-    with parsing(file, rule, AGAIN):
+    with parsing(file, rule, _AGAIN):
         listed = json.loads(file.read_text(encoding="utf-8"))
-    require(isinstance(listed, list) and len(listed) == rows, file, rule, AGAIN)
+    require(isinstance(listed, list) and len(listed) == rows, file, rule, _AGAIN)
     return tuple(str(source) for source in listed)

@@ -21,9 +21,9 @@ class RawTable:
 
     Attributes:
         rows: array of shape (examples, dimension), memory-mapped where the format allows.
-        labels: one label per row as the file has it, or None.
+        labels: one label per row as the file has it, or None; whole numbers beside a list of words are
+            positions in it.
         classes: the class list the file declares, or None.
-        labels_are_positions: labels are positions in `classes` rather than class names.
         encoder: identity of the encoder, if the file records one.
         sources: where each row came from, if the file records it.
         name: the data set's name, if the file records one.
@@ -38,7 +38,6 @@ class RawTable:
     rows: AnyArray
     labels: AnyArray | None = None
     classes: tuple[str | int, ...] | None = None
-    labels_are_positions: bool = False
     encoder: EncoderIdentity | None = None
     sources: tuple[str, ...] | None = None
     name: str | None = None
@@ -48,6 +47,12 @@ class RawTable:
     columns: tuple[str, ...] | None = None
     public: bool | None = None
     source_digests: AnyArray | None = None
+
+    @property
+    def labels_are_positions(self) -> bool:
+        """Whether labels are whole numbers beside a list of words."""
+        named = self.classes is not None and any(isinstance(name, str) for name in self.classes[:1])
+        return named and self.labels is not None and self.labels.dtype.kind in "iu"
 
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.labels is None else "labelled"

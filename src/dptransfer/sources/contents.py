@@ -18,7 +18,6 @@ from dptransfer.data.columns import (
     ROW_NAMES,
     USUAL_COLUMNS,
     Columns,
-    are_positions,
     label_column_in,
     require_person_column,
 )
@@ -89,8 +88,7 @@ def read_shards(folder: Path, files: list[Path], columns: Columns) -> RawTable:
         require(alike, file, told, "Write them all in one way.")
     joined = np.concatenate([own for own, _ in labels if own is not None]) if first is not None else None
     people = None if columns.person is None else person_positions(ids, len(rows))
-    positions = are_positions(joined, classes)
-    return RawTable(cast(AnyArray, rows), joined, classes, positions, people=people, columns=rows.columns)
+    return RawTable(cast(AnyArray, rows), joined, classes, people=people, columns=rows.columns)
 
 
 def _kind(labels: AnyArray | None) -> str | None:

@@ -21,7 +21,7 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import Here, pieces_of
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.store_rows import READERS
+from dptransfer.data.store import READERS
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.lattice import unit_lattice
 from dptransfer.exact.principal_axes import Moments
