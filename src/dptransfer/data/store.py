@@ -218,9 +218,11 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
         require(False, folder / name, holds, _AGAIN)
     rows = _rows(folder, manifest)
     if verify:
-        for name, digest in _file_digests([folder / name for name in manifest.files]).items():
+        digests_of_files = _file_digests([folder / name for name in manifest.files])
+        for done, (name, digest) in enumerate(digests_of_files, 1):
             changed = "the checksum in the manifest must hold; the file has changed."
             require(digest == manifest.files[name], folder / name, changed, _AGAIN)
+            tell(done, len(manifest.files), "checksum")
     count = sum(manifest.shards)
     stored = {name: _one_each(folder / name, count) for name in _COLUMNS if name in manifest.files}
     people, digests, labels = stored.get(PEOPLE), stored.get(DIGESTS), stored.get(LABELS)
@@ -377,7 +379,7 @@ def _complete(
         finite=True if metadata.public and content.first_bad is None else None,
         classes=cast("tuple[str, ...] | tuple[int, ...] | None", classes),
         encoder=metadata.encoder,
-        files=_file_digests(sorted(folder.iterdir())),
+        files=dict(_file_digests(sorted(folder.iterdir()))),
         fingerprint=content.of_all,
         rows_fingerprint=content.of_first,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -385,19 +387,15 @@ def _complete(
     write_synced(folder / MANIFEST, manifest.to_json().encode(), opener=opener)
 
 
-def _file_digests(files: Sequence[Path]) -> dict[str, str]:
-    """SHA-256 of each file, by its name; several are read at a time."""
-    found: dict[str, str] = {}
+def _file_digests(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """Each file's name and SHA-256; several are read at a time."""
     with ThreadPoolExecutor(min(READERS, usable_cores())) as threads:
         pending = [threads.submit(_file_digest, file) for file in files]
         try:
             for file, digest in zip(files, pending, strict=True):
-                found[file.name] = digest.result()
-                tell(len(found), len(files), "checksum")
-        except BaseException:
+                yield file.name, digest.result()
+        finally:
             threads.shutdown(cancel_futures=True)
-            raise
-    return found
 
 
 def _file_digest(file: Path) -> str:
