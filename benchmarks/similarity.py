@@ -197,6 +197,7 @@ def growth(options) -> None:
 def on_cuda(options) -> None:
     import torch
 
+    from dptransfer.exact.similarity_cpu import ClassRows
     from dptransfer.exact.similarity_cuda import Capped
 
     def device_seconds(work, repeats=5) -> float:
@@ -243,7 +244,7 @@ def on_cuda(options) -> None:
             flops = 2.0 * public * sum(sizes) * width
             bounds = [cap - GRID_NORM[precision] ** 2 for cap in caps(precision)]
             given = x[: sum(sizes)], class_labels(sizes), len(sizes)
-            ready = Capped(*given, *bounds, precision=precision)
+            ready = Capped(ClassRows(*given), *bounds, precision=precision)
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated() + 8 * public * len(sizes)  # the result is not extra
             seconds = device_seconds(partial(ready.there, pool))

@@ -87,11 +87,12 @@ def test_sums_in_float32_would_not_be_exact_on_those_rows():
 
 def test_the_closed_form_without_caps_is_the_capped_sum():
     private, labels, public = problem(4)
-    linear = cpu.Linear(private, labels, CLASSES, ONE)(public)
-    capped = cpu.Capped(private, labels, CLASSES, -ONE, ONE)(public)
+    rows = cpu.ClassRows(private, labels, CLASSES)
+    linear = cpu.Linear(rows, ONE)(public)
+    capped = cpu.Capped(rows, -ONE, ONE)(public)
     assert (linear == capped).all()
     assert (linear == expected(private, labels, CLASSES, public, 0, 2 * ONE)).all()
-    narrow = cpu.Capped(private, labels, CLASSES, -ONE + 1, ONE)(public)
+    narrow = cpu.Capped(rows, -ONE + 1, ONE)(public)
     assert (linear != narrow).any()
 
 
@@ -176,5 +177,6 @@ def test_sums_of_many_equal_rows_on_the_int8_grid_are_exact():
     rows[:, 0] = 127
     total = 2047 * 127**2
     assert total != int(np.float32(total))  # odd and above 2²⁴
-    got = cpu.Capped(rows, np.zeros(2047, dtype=np.int64), 1, 0, 127**2, precision="int8")(rows[:1])
+    own = cpu.ClassRows(rows, np.zeros(2047, dtype=np.int64), 1)
+    got = cpu.Capped(own, 0, 127**2, precision="int8")(rows[:1])
     assert got.item() == total

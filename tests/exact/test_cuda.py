@@ -151,7 +151,7 @@ def test_a_memory_mapped_pool_streams_through_the_device(tmp_path):
     private, labels, public = problem(4, count=500, candidates=5_000, width=48)
     np.save(tmp_path / "pool.npy", public.astype(np.int16))
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
-    want = cpu.Capped(private, labels, CLASSES, -500_000, 900_000)(public)
+    want = cpu.Capped(cpu.ClassRows(private, labels, CLASSES), -500_000, 900_000)(public)
     got = on_cuda(private, labels, CLASSES, mapped, ONE - 500_000, ONE + 900_000, slab=300)
     assert (got == want).all()
 

@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from contracts.floating_point import flushing, needs_flags
 from contracts.rows import LARGEST, NASTY, rows, steady
 from dptransfer.data import PublicEmbeddings
-from dptransfer.exact import features_on_device as on_device
-from dptransfer.exact.feature_map import OnLattice, UnitNorm, apply
-from dptransfer.exact.features_on_device import (
+from dptransfer.exact import feature_map
+from dptransfer.exact.feature_map import (
+    OnLattice,
+    UnitNorm,
+    apply,
     apply_on_device,
     lattice_on_device,
     mapped_on_cuda,
-    unit_lattice_on_device,
     within,
 )
-from dptransfer.exact.lattice import unit_lattice
+from dptransfer.exact.lattice import unit_lattice, unit_lattice_on_device
 from dptransfer.exact.public_map import PublicMap
 
 from .test_lattice import just_above_whole_numbers
@@ -123,7 +124,7 @@ def test_rows_beyond_their_norm_become_zeros_as_on_the_cpu():
 @pytest.mark.parametrize("elements", [1, 64, 2**23])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.dtype(">f4")])
 def test_a_gpu_maps_rows_that_cannot_be_written_in_slabs_of_any_size(monkeypatch, elements, dtype):
-    monkeypatch.setattr(on_device, "_SLAB_ELEMENTS", elements)
+    monkeypatch.setattr(feature_map, "_SLAB_ELEMENTS", elements)
     array = np.random.default_rng(5).normal(size=(41, WIDTH)).astype(dtype)
     array[3], array[7] = np.nan, 0.0
     array.flags.writeable = False

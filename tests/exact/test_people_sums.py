@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import squared_length, steady
+from dptransfer.exact import chunks
 from dptransfer.exact import sums as people
 from dptransfer.exact.sums import (
     alike,
@@ -76,7 +77,7 @@ def test_parts_hold_whole_persons_and_all_of_them(whose, step):
 
 def test_a_sample_of_persons_is_split_among_the_cores(monkeypatch):
     """Few rows are not worth a thread; some are shared out evenly."""
-    monkeypatch.setattr(people, "usable_cores", lambda: 4)
+    monkeypatch.setattr(chunks, "usable_cores", lambda: 4)
     whose = np.arange(4000) // 4
 
     def parts(count, dimension):

@@ -201,13 +201,17 @@ def over_chunks(work: Callable[[slice], _ChunkResult], count: int, dimension: in
     >>> sum(over_chunks(lambda chunk: chunk.stop - chunk.start, count=10**6, dimension=100))
     1000000
     """
+    step, workers = rows_and_workers(count, dimension, _CHUNK_ELEMENTS)
+    return side_by_side(work, slices(slice(0, count), step), workers)
+
+
+def rows_and_workers(count: int, dimension: int, elements: int) -> tuple[int, int]:
+    """Rows of a chunk that has about so many elements at most, and how many threads work on such chunks."""
     # Less than an eighth of a chunk is done sooner than another thread has begun with it.
-    worthwhile = count * dimension // max(1, _CHUNK_ELEMENTS // 8)
-    workers = max(1, min(usable_cores(), worthwhile))
-    needed = -(-count // _rows_of_a_chunk(dimension))
+    workers = max(1, min(usable_cores(), count * dimension // max(1, elements // 8)))
+    needed = -(-count // max(1, elements // max(1, dimension)))
     # As many for each worker, of one size: none waits for another's last.
-    chunks = -(-needed // workers) * workers
-    return side_by_side(work, _cut(slice(0, count), chunks), workers)
+    return -(-count // max(1, -(-needed // workers) * workers)), workers
 
 
 def in_cache(chunk: slice, dimension: int) -> list[slice]:
@@ -218,17 +222,20 @@ def in_cache(chunk: slice, dimension: int) -> list[slice]:
     >>> in_cache(slice(100, 1100), dimension=768)
     [slice(100, 434, None), slice(434, 768, None), slice(768, 1100, None)]
     """
-    return _cut(chunk, -(-(chunk.stop - chunk.start) // _rows_of_a_chunk(dimension)))
+    count = chunk.stop - chunk.start
+    pieces = -(-count // max(1, _CHUNK_ELEMENTS // max(1, dimension)))
+    return slices(chunk, -(-count // max(1, pieces)))
 
 
-def _rows_of_a_chunk(dimension: int) -> int:
-    return max(1, _CHUNK_ELEMENTS // max(1, dimension))
+def slices(rows: slice, step: int) -> list[slice]:
+    """The rows, so many at a time; the last may be fewer.
 
-
-def _cut(rows: slice, pieces: int) -> list[slice]:
-    """Pieces of one size; the last may be smaller, and there may be fewer."""
-    step = max(1, -(-(rows.stop - rows.start) // max(1, pieces)))
-    return [slice(start, min(rows.stop, start + step)) for start in range(rows.start, rows.stop, step)]
+    >>> slices(slice(2, 7), 3)
+    [slice(2, 5, None), slice(5, 7, None)]
+    """
+    return [
+        slice(start, min(rows.stop, start + step)) for start in range(rows.start, rows.stop, max(1, step))
+    ]
 
 
 def mapped_rows(work: Callable[[AnyArray], AnyArray], rows: AnyArray, width: int) -> Integers:

@@ -20,7 +20,7 @@ from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.chunks import side_by_side
+from dptransfer.exact.chunks import side_by_side, slices
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,10 +83,10 @@ def slabs(rows: Any, step: int) -> Iterator[Slab]:
     """(place, rows on the device), `step` rows at a time, in order."""
     import torch
 
+    step = max(1, min(step, len(rows)))
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     lanes = [_Inward(), _Inward()]
-    for number, start in enumerate(range(0, len(rows), step)):
-        place = slice(start, min(start + step, len(rows)))
+    for number, place in enumerate(slices(slice(0, len(rows)), step)):
         part = rows[place]
         yield place, part if on_cuda(part) else lanes[number % 2].take(part, step, stream)
 

@@ -11,9 +11,9 @@ second, then pays for 1 ÷ √(15/16), which is 3 % more noise, and the second i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,15 @@ from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.lattice import SUM_BITS, require_exact_norms, unit_lattice
+from dptransfer.exact.device import slabs
+from dptransfer.exact.lattice import SUM_BITS, require_exact_norms, unit_lattice, unit_lattice_on_device
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Arrays = dict[str, AnyArray]
+RowMap: TypeAlias = "Callable[[Tensor], Tensor]"
+_SLAB_ELEMENTS = 2**23  # 64 MiB in float64, of which the device holds a few
 
 
 @runtime_checkable
@@ -77,6 +83,46 @@ def apply(features: FittedFeatures, rows: AnyArray) -> Floats:
     return features.lattice(rows, 2**SUM_BITS).astype(np.float64) * 2.0**-SUM_BITS
 
 
+def lattice_on_device(features: FittedFeatures, norm: int, device: str = "cuda") -> RowMap:
+    """`features.lattice(rows, norm)` for tensors on the device; float64, which holds these integers exactly.
+
+    A map has a method `on_device` for this, which brings its arrays there once. One that has none is applied
+    on the CPU, and what it gives is brought back.
+    """
+    if (on_device := getattr(features, "on_device", None)) is not None:
+        mapped: RowMap = on_device(norm, device)
+        return mapped
+    import torch
+
+    return lambda rows: torch.from_numpy(features.lattice(rows.cpu().numpy(), norm)).to(device).double()
+
+
+def mapped_on_cuda(features: FittedFeatures, rows: AnyArray, norm: int) -> Tensor:
+    """`features.lattice(rows, norm)` as a float64 tensor on a GPU, of rows that are brought there in slabs.
+
+    As `OnLattice` does, norms are taken once more and a row beyond its norm becomes zeros.
+    """
+    import torch
+
+    mapped = lattice_on_device(features, norm)
+    whole = torch.empty((len(rows), features.dimension), dtype=torch.float64, device="cuda")
+    for place, slab in slabs(rows, _SLAB_ELEMENTS // features.input_dimension):
+        whole[place] = within(mapped(slab), norm)
+    return whole
+
+
+def within(rows: Tensor, norm: int) -> Tensor:
+    """Integer rows, those that are longer than the norm as zeros; exact, for norms up to 2²⁶."""
+    # A sum of squares is exact as long as it is below 2⁵³; once above that, nothing brings it back down.
+    return rows * ((rows * rows).sum(dim=1) <= norm**2)[:, None]
+
+
+def apply_on_device(features: FittedFeatures, device: str = "cuda") -> RowMap:
+    """`apply` for tensors on the device: mapped rows as floats in the unit ball, for prediction."""
+    mapped = lattice_on_device(features, 2**SUM_BITS, device)
+    return lambda rows: mapped(rows) * 2.0**-SUM_BITS
+
+
 def require_width(features: FittedFeatures, shape: tuple[int, ...]) -> None:
     """Raise unless rows of this shape are what the map takes."""
     if len(shape) != 2 or shape[1] != features.input_dimension:
@@ -115,7 +161,39 @@ def describe(features: FittedFeatures) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class OnLattice:
+class StoredMap:
+    """Base of the maps that a release keeps by their fields, with the `identity` of those that have one."""
+
+    kind: ClassVar[str]
+
+    def arrays(self) -> Arrays:
+        """The fields that are arrays."""
+        return {name: np.ascontiguousarray(one) for name, one in self._fields(arrays=True)}
+
+    def settings(self) -> dict[str, Any]:
+        """The other fields, JSON-ready."""
+        plain = dict(self._fields(arrays=False))
+        plain |= {name: list(one) for name, one in plain.items() if isinstance(one, tuple)}
+        return {**plain, "identity": self.identity} if hasattr(self, "identity") else plain
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> Self:
+        """Restore from a release; the identity must be that of the arrays."""
+        own: dict[str, Any] = {name: np.asarray(array, dtype=np.int32) for name, array in arrays.items()}
+        for name in {one.name for one in fields(cls)} - own.keys():
+            own[name] = tuple(settings[name]) if isinstance(settings[name], list) else settings[name]
+        restored = cls(**own)
+        if getattr(restored, "identity", None) != settings.get("identity"):
+            raise DataError("The feature map's arrays must have the recorded identity; they do not.")
+        return restored
+
+    def _fields(self, *, arrays: bool) -> Iterator[tuple[str, Any]]:
+        found = ((one.name, getattr(self, one.name)) for one in fields(self))
+        return ((name, value) for name, value in found if isinstance(value, np.ndarray) is arrays)
+
+
+@dataclass(frozen=True)
+class OnLattice(StoredMap):
     """The identity on integer rows of norm at most `norm`; a row beyond it becomes a row of zeros.
 
     The norm is checked again, exactly and row by row, so that a query's sensitivity does not rest on where
@@ -145,15 +223,14 @@ class OnLattice:
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """The rows themselves."""
-        self._require_grid(rows, norm)
-        values = rows.astype(np.int64)
-        values[self._outside(rows, rows.astype(np.float64))] = 0
-        values *= norm // self.norm
-        return values
+        return self.floats(rows, norm).astype(np.int64)
 
     def floats(self, rows: AnyArray, norm: int) -> Floats:
         """The rows themselves as float64, which is exact: one copy, for steps that visit them often."""
-        self._require_grid(rows, norm)
+        if norm % self.norm or norm > 2**SUM_BITS or not np.issubdtype(rows.dtype, np.integer):
+            raise ArgumentError(
+                f"Rows must be integers on the grid of norm {self.norm} or a multiple; asked for norm {norm}."
+            )
         values = rows.astype(np.float64)
         outside = self._outside(rows, values)
         if outside.any():
@@ -161,12 +238,6 @@ class OnLattice:
         if norm != self.norm:
             values *= norm // self.norm
         return values
-
-    def _require_grid(self, rows: AnyArray, norm: int) -> None:
-        if norm % self.norm or norm > 2**SUM_BITS or not np.issubdtype(rows.dtype, np.integer):
-            raise ArgumentError(
-                f"Rows must be integers on the grid of norm {self.norm} or a multiple; asked for norm {norm}."
-            )
 
     def _outside(self, rows: AnyArray, floats: Floats) -> NDArray[np.bool_]:
         """Which rows are longer than the norm, exactly."""
@@ -180,14 +251,6 @@ class OnLattice:
             bounded = np.clip(rows, -self.norm - 1, self.norm + 1).astype(np.int64)
             outside |= np.einsum("ij,ij->i", bounded, bounded) > self.norm**2
         return outside
-
-    def arrays(self) -> Arrays:
-        """It has none."""
-        return {}
-
-    def settings(self) -> dict[str, Any]:
-        """It has none."""
-        return {}
 
 
 def lattice_floats(features: FittedFeatures, rows: AnyArray, norm: int) -> Floats:
@@ -306,7 +369,7 @@ class UnitNorm:
 
 @readable
 @dataclass(frozen=True)
-class FittedUnitNorm:
+class FittedUnitNorm(StoredMap):
     """`UnitNorm` for rows of one width."""
 
     input_dimension: int
@@ -331,15 +394,17 @@ class FittedUnitNorm:
 
         return mapped_rows(pooled, rows, self.dimension)
 
-    def arrays(self) -> Arrays:
-        """It has none."""
-        return {}
+    def on_device(self, norm: int, device: str) -> RowMap:
+        """The same for tensors."""
 
-    def settings(self) -> dict[str, Any]:
-        """Width and window."""
-        return {"input_dimension": self.input_dimension, "pool": self.pool}
+        def mapped(rows: Tensor) -> Tensor:
+            if self.pool == 1:
+                return unit_lattice_on_device(rows, norm)
+            import torch
 
-    @classmethod
-    def read(cls, arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedUnitNorm:
-        """Restore from a release."""
-        return cls(settings["input_dimension"], settings["pool"])
+            missing = self.dimension * self.pool - self.input_dimension
+            fine = torch.nn.functional.pad(unit_lattice_on_device(rows, FINE_NORM), (0, missing))
+            pooled = fine.reshape(len(rows), self.dimension, self.pool).sum(dim=2)
+            return unit_lattice_on_device(pooled, norm)
+
+        return mapped

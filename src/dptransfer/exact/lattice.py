@@ -26,13 +26,18 @@ Each step is either elementwise, and so correctly rounded whatever the batch, or
 so the same in any order. The bound ‖q‖ ≤ `norm` therefore holds in exact arithmetic: with b ≥ ‖x‖(1 + 2⁻⁴¹)
 the float product x·(norm/b) is off by at most a factor 1 + 2⁻⁵⁰, in any rounding mode, and |trunc(v)| ≤ |v|.
 That the integers are the same on every thread, too, rests on no flag for subnormal numbers, and on equal
-rounding modes, which `compute.plain_floats` sees to.
+rounding modes, which `exact.plain_floats` sees to.
+
+On a torch device the steps are the same ones, each elementwise and correctly rounded (IEEE 754 in float64, on
+NVIDIA GPUs too: product, quotient, root, rounding) or an exact sum of integers, and what is subnormal, too
+large or not finite is told by bits, as here. So the integers are the same, bit for bit.
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +45,10 @@ from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import mapped_rows
+from dptransfer.exact.plain_floats import square_root
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MARGIN = 80
 """Rows with no entry of this power of two times the smallest normal number are lifted first."""
@@ -211,3 +220,41 @@ def coordinate_bits(dimension: int) -> int:
     20
     """
     return (52 - math.ceil(math.log2(dimension))) // 2
+
+
+def unit_lattice_on_device(rows: Tensor, norm: int, *, root: bool = False) -> Tensor:
+    """`unit_lattice` in torch; integers as float64, which holds them exactly."""
+    require_exact_norms(rows.shape[1])
+    x = scaled_rows_on_device(rows, coordinate_bits(rows.shape[1]), root=root)
+    units = (x.abs() - GRAIN).ceil()
+    above: Tensor = (square_root((units * units).sum(dim=1)) + grains(rows.shape[1])) * HAIR
+    return (x * (float(norm) / above)[:, None]).trunc()
+
+
+def scaled_rows_on_device(rows: Tensor, bits: int, *, root: bool = False) -> Tensor:
+    """`scaled_rows` in torch, without the powers."""
+    import torch
+
+    rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.double()
+    kind = np.finfo(np.float32 if rows.dtype == torch.float32 else np.float64)
+    whole = rows.view(torch.int32 if kind.bits == 32 else torch.int64)
+    sizes = (whole & torch.iinfo(whole.dtype).max).amax(dim=1).long()
+    sizes = torch.where(sizes < (kind.maxexp - kind.minexp + 1) << kind.nmant, sizes, 0)
+    exponent = (sizes >> kind.nmant).clamp(min=MARGIN) + kind.minexp
+    power = 2 * (bits - (exponent + 1) // 2) if root else bits - exponent
+    x = rows.double() * ((power + 1023) << 52).view(torch.float64)[:, None]
+    x = torch.where((sizes > 0)[:, None], x, 0.0)
+    x = torch.copysign(square_root(x.abs()), x) if root else x
+    small = (sizes > 0) & (sizes < MARGIN << kind.nmant)
+    if small.any():
+        x[small] = scaled_rows_on_device(_lifted_on_device(rows[small], whole[small], kind), bits, root=root)
+    return x
+
+
+def _lifted_on_device(rows: Tensor, whole: Tensor, kind: np.finfo[Any]) -> Tensor:
+    import torch
+
+    sizes = whole & torch.iinfo(whole.dtype).max
+    subnormal = sizes.double() * 2.0 ** (kind.minexp - kind.nmant + LIFT)
+    subnormal = torch.where(whole < 0, -subnormal, subnormal)
+    return torch.where(sizes < 1 << kind.nmant, subnormal, rows.double() * 2.0**LIFT)

@@ -22,7 +22,7 @@ from dptransfer.base.workers import pieces_of
 from dptransfer.data.atomic_files import write_if_possible
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import DataError
-from dptransfer.exact.chunks import one_blas_thread, side_by_side
+from dptransfer.exact.chunks import one_blas_thread, side_by_side, slices
 from dptransfer.exact.lattice import unit_lattice
 
 _KEPT_IN_MEMORY = 4
@@ -131,8 +131,7 @@ class Moments:
         """Of all rows of the piece, some at a time on every core."""
         dimension = self.rows.shape[1]
         total = np.zeros((dimension + 1, dimension), dtype=np.int64)
-        step = max(1, min(_ROWS_AT_ONCE, _ELEMENTS_AT_ONCE // dimension))
-        parts = [slice(s, min(s + step, piece.stop)) for s in range(piece.start, piece.stop, step)]
+        parts = slices(piece, min(_ROWS_AT_ONCE, _ELEMENTS_AT_ONCE // dimension))
         for sums in side_by_side(self._of_part, parts, usable_cores()):
             if sums is None:
                 return total[:0]

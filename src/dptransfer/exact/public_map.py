@@ -22,10 +22,9 @@ computes it exactly in any order, with or without fused multiply-add, on any num
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +34,17 @@ from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.feature_map import Arrays, readable
-from dptransfer.exact.lattice import clipped_lattice, require_exact_norms, unit_lattice
+from dptransfer.exact.feature_map import RowMap, StoredMap, readable
+from dptransfer.exact.lattice import (
+    clipped_lattice,
+    require_exact_norms,
+    unit_lattice,
+    unit_lattice_on_device,
+)
 from dptransfer.exact.principal_axes import principal_axes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ROW_NORM = 2**26
 _COLUMN_NORM = 2**25
@@ -93,7 +100,7 @@ class PublicMap:
 
 @readable
 @dataclass(frozen=True, eq=False)
-class FittedPublicMap:
+class FittedPublicMap(StoredMap):
     """`PublicMap` learned from one pool; integers throughout.
 
     Attributes:
@@ -147,6 +154,18 @@ class FittedPublicMap:
 
         return mapped_rows(mapped, rows, self.dimension)
 
+    def on_device(self, norm: int, device: str) -> RowMap:
+        """The same for tensors."""
+        import torch
+
+        mean, matrix = (torch.from_numpy(part).to(device) for part in self._floats)
+
+        def mapped(rows: Tensor) -> Tensor:
+            uncentred = unit_lattice_on_device(rows, ROW_NORM, root=self.root)
+            return unit_lattice_on_device((uncentred - mean) @ matrix, norm)
+
+        return mapped
+
     @cached_property
     def _floats(self) -> tuple[Floats, Floats]:
         """Mean and matrix as floats, which are as exact; to convert them takes longer than to map a row."""
@@ -173,31 +192,9 @@ class FittedPublicMap:
         """The mean that is subtracted from unit rows."""
         return self.mean.astype(np.float64) / ROW_NORM
 
-    def arrays(self) -> Arrays:
-        """Mean and matrix."""
-        return {"mean": self.mean, "matrix": np.ascontiguousarray(self.matrix)}
-
-    def settings(self) -> dict[str, Any]:
-        """What made it, and its identity."""
-        return {"root": self.root, "pool": self.pool, "whitening": self.whitening, "identity": self.identity}
-
-    @classmethod
-    def read(cls, arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedPublicMap:
-        """Restore from a release; the identity must be that of the arrays."""
-        fitted = cls(
-            root=settings["root"],
-            mean=np.asarray(arrays["mean"], dtype=np.int32),
-            matrix=np.asarray(arrays["matrix"], dtype=np.int32),
-            pool=settings["pool"],
-            whitening=settings["whitening"],
-        )
-        if fitted.identity != settings["identity"]:
-            raise DataError("The feature map's arrays must have the recorded identity; they do not.")
-        return fitted
-
 
 @dataclass(frozen=True)
-class UncentredRows:
+class UncentredRows(StoredMap):
     """Rows as a public map sees them before it centres them: rooted where it takes roots, of unit norm."""
 
     input_dimension: int
@@ -212,14 +209,6 @@ class UncentredRows:
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Unit-norm integer rows."""
         return unit_lattice(rows, norm, root=self.root)
-
-    def arrays(self) -> Arrays:
-        """It has none."""
-        return {}
-
-    def settings(self) -> dict[str, Any]:
-        """Whether roots are taken."""
-        return {"root": self.root}
 
 
 def _lattice_mean(mean: Floats) -> NDArray[np.int32]:

@@ -118,16 +118,15 @@ class ClassSimilarity:
     def _prepared(self) -> tuple[Any, Integers | None]:
         norm, low, high = GRID_NORM[self.precision], int(self.low), int(self.high)
         one = norm**2
-        private = self.private_rows, self.labels, self.classes
+        private = cpu.ClassRows(self.private_rows, self.labels, self.classes, self.weights)
         # two modules with the same two classes
         backend: ModuleType = cuda if self.device == "cuda" else cpu
         if low <= 0 and high >= 2 * one:
-            given = {"norm": norm, "weights": self.weights, "any_length": self.any_length}
-            return backend.Linear(*private, one - low, **given), None
+            return backend.Linear(private, one - low, norm=norm, any_length=self.any_length), None
         # A product lies in [−one, one], so caps beyond that are moved there; what the move takes off each
         # row's share is the same for every row of a class, and added back.
         inner = tuple(min(max(cap - one, -one), one) for cap in (low, high))
-        sums = backend.Capped(*private, *inner, precision=self.precision, weights=self.weights)
+        sums = backend.Capped(private, *inner, precision=self.precision)
         share = min(max(inner[0] + one, low), high) - low
         if not share:
             return sums, None

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,22 @@ _GATHERED = 128  # private rows picked out at a time
 _WEIGHT_BITS = 17
 
 
+class ClassRows(NamedTuple):
+    """Integer rows on the grid, which are summed by class.
+
+    Attributes:
+        rows: of any real type; an array, or a torch tensor.
+        labels: class of each row.
+        classes: number of declared classes.
+        weights: how many times each row counts; once if not given.
+    """
+
+    rows: Any
+    labels: Any
+    classes: int
+    weights: Integers | None = None
+
+
 class Panel(NamedTuple):
     """Some private rows in order of class and weight: run i, of class `classes[i]`, ends at `ends[i]`."""
 
@@ -61,34 +77,20 @@ class Capped:
     """Sums of clip(dot, low, high) − low over private rows, for whatever public rows are given.
 
     Args:
-        private_rows: integer rows on the grid, any real dtype.
-        labels: class of each private row.
-        classes: number of declared classes.
+        private: the private rows.
         low: lower cap on the product.
         high: upper cap on the product.
         precision: either grid; float32 products are exact on both.
-        weights: how many times each private row counts; once if not given.
     """
 
-    def __init__(
-        self,
-        private_rows: AnyArray,
-        labels: Integers,
-        classes: int,
-        low: int,
-        high: int,
-        *,
-        precision: str = "float16",
-        weights: Integers | None = None,
-    ) -> None:
-        self._private, self._classes, self._caps = (private_rows, labels, weights), classes, (low, high)
-        self._few = precision == "int8"
+    def __init__(self, private: ClassRows, low: int, high: int, *, precision: str = "float16") -> None:
+        self._private, self._caps, self._few = private, (low, high), precision == "int8"
 
     def __call__(self, public_rows: AnyArray) -> Integers:
         """(public rows, classes) sums; a memory map is read a slab at a time."""
-        result = np.zeros((len(public_rows), self._classes), dtype=np.int64)
+        result = np.zeros((len(public_rows), self._private.classes), dtype=np.int64)
         step = _slab_rows(len(public_rows), public_rows.shape[1], usable_cores())
-        for panel in panels(*self._private):
+        for panel in panels(self._private):
 
             def score(start: int, panel: Panel = panel) -> None:
                 slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
@@ -105,25 +107,19 @@ class Linear:
     Class sums of n rows have norm at most 2047·n and products at most 2²²·n, exact in float64 up to 2³¹ of
     them. In two parts float32, which is half as wide, takes sums of few enough rows: on the int8 grid, of
     millions. Weighted sums have norm at most 2047·2⁴⁰ < 2⁵¹ and take two parts of float64; see `exact_parts`.
-    The arguments are those of `Capped`, with the norm of the grid, and whether public rows may be longer than
-    it, which then count as zeros.
+
+    Args:
+        private: the private rows.
+        shift: added to each product.
+        norm: that of the grid.
+        any_length: whether public rows may be longer than that; such a row then counts as zeros.
     """
 
-    def __init__(
-        self,
-        private_rows: AnyArray,
-        labels: Integers,
-        classes: int,
-        shift: int,
-        *,
-        norm: int = 2047,
-        weights: Integers | None = None,
-        any_length: bool = False,
-    ) -> None:
+    def __init__(self, private: ClassRows, shift: int, *, norm: int = 2047, any_length: bool = False) -> None:
         self._longest = norm**2 if any_length else None
-        sums = np.zeros((classes, private_rows.shape[1]))
-        counts = np.zeros(classes, dtype=np.int64)
-        for panel in panels(private_rows, labels, weights):
+        count, dimension = private.rows.shape
+        sums, counts = np.zeros((private.classes, dimension)), np.zeros(private.classes, dtype=np.int64)
+        for panel in panels(private):
             start = 0
             each = repeat(1) if panel.weights is None else panel.weights
             for owner, weight, end in zip(panel.classes, each, panel.ends, strict=False):
@@ -131,9 +127,9 @@ class Linear:
                 counts[owner] += weight * (end - start)
                 start = end
         parts: list[AnyArray]
-        self._part, parts = PART, [sums] if weights is None else [*exact_parts(sums)]
-        part = _float32_part(len(private_rows), private_rows.shape[1], norm)
-        if weights is None and part is not None:
+        self._part, parts = PART, [sums] if private.weights is None else [*exact_parts(sums)]
+        part = _float32_part(count, dimension, norm)
+        if private.weights is None and part is not None:
             self._part, parts = part, [one.astype(np.float32) for one in exact_parts(sums, part)]
         self._columns = np.ascontiguousarray(np.concatenate(parts).T)
         self._shifts = counts * shift
@@ -198,8 +194,9 @@ def _float32_part(rows: int, dimension: int, norm: int) -> float | None:
     return part if part >= 1 and norm * rows / part + wide <= largest else None
 
 
-def panels(rows: AnyArray, labels: Integers, weights: Integers | None) -> Iterator[Panel]:
+def panels(private: ClassRows) -> Iterator[Panel]:
     """The private rows, a bounded number at a time, each lot in order of class and weight."""
+    rows, labels, _, weights = private
     step = max(1, _PANEL_ELEMENTS // max(1, rows.shape[1], 64))
     for start in range(0, len(rows), step):
         own = np.asarray(labels[start : start + step])

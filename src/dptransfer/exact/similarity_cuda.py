@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import AnyArray, Floats, Integers
+from dptransfer.base.arrays import AnyArray, Integers
 from dptransfer.exact import device as stream
 from dptransfer.exact.device import to_device
-from dptransfer.exact.similarity_cpu import PART, exact_parts
+from dptransfer.exact.similarity_cpu import PART, ClassRows, exact_parts
 from dptransfer.exact.sums import class_sums_on_cuda
 
 if TYPE_CHECKING:
@@ -35,31 +35,21 @@ class Capped:
     Private rows are on the device in order of class, with the runs of classes in every tile.
     """
 
-    def __init__(
-        self,
-        private_rows: Any,
-        labels: Any,
-        classes: int,
-        low: int,
-        high: int,
-        *,
-        precision: str = "float16",
-        weights: Integers | None = None,
-    ) -> None:
+    def __init__(self, private: ClassRows, low: int, high: int, *, precision: str = "float16") -> None:
         import torch
 
         from dptransfer.exact.similarity_kernel import BLOCK_PRIVATE
 
-        self._precision, self._classes, self._caps = precision, classes, (low, high)
-        owner = to_device(labels).long()
+        self._precision, self._classes, self._caps = precision, private.classes, (low, high)
+        owner = to_device(private.labels).long()
         order = torch.argsort(owner, stable=True)
-        self._rows = self._in_precision(to_device(private_rows))[order]
-        sizes = torch.bincount(owner, minlength=classes).cpu().numpy()
+        self._rows = self._in_precision(to_device(private.rows))[order]
+        sizes = torch.bincount(owner, minlength=self._classes).cpu().numpy()
         self._tiles = -(-len(owner) // BLOCK_PRIVATE)
         self._layout = [to_device(part) for part in tile_runs(sizes, BLOCK_PRIVATE)]
         self._weights = None
-        if weights is not None:
-            own = to_device(weights).int()[order]
+        if private.weights is not None:
+            own = to_device(private.weights).int()[order]
             missing = self._tiles * BLOCK_PRIVATE - len(own)
             self._weights = torch.nn.functional.pad(own, (0, missing))  # what fills up a tile counts nothing
 
@@ -117,29 +107,16 @@ class Capped:
 class Linear:
     """Sums of dot + shift, as `similarity_cpu.Linear` gives them; float64 takes rows of either norm."""
 
-    def __init__(
-        self,
-        private_rows: Any,
-        labels: Any,
-        classes: int,
-        shift: int,
-        *,
-        norm: int = 2047,
-        weights: Integers | None = None,
-        any_length: bool = False,
-    ) -> None:
+    def __init__(self, private: ClassRows, shift: int, *, norm: int = 2047, any_length: bool = False) -> None:
         import torch
 
         self._longest = norm**2 if any_length else None
-        owner = to_device(labels).long()
-        parts: list[AnyArray] = []
-        if weights is None:
-            parts.append(class_sums_on_cuda(private_rows, labels, classes))
-            counts = torch.bincount(owner, minlength=classes)
-        else:
-            parts += exact_parts(_weighted_sums(private_rows, owner, classes, weights))
-            counts = torch.zeros(classes, dtype=torch.int64, device="cuda")
-            counts.index_add_(0, owner, to_device(weights))
+        rows, labels, classes, weights = private
+        sums, times = class_sums_on_cuda(rows, labels, classes, weights=weights), None
+        parts: list[AnyArray] = [sums]
+        if weights is not None:
+            parts, times = [*exact_parts(sums.astype(np.float64))], to_device(weights).double()
+        counts = torch.bincount(to_device(labels).long(), times, minlength=classes).long()  # exact below 2⁵³
         self._first, *self._rest = (to_device(part).double().T.contiguous() for part in parts)
         self._shifts = counts * shift
 
@@ -158,18 +135,6 @@ class Linear:
         if self._longest is not None:
             total[torch.linalg.vecdot(rows, rows) > self._longest] = 0
         return total + self._shifts
-
-
-def _weighted_sums(rows: Any, owner: Tensor, classes: int, weights: Integers) -> Floats:
-    """(classes, width) sums of rows times their weights, whole numbers below 2⁵¹."""
-    import torch
-
-    each = to_device(weights)[:, None]
-    sums = torch.zeros((classes, rows.shape[1]), dtype=torch.int64, device="cuda")
-    step = max(1, _SLAB_BYTES // (8 * max(1, rows.shape[1])))
-    for place, slab in stream.slabs(rows, min(step, max(1, len(rows)))):
-        sums.index_add_(0, owner[place], slab.long() * each[place])
-    return sums.double().cpu().numpy()
 
 
 def tile_runs(sizes: Integers, tile: int) -> tuple[NDArray[np.int32], ...]:
@@ -195,4 +160,4 @@ def tile_runs(sizes: Integers, tile: int) -> tuple[NDArray[np.int32], ...]:
 def _scores(public_rows: Any, classes: int, sums: Callable[[Tensor], Tensor]) -> Integers:
     """`sums` of the public rows, slab by slab, on the host."""
     fitting = min(_SLAB_BYTES // (2 * max(1, public_rows.shape[1])), _RESULT_BYTES // (8 * classes))
-    return stream.gathered(public_rows, sums, classes, np.int64, max(1, fitting))
+    return stream.gathered(public_rows, sums, classes, np.int64, fitting)

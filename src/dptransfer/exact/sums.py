@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact import device as stream
-from dptransfer.exact.chunks import side_by_side
+from dptransfer.exact.chunks import rows_and_workers, side_by_side
 from dptransfer.exact.device import there
 from dptransfer.exact.plain_floats import square_root
 
@@ -32,7 +31,11 @@ _SLAB_ELEMENTS = 2**23  # 64 MiB in int64, of which the device holds a few
 
 
 def class_sums_on_cuda(
-    rows: Any, labels: Any, classes: int, mapped: Callable[[Tensor], Tensor] | None = None
+    rows: Any,
+    labels: Any,
+    classes: int,
+    mapped: Callable[[Tensor], Tensor] = lambda rows: rows,
+    weights: Integers | None = None,
 ) -> Integers:
     """(classes, width) sums of integer rows on a GPU, to which they are brought in slabs.
 
@@ -41,15 +44,19 @@ def class_sums_on_cuda(
         labels: class of each row.
         classes: number of declared classes.
         mapped: applied to the rows there; it must work row by row.
+        weights: how many times each row counts; once if not given.
     """
     import torch
 
-    owners, row_map = stream.to_device(labels).long(), mapped or (lambda unmapped: unmapped)
-    width = row_map(stream.to_device(rows[:0])).shape[1]
+    owners, each = (
+        stream.to_device(labels).long(),
+        None if weights is None else stream.to_device(weights)[:, None],
+    )
+    width = mapped(stream.to_device(rows[:0])).shape[1]
     sums = torch.zeros((classes, width), dtype=torch.int64, device="cuda")
-    step = max(1, _SLAB_ELEMENTS // max(1, rows.shape[1]))
-    for place, slab in stream.slabs(rows, min(step, max(1, len(rows)))):
-        sums.index_add_(0, owners[place], row_map(slab).long())
+    for place, slab in stream.slabs(rows, _SLAB_ELEMENTS // max(1, rows.shape[1])):
+        added = mapped(slab).long()
+        sums.index_add_(0, owners[place], added if each is None else added * each[place])
     return sums.cpu().numpy()
 
 
@@ -182,11 +189,7 @@ def alike(sizes: Integers) -> Iterator[tuple[int, int]]:
 
 def over_people(work: Callable[[Groups], _Result], groups: Groups, dimension: int) -> Iterator[_Result]:
     """What `work` gives for some persons at a time, none of them split; several at a time, side by side."""
-    count = len(groups.order)
-    # Less than an eighth of a chunk is done sooner than another thread has begun with it.
-    workers = max(1, min(usable_cores(), count * dimension // max(1, _CHUNK_ELEMENTS // 8)))
-    needed = -(-count * dimension // _CHUNK_ELEMENTS)
-    step = -(-count // max(1, -(-needed // workers) * workers))
+    step, workers = rows_and_workers(len(groups.order), dimension, _CHUNK_ELEMENTS)
     return side_by_side(work, list(whole_people(groups, step)), workers)
 
 

@@ -34,10 +34,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +46,7 @@ from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.feature_map import Arrays, readable
+from dptransfer.exact.feature_map import StoredMap, readable
 from dptransfer.exact.lattice import HAIR, require_exact_norms, rows_and_lengths
 from dptransfer.exact.softmax import exponential_table
 
@@ -84,7 +83,7 @@ class VocabularyMap:
 
 @readable
 @dataclass(frozen=True, eq=False)
-class FittedVocabularyMap:
+class FittedVocabularyMap(StoredMap):
     """`VocabularyMap` into one vocabulary; integers throughout.
 
     Attributes:
@@ -108,6 +107,8 @@ class FittedVocabularyMap:
         """Refuse what is not exact, or does not fit together."""
         require_exact_norms(len(self.matrix))
         require_words(len(self.names))
+        if not all(isinstance(name, str) for name in self.names):
+            raise DataError("The names of a vocabulary must be texts; some are not.")
         norms = np.square(self.matrix.astype(np.float64)).sum(axis=0)
         words = (len(self.names),)
         if norms.shape != words or self.offset.shape != words or norms.max() > (WORD_NORM + 64) ** 2:
@@ -185,35 +186,6 @@ class FittedVocabularyMap:
             return chances[:, None]
 
         return mapped_rows(surest, rows, 1)[:, 0]
-
-    def arrays(self) -> Arrays:
-        """Weights and offsets."""
-        return {"matrix": self.matrix, "offset": self.offset}
-
-    def settings(self) -> dict[str, Any]:
-        """Names, scale and identity."""
-        return {
-            "names": list(self.names),
-            "scale": self.scale,
-            "unit_rows": self.unit_rows,
-            "vocabulary": self.vocabulary,
-            "identity": self.identity,
-        }
-
-    @classmethod
-    def read(cls, arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedVocabularyMap:
-        """Restore from a release; the identity must be that of the arrays."""
-        fitted = cls(
-            names=tuple(str(name) for name in settings["names"]),
-            matrix=np.asarray(arrays["matrix"], dtype=np.int32),
-            offset=np.asarray(arrays["offset"], dtype=np.int32),
-            scale=settings["scale"],
-            unit_rows=bool(settings["unit_rows"]),
-            vocabulary=str(settings["vocabulary"]),
-        )
-        if fitted.identity != settings["identity"]:
-            raise DataError("The feature map's arrays must have the recorded identity; they do not.")
-        return fitted
 
     @cached_property
     def _floats(self) -> tuple[Floats32, Floats32]:

@@ -13,8 +13,7 @@ from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.device import there, use_cuda
-from dptransfer.exact.feature_map import FittedFeatures
-from dptransfer.exact.features_on_device import lattice_on_device
+from dptransfer.exact.feature_map import FittedFeatures, lattice_on_device
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.sums import (
     Groups,

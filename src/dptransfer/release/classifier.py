@@ -18,8 +18,7 @@ from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import DataError, ReleaseError
 from dptransfer.exact.device import gathered, use_cuda
-from dptransfer.exact.feature_map import FittedFeatures, apply, require_width
-from dptransfer.exact.features_on_device import apply_on_device
+from dptransfer.exact.feature_map import FittedFeatures, apply, apply_on_device, require_width
 from dptransfer.privacy import Event, Guarantee, rounded_up
 from dptransfer.release.heads import Head, head_arrays, scores_on_device
 

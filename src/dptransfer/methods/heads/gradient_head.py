@@ -28,8 +28,7 @@ from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import BudgetError
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.device import DEVICES, to_device, use_cuda
-from dptransfer.exact.feature_map import FittedFeatures, OnLattice
-from dptransfer.exact.features_on_device import mapped_on_cuda
+from dptransfer.exact.feature_map import FittedFeatures, OnLattice, mapped_on_cuda
 from dptransfer.exact.sums import by_size
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
