@@ -136,10 +136,17 @@ def test_labels_that_are_not_one_each_are_an_error(tables):
         read_examples(Source(tables / "private.npz", y=[1] * 80), "private")
 
 
-@pytest.mark.parametrize(("role", "made"), [("private", "PrivateEmbeddings"), ("public", "PublicEmbeddings")])
-def test_bare_arrays_are_refused_with_what_to_make_of_them(role, made):
-    with pytest.raises(ArgumentError, match=f"the {role} set is of the type ndarray. Pass {made}"):
-        read_examples(Source(np.ones((2, 2))), role)
+def test_examples_in_memory_are_read_as_a_fit_takes_them(whole_photos):
+    rows = read_examples(
+        Source(np.ones((2, 3)), ["cat", "cow"], ["cat", "dog"], people=["ann", "bob"]), "private"
+    )
+    assert (rows.kind, rows.labels, rows.positions.tolist()) == ("rows", ["cat", "cow"], [0, -1])
+    assert (rows.people.tolist(), rows.ids) == ([0, 1], ["ann", "bob"])
+    assert read_examples(Source(["a note", "another"]), "public").texts == ("a note", "another")
+    files = sorted(whole_photos.rglob("*.png"))
+    assert read_examples(Source(files), "test").images == tuple(files)
+    with pytest.raises(ArgumentError, match="files"):
+        read_examples(Source(np.zeros((2, 4, 4, 3), np.uint8)), "private")
 
 
 def test_a_column_of_texts_that_is_not_there_is_an_error(tables):

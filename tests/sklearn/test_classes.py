@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer import PublicEmbeddings
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sklearn.inputs import class_words, declared_values, with_class_words
 
 Y = np.arange(20) % 2
@@ -28,7 +28,7 @@ def test_observed_classes_of_each_kind_are_found(labels):
     [(None, "must be declared"), ("cat", "must be declared"), ([1, 1], "distinct"), ([[1, 2]], "one list")],
 )
 def test_a_wrong_declaration_is_refused(classes, said):
-    with pytest.raises(ArgumentError, match=said):
+    with pytest.raises(DataError, match=said):
         declared_values(classes, Y)
 
 

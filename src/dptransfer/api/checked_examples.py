@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,16 +129,12 @@ def read_examples(source: Source, role: Role) -> Examples:
         source: what its owner names; without a list of classes, what the data declare.
         role: what the set is for.
     """
-    listed: Any = source.classes
+    listed = source.class_list
     if isinstance(source.x, PrivateEmbeddings | PublicEmbeddings):
         return _given(source.x, role, listed)
     path, columns, people = source.path, source.columns, source.people
     if path is None:
-        made = "PublicEmbeddings(x)" if role == "public" else "PrivateEmbeddings(x, y, classes=['a', 'b'])"
-        raise ArgumentError(
-            f"A checkup takes paths or embeddings; the {role} set is of the type {type(source.x).__name__}. "
-            f"Pass {made}."
-        )
+        return _in_memory(source, role)
     source.require_there()
     if source.form == "rows" and columns.text is not None and role == "private":
         raise ArgumentError(
@@ -159,6 +155,31 @@ def read_examples(source: Source, role: Role) -> Examples:
         if by_reader is None:
             return replace(found, people=None)
         return replace(found, ids=ids_of(path, by_reader, found, columns.split))
+    return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
+
+
+def _in_memory(source: Source, role: Role) -> Examples:
+    """Rows, texts or files of images that are not at one path."""
+    listed = cast(Sequence[Any], source.x)
+    if source.form == "images" and not isinstance(listed[0], Path):
+        raise ArgumentError(
+            f"Images are checked in their files; the {role} set is an array. Pass a folder, or paths."
+        )
+    words = None if source.y is None else np.asarray(source.labels)
+    found = Examples(
+        role,
+        f"{source.form} in memory",
+        source.form,
+        len(listed),
+        labels=None if words is None else _named(words, source.class_list),
+        classes=source.class_list,
+        rows=np.asarray(listed) if source.form == "rows" else None,
+        images=tuple(listed) if source.form == "images" else (),
+        texts=tuple(listed) if source.form == "texts" else (),
+    )
+    people = source.told_people
+    if people is None:
+        return found
     return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
 
 

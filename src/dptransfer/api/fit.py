@@ -32,6 +32,7 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 
 if TYPE_CHECKING:
+    from dptransfer.api.check import Checkup
     from dptransfer.base.workers import Workers
     from dptransfer.encoders import Encoder
     from dptransfer.methods.deep.network import Network
@@ -126,6 +127,20 @@ class Fit:
         """Read, check, charge the ledger once, and fit."""
         with self.open(ledger) as ready:
             return ready.run(noise)
+
+    def check(self) -> Checkup:
+        """What is wrong with the data, for their owner's eyes alone; nothing is charged."""
+        from dptransfer.api.check import check
+
+        budget = self.budget
+        return check(
+            self.private,
+            self.public,
+            self.test,
+            epsilons=(1.0, 4.0) if budget.epsilon is None else budget.epsilon,
+            delta=budget.delta,
+            workers=self.workers,
+        )
 
     def plan(self) -> FitPlan:
         """What the fit would do and cost; nothing is charged.
@@ -280,12 +295,12 @@ class Fit:
         sources = (source, self.public, self.shots, self.test)
         if source.path is None or any(one is not None and one.form != "images" for one in sources):
             return False
-        classes: Any = source.classes or source.find("image", labelled=True).classes
+        classes = source.class_list or source.find("image", labelled=True).classes
         if classes is None:
             return False
         unit = Unit.ROW if source.told_people is None else Unit.PERSON
         sizes = {name: getattr(source.declared, name) for name in ("size", "class_counts")}
-        return pixels_pay(Facts(tuple(classes), (1, 1, 3), unit=unit, **sizes), self.budget)[0]
+        return pixels_pay(Facts(classes, (1, 1, 3), unit=unit, **sizes), self.budget)[0]
 
     def _outline(self) -> Any:
         if self.public is None or self.shots is not None or self.vocabulary is not None:

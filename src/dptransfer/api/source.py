@@ -228,6 +228,11 @@ class Source:
         return "images" if pixels or _is_list_of(x, Path) else "rows"
 
     @property
+    def class_list(self) -> tuple[str | int, ...] | None:
+        """The declared classes as a list, also where a number of them was given."""
+        return None if self.classes is None else declared_classes(self.classes)
+
+    @property
     def told_people(self) -> str | Path | ArrayLike | None:
         """Whose each example is, if something was said; None for 'none' too."""
         nobody = isinstance(self.people, str) and self.people == NOBODY
@@ -295,7 +300,7 @@ class Source:
         else:
             found = self.find_for(self.encoder, labelled=self.y is None)
         if self.y is not None:
-            classes: Any = found.classes if self.classes is None else self.classes
+            classes = found.classes if self.classes is None else self.class_list
             found = replace(found, labelled=Labelled.of(self._given_labels(), classes))
         if self.people is not None and not isinstance(self.people, str | Path):
             found = replace(found, people=person_positions(self.people, len(found)))
@@ -305,13 +310,13 @@ class Source:
     def find(self, kind: Kind, *, labelled: bool = False) -> ImageList | TextList:
         """Images or texts at the path; without `labelled` no column of labels is looked at."""
         assert self.path is not None
-        classes: Any = self.classes if labelled else None
+        classes = self.class_list if labelled else None
         return examples_at(self.path, kind, classes, self._reader_columns(), labelled=labelled)
 
     def find_for(self, encoder: Encoder, *, labelled: bool = False) -> ImageList | TextList:
         """The same as this encoder takes them; texts are refused for an encoder of images."""
         assert self.path is not None
-        classes: Any = self.classes if labelled else None
+        classes = self.class_list if labelled else None
         return examples_in(self.path, encoder, classes, self._reader_columns(), labelled=labelled)
 
     def _reader_columns(self) -> Columns:
@@ -325,7 +330,7 @@ class Source:
     def facts(self) -> Facts | None:
         """What is public about examples that are still to be encoded; None for rows."""
         found = None if self.is_encoded else self.found
-        classes: Any = self.classes if found is None else found.classes
+        classes = self.class_list if found is None else found.classes
         if self.encoder is None or classes is None:
             return None
         people = self.told_people if found is None else found.people
@@ -398,7 +403,7 @@ class Source:
         if private.encoder is None or self.path is None or self.is_encoded:
             return None
         found, words = self._pool(private.encoder), known_vocabulary(private.encoder.identity)
-        own: Any = private.classes if private.found is None else private.found.classes
+        own = private.class_list if private.found is None else private.found.classes
         shots = found.classes is not None and set(found.classes) <= set(own or ())
         return PoolOutline(len(found), None if words is None else len(words), unlabelled=not shots)
 

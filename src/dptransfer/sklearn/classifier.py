@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dptransfer.api.fit import Fit
+from dptransfer.api.source import Source
 from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
@@ -142,15 +144,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     _clone_since: str | None = field(default=None, init=False)
     """On a clone: when the first clone of the estimator that the user made was made."""
 
-    def _method(self) -> PrivateMethod:
+    def _method(self) -> str | PrivateMethod:
         """What is fitted, from the settings."""
-        method = as_method(self.method)
-        if method.takes is not PrivateEmbeddings:
-            raise ArgumentError(
-                f"A scikit-learn classifier fits rows; the method '{method.name}' takes pictures. "
-                "Fit it with fit(PrivateImages(...), budget=...), or choose a method for rows."
-            )
-        return method
+        return self.method
 
     # By keyword alone: in its place other estimators take weights.
     def fit(self, X: ArrayLike, y: ArrayLike, *, people: ArrayLike | None = None) -> Self:
@@ -169,7 +165,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
             RowsOnRecord: the ledger has these rows under another name; `new_data_set` says otherwise.
             SearchStopped: the same, where scikit-learn fits a clone.
         """
-        name, budget, method = self._name(), self._budget(), self._method()
+        name, budget, method = self._name(), self._budget(), as_method(self._method())
         noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
         rows, labels = noted_rows(self, X, reset=True), labels_of(y, of=self)
         classes = declared_values(self.classes, labels)
@@ -190,14 +186,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         if self._clone_since is not None:
             warn_at_call(SCORES)
         try:
-            model = method.fit(
-                private,
-                public,
-                budget=budget,
-                ledger=self.ledger,
-                noise=noise,
-                new_data_set=self.new_data_set,
-            )
+            pool = None if public is None else Source(public)
+            request = Fit(Source(private), budget, method, pool, new_data_set=self.new_data_set)
+            model = request.run(self.ledger, noise)
         except Exception as problem:
             if self._clone_since is None or not concerns_privacy(problem):
                 raise

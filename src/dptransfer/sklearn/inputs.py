@@ -29,7 +29,7 @@ def declared_values(classes: Sequence[Any] | str | int | None, labels: AnyArray)
     if isinstance(classes, str) and classes == "observed":
         return _observed(labels)
     if classes is None or isinstance(classes, str):
-        raise ArgumentError(
+        raise DataError(
             "Classes must be declared, because the set of classes that occur is itself private; got "
             f"classes={classes!r}. Pass the full public list, classes=[...], or classes='observed' "
             "if that set is public anyway."
@@ -38,7 +38,7 @@ def declared_values(classes: Sequence[Any] | str | int | None, labels: AnyArray)
         classes = declared_classes(int(classes))
     declared = np.asarray(classes)
     if declared.ndim != 1 or len(np.unique(declared)) != len(declared):
-        raise ArgumentError("classes must be one list of distinct classes; it is not. Pass each class once.")
+        raise DataError("classes must be one list of distinct classes; it is not. Pass each class once.")
     return declared
 
 
