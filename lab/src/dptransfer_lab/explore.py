@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dptransfer import Fit, SeededNoise, Source
 from dptransfer.base.arrays import AnyArray, Labels, People
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail_counts
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
@@ -38,7 +39,6 @@ from dptransfer.methods.surrogate import (
     surrogate_size,
     surrogates,
 )
-from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer_lab.points import axis_epsilon
 
@@ -268,7 +268,8 @@ def _predicted(
     for number, task in enumerate(tasks, 1):
         ledger, noise = SurrogateLedger.in_memory(strict_names=True), SeededNoise(_SEED + number)
         try:
-            model = method.fit(task.private, task.public, budget=scaled, ledger=ledger, noise=noise)
+            request = Fit(Source(task.private), scaled, method, Source(task.public), calibrate=False)
+            model = request.run(ledger, noise)
         except DPTransferError as refusal:
             return [{**row, "refusal": str(refusal)}]
         right = model.scores(task.test_rows).argmax(axis=1) == task.test_labels  # as many of every class

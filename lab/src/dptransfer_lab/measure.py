@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer import __version__
+from dptransfer import Fit, Ledger, SeededNoise, Source, __version__
 from dptransfer.audit.instance_loss import has_instance_losses, instance_losses
 from dptransfer.audit.membership import membership_attack, score_losses, smaller_share
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import DPTransferError, PrivacyWarning
-from dptransfer.ledger import Ledger
 from dptransfer.methods import EmbeddingMethod, PrivateMethod
-from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release import Evaluation, PrivateClassifier, evaluate_scores
 from dptransfer_lab.cells import Cell
@@ -170,8 +168,9 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
     model: PrivateClassifier | Unprotected
     with clock.on("fit"):
         if isinstance(method, PrivateMethod):
-            ledger, noise = Ledger.in_memory(strict_names=True), SeededNoise(cell.task.seed)
-            model = method.fit(private, public, budget=budget, ledger=ledger, noise=noise)
+            pool = None if public is None else Source(public)
+            request = Fit(Source(private), budget, method, pool, calibrate=False)  # scores as they are
+            model = request.run(Ledger.in_memory(strict_names=True), SeededNoise(cell.task.seed))
         else:
             model = method.fit(task, budget, np.random.default_rng([cell.task.seed, _PRINTED]))
     peak = _resident("VmHWM")

@@ -9,11 +9,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 
+from dptransfer import Fit, Ledger, SeededNoise, Source
 from dptransfer.accounting import LARGEST_EPSILON
 from dptransfer.errors import PrivacyWarning
-from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
-from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer_lab.demo.embed import Embedded
 
@@ -38,6 +37,7 @@ def _balanced(method: PrivateMethod, rows: Embedded, budget: Budget, seed: int) 
     """Mean recall of one seeded fit; the demo's test sets are balanced, so this is its accuracy."""
     noise, ledger = SeededNoise(seed), Ledger.in_memory(strict_names=True)
     with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # a dot promises nothing anyway
-        model = method.fit(rows.private, rows.public, budget=budget, ledger=ledger, noise=noise)
+        request = Fit(Source(rows.private), budget, method, Source(rows.public), calibrate=False)
+        model = request.run(ledger, noise)
     chosen = model.scores(rows.test).argmax(axis=1)
     return float((chosen == rows.test_labels).mean())
