@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
-from dptransfer_lab.chance import holm, paired_chance
+from dptransfer_lab.statistics import holm, paired_chance
 
 
 def test_the_chance_is_that_of_the_paired_t_test():

@@ -1,6 +1,6 @@
 import numpy as np
 
-from dptransfer_lab.draws import drawn_by_class
+from dptransfer_lab.tasks import drawn_by_class
 
 
 def test_as_many_of_each_class_are_drawn_and_none_twice():

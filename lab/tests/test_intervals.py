@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from dptransfer_lab.intervals import interval, mean_of, positive_interval
+from dptransfer_lab.statistics import interval, mean_of, positive_interval
 
 
 def student(values):

@@ -6,7 +6,7 @@ from scipy.special import comb, ndtr
 
 from dptransfer.errors import BudgetError
 from dptransfer.privacy import Budget
-from dptransfer_lab.printed import (
+from dptransfer_lab.as_published import (
     epsilon_delta,
     printed_log_weights,
     printed_mean_deviation,

@@ -4,7 +4,7 @@ import pytest
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import DataError
 from dptransfer.privacy import Budget
-from dptransfer_lab.printed_choices import PrintedTopK, ScriptedPublic
+from dptransfer_lab.as_published import PrintedTopK, ScriptedPublic
 from dptransfer_lab.tasks import Task
 
 

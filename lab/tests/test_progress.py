@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from dptransfer_lab.progress import ProgressView
+from dptransfer_lab.cli.view import ProgressView
 
 from .test_cells import cells
 
@@ -50,7 +50,7 @@ def test_on_a_terminal_there_is_a_bar_and_a_line_per_worker():
 
 def test_the_time_left_is_that_of_the_cells_left_at_the_pace_so_far(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("dptransfer_lab.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("dptransfer_lab.cli.view.time.monotonic", lambda: now[0])
     stream, todo = io.StringIO(), cells()[:4]
     view = ProgressView(Console(file=stream, width=200))
     now[0] = 1000.0  # data were read

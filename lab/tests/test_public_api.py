@@ -76,7 +76,7 @@ def test_no_mechanism_without_a_guarantee_is_in_the_library():
         }
         for folder in (LABORATORY, LIBRARY)
     }
-    assert {"as_published.py", "printed_choices.py", "without_noise.py"} <= marked[LABORATORY]
+    assert {"as_published.py", "unprotected.py"} <= marked[LABORATORY]
     assert marked[LIBRARY] == set()
     assert not [file for file in LIBRARY.rglob("*.py") if "as-published" in file.read_text(encoding="utf-8")]
 

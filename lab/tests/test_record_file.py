@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dptransfer.errors import DataError
-from dptransfer_lab.record_file import FILE, RecordFile, canonical, lines_of
+from dptransfer_lab.results import FILE, RecordFile, canonical, lines_of
 
 
 def record(cell, status="done"):
@@ -66,7 +66,7 @@ def test_a_line_that_somebody_changed_is_an_error_not_a_loss(tmp_path):
 
 def test_one_writer_at_a_time(tmp_path):
     code = (
-        "import sys; from dptransfer_lab.record_file import RecordFile\n"
+        "import sys; from dptransfer_lab.results import RecordFile\n"
         "try:\n    RecordFile(sys.argv[1]).__enter__()\nexcept Exception as problem:\n    print(problem)\n"
         "else:\n    print('opened')\n"
     )

@@ -2,7 +2,7 @@ import pytest
 
 from dptransfer.errors import DataError
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.report_figures import drawings_of
+from dptransfer_lab.report import drawings_of
 
 from .synthetic import cells, grid, measured_losses, record
 

@@ -1,5 +1,5 @@
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.report_privacy import loss_section, printed_section
+from dptransfer_lab.report_tables import loss_section, printed_section
 
 from .synthetic import cells, grid, measured_losses
 

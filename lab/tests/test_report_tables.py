@@ -1,7 +1,6 @@
 import re
 
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.intervals import mean_of
 from dptransfer_lab.points import placed
 from dptransfer_lab.report_tables import (
     accuracy_tables,
@@ -12,6 +11,7 @@ from dptransfer_lab.report_tables import (
     unfinished_table,
 )
 from dptransfer_lab.results import frame_of
+from dptransfer_lab.statistics import mean_of
 
 from .synthetic import cells, grid, record
 

@@ -4,10 +4,10 @@ import json
 import pytest
 
 from dptransfer.errors import DataError
-from dptransfer_lab.record_file import RecordFile
 from dptransfer_lab.results import (
     COLUMNS,
     GROUP,
+    RecordFile,
     export_tables,
     frame_of,
     read_results,

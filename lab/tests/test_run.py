@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptransfer.errors import ArgumentError, BudgetError, DataError, PrivacyWarning
-from dptransfer_lab.record_file import FILE
-from dptransfer_lab.results import read_results, read_study
+from dptransfer_lab.results import FILE, read_results, read_study
 from dptransfer_lab.run import Watcher, run_study
 from dptransfer_lab.study import parse_study
 

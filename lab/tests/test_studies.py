@@ -3,7 +3,7 @@ import pytest
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.catalogue import built_in
 from dptransfer_lab.claims import Claim, entries_of
-from dptransfer_lab.report_figures import FigureEntry
+from dptransfer_lab.report import FigureEntry
 from dptransfer_lab.study import parse_study
 
 STUDIES = built_in()

@@ -2,9 +2,8 @@ import math
 
 import pytest
 
-from dptransfer_lab.intervals import mean_of
 from dptransfer_lab.results import frame_of
-from dptransfer_lab.summary import one_per_seed, summarise
+from dptransfer_lab.statistics import mean_of, one_per_seed, summarise
 
 from .synthetic import record
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import comb
 
 from dptransfer.accounting import delta_of_mu
-from dptransfer_lab.printed import printed_log_weights
+from dptransfer_lab.as_published import printed_log_weights
 from dptransfer_lab.true_epsilon import (
     MECHANISMS,
     GaussianPair,

@@ -1,14 +1,17 @@
 import numpy as np
 
 from dptransfer.audit.lower_bound import counted_epsilon
-from dptransfer_lab.printed_choices import ScriptedPublic
-from dptransfer_lab.true_epsilon import mean_epsilon, public_epsilon, theorem_epsilon, top_k_epsilon
-from dptransfer_lab.true_epsilon_audit import (
+from dptransfer_lab.as_published import ScriptedPublic
+from dptransfer_lab.true_epsilon import (
     ERROR,
     audited_mean,
     audited_public,
     audited_theorem,
     audited_top_k,
+    mean_epsilon,
+    public_epsilon,
+    theorem_epsilon,
+    top_k_epsilon,
 )
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from dptransfer_lab.claims import Claim
-from dptransfer_lab.verdicts import check as checked
+from dptransfer_lab.claims import check as checked
 
 from .figures.test_best import tried
 from .figures.test_boost import mixed

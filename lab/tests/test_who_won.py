@@ -3,7 +3,7 @@ import math
 import pytest
 
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.who_won import _significance, who_won, winner_of
+from dptransfer_lab.statistics import _significance, who_won, winner_of
 
 from .synthetic import cells, grid, record
 

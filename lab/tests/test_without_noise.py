@@ -4,7 +4,7 @@ import numpy as np
 
 from dptransfer.privacy import Budget
 from dptransfer_lab.tasks import Task
-from dptransfer_lab.without_noise import Paragon
+from dptransfer_lab.unprotected import Paragon
 
 from .test_as_published import CLASSES, run, task
 

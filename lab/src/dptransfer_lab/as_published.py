@@ -1,4 +1,4 @@
-"""Mechanisms as papers or their scripts have them, which are NOT PRIVATE, or not what they could be.
+"""Mechanisms as papers print them, or as their scripts run them, which are NOT PRIVATE or waste budget.
 
 They run in the laboratory alone, beside the right ones, so that the difference can be seen. They are no
 `PrivateMethod`: no plan, no ledger, no guarantee, and what they return cannot be saved.
@@ -6,25 +6,221 @@ They run in the laboratory alone, beside the right ones, so that the difference 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dptransfer_lab.printed import (
-    epsilon_delta,
-    printed_mean_deviation,
-    printed_steps,
-    printed_theorem_noise,
-    rho_of_budget,
+from dptransfer.accounting import epsilon_of_mu, mu_for
+from dptransfer.errors import BudgetError, DataError
+from dptransfer.privacy import Budget
+from dptransfer_lab.unprotected import (
+    PREFIX,
+    ClassMeans,
+    FloatArray,
+    NotPrivate,
+    Paragon,
+    Unprotected,
+    class_sums,
+    nearest,
+    unit_rows,
 )
-from dptransfer_lab.printed_choices import PrintedTopK, ScriptedPublic
-from dptransfer_lab.unprotected import PREFIX, NotPrivate, Unprotected, class_sums, nearest, unit_rows
-from dptransfer_lab.without_noise import ClassMeans, Paragon
 
 if TYPE_CHECKING:
     from dptransfer.privacy import Budget
     from dptransfer_lab.tasks import Task
+
+
+def printed_mean_deviation(rho: float, counts: NDArray[np.int64]) -> FloatArray:
+    """2r/(n·√(2ρ)) with r = 1."""
+    return np.asarray(2.0 / (counts * math.sqrt(2 * rho)), dtype=np.float64)
+
+
+def printed_theorem_noise(epsilon: float, delta: float) -> float:
+    """The smallest σ that meets the printed condition Φ(1/2σ − σε/2) − e^ε·Φ(−1/2σ − σε/2) ≤ δ/2.
+
+    >>> round(printed_theorem_noise(1.0, 1e-5), 2)
+    1.23
+    """
+    from scipy.special import ndtr
+
+    def excess(sigma: float) -> float:
+        near, far = 1 / (2 * sigma), sigma * epsilon / 2
+        return float(ndtr(near - far) - math.exp(epsilon) * ndtr(-near - far)) - delta / 2
+
+    low, high = 1e-6, 1.0
+    while excess(high) > 0:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high
+
+
+def printed_log_weights(candidates: int, k: int, *, from_zero: bool = False) -> FloatArray:
+    """Log C(y, K) for the ranks y = 1, 2, ... of all candidates, or y = 0, 1, ...; −∞ where it is 0.
+
+    >>> np.exp(printed_log_weights(4, 2)).round(6).tolist()
+    [0.0, 1.0, 3.0, 6.0]
+    """
+    from scipy.special import gammaln
+
+    rank = np.arange(candidates, dtype=np.float64) + (0 if from_zero else 1)
+    with np.errstate(invalid="ignore"):
+        log = gammaln(rank + 1) - gammaln(k + 1) - gammaln(np.maximum(rank - k, 0) + 1)
+    weights: FloatArray = np.where(rank >= k, log, -np.inf)
+    return weights
+
+
+def printed_steps(rho: float, noise_multiplier: float) -> int:
+    """The largest T with T²/2σ² ≤ ρ.
+
+    >>> printed_steps(0.0359, 20.0)
+    5
+    """
+    return math.floor(noise_multiplier * math.sqrt(2 * rho))
+
+
+def rho_of_budget(budget: Budget) -> float:
+    """ρ of Gaussian noise that spends the budget exactly."""
+    if budget.rho is not None:
+        return budget.rho
+    if budget.mu is not None:
+        return budget.mu**2 / 2
+    if budget.flavour == "pure":
+        raise BudgetError("Gaussian noise has no pure guarantee; give delta > 0, or rho.")
+    assert budget.epsilon is not None
+    return mu_for(budget.epsilon, budget.delta) ** 2 / 2
+
+
+def epsilon_delta(budget: Budget) -> tuple[float, float]:
+    """(ε, δ) of the budget."""
+    if budget.flavour == "pure":
+        raise BudgetError("Gaussian noise has no pure guarantee; give delta > 0.")
+    if budget.epsilon is not None:
+        return budget.epsilon, budget.delta
+    return epsilon_of_mu(math.sqrt(2 * rho_of_budget(budget)), budget.delta), budget.delta
+
+
+def script_epsilon(budget: Budget) -> float:
+    """ε of the selection that DPPL's script runs: it takes ρ = ε²/2 for the ε it is given, and then √(8ρ).
+
+    >>> script_epsilon(Budget.pure(1.0))
+    2.0
+    """
+    rho = rho_of_budget(budget) if budget.epsilon is None else budget.epsilon**2 / 2
+    return math.sqrt(8 * rho)
+
+
+def selection_epsilon(budget: Budget) -> float:
+    """ε of a selection: the budget's own if it is pure, else √(8ρ), which is ρ-zCDP."""
+    if budget.flavour == "pure":
+        assert budget.epsilon is not None
+        return budget.epsilon
+    return math.sqrt(8 * rho_of_budget(budget))
+
+
+@dataclass(frozen=True)
+class ScriptedPublic:
+    """DPPL-Public as its authors' script runs it: in float32, and at twice the pure ε that it is given.
+
+    As printed it is private: Algorithm 1 and Theorem 3 of Wahdany et al. (2025) choose with weight
+    exp(ε·u/Δ), which for a monotone score is ε-DP under add/remove. The script turns its setting ε into ρ =
+    ε²/2, what any ε-DP step costs at most, and that into a selection at √(8ρ) = 2ε, the largest that costs
+    ρ. So the ρ is true; the ε is half of the pure one. In float32 weights below e^−104 are 0, which no pure ε
+    allows.
+    """
+
+    name: ClassVar[str] = PREFIX + "public"
+    why: ClassVar[str] = (
+        "the paper's algorithm is ε-DP, but its script selects at √(8ρ) with ρ = ε²/2, which is 2ε-DP; only "
+        "the ρ is true"
+    )
+
+    def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
+        """Fit."""
+        epsilon = script_epsilon(budget)
+        pool, utility = _utilities(task, more_than=0)
+        chosen = np.stack([self.choose(scores, epsilon, rng) for scores in utility])
+        return _from_pool(task, pool, chosen, f"one choice per class at exponent {epsilon:.4g}")
+
+    def choose(
+        self, scores: FloatArray, epsilon: float, rng: np.random.Generator, *, times: int = 1
+    ) -> NDArray[np.int64]:
+        """Positions, by weights in float32."""
+        exponents = np.float32(epsilon) * scores.astype(np.float32)
+        weights = np.exp(exponents - exponents.max())
+        chosen: NDArray[np.int64] = rng.choice(len(scores), times, p=weights / weights.sum())
+        return chosen
+
+
+@dataclass(frozen=True)
+class PrintedTopK:
+    """DPPL-PublicK as printed: worst rank y with weight C(y, K)·exp(ε·u/2Δ), where C(y−1, K−1) is right.
+
+    Wahdany et al. (2025), Appendix C.3.
+
+    Attributes:
+        k: prototypes per class.
+        from_zero: count ranks from 0 in the weight, as an array does: the best set then has probability 0.
+    """
+
+    k: int = 5
+    from_zero: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in studies."""
+        return PREFIX + ("top-k-from-zero" if self.from_zero else "top-k")
+
+    @property
+    def why(self) -> str:
+        """What is wrong."""
+        if self.from_zero:
+            return "ranks counted from 0 give the best set probability 0, and its neighbour's best set too"
+        return "C(y, K) counts sets whose worst member is another, so a set's weight depends on its rank"
+
+    def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
+        """Fit."""
+        epsilon = selection_epsilon(budget)
+        pool, utility = _utilities(task, more_than=self.k)
+        chosen = np.stack([self.choose(scores, epsilon, rng)[0] for scores in utility])
+        return _from_pool(task, pool, chosen, f"K = {self.k} at exponent {epsilon:.4g}/2")
+
+    def choose(
+        self, scores: FloatArray, epsilon: float, rng: np.random.Generator, *, times: int = 1
+    ) -> NDArray[np.int64]:
+        """(times, K) positions: worst rank by the printed weight, the others uniform among better ones."""
+        order = np.argsort(-scores, kind="stable")
+        logits = (
+            printed_log_weights(len(scores), self.k, from_zero=self.from_zero) + epsilon / 2 * scores[order]
+        )
+        worst = (logits + rng.gumbel(size=(times, len(order)))).argmax(axis=1)
+        lots = rng.random((times, len(order)))
+        lots[np.arange(len(order)) >= worst[:, None]] = 2.0  # only better ranks are drawn
+        better = np.argpartition(lots, self.k - 1, axis=1)[:, : self.k - 1]
+        chosen: NDArray[np.int64] = np.sort(order[np.column_stack([better, worst])], axis=1)
+        return chosen
+
+
+def _utilities(task: Task, *, more_than: int) -> tuple[FloatArray, FloatArray]:
+    """The pool as unit rows, and for each class Σ (1 + cos) ÷ 2 of its candidates, of sensitivity 1."""
+    if task.public is None:
+        raise DataError("This chooses public rows; none were given. Name a pool in the study.")
+    if len(task.public) <= more_than:
+        raise DataError(f"Top-K needs more than {more_than} public rows; there are {len(task.public)}.")
+    pool = unit_rows(task.public.rows)
+    sums, counts = class_sums(task)
+    return pool, (counts[:, None] + sums @ pool.T) / 2
+
+
+def _from_pool(task: Task, pool: FloatArray, chosen: NDArray[np.int64], note: str) -> Unprotected:
+    """A classifier by the mean of each class's chosen rows; `chosen` is (classes, K)."""
+    rows = dict(zip(map(str, task.classes), chosen.tolist(), strict=True))
+    return Unprotected(pool[chosen].mean(axis=1), np.zeros(len(chosen)), note=note, prototypes=rows)
+
 
 _REACH = 50.0  # length of the whole path of a descent, per √class
 

@@ -11,7 +11,7 @@ from typing import Any
 from dptransfer import __version__
 from dptransfer.privacy import Budget
 from dptransfer_lab.methods import method_of, sees_pictures, settings_of
-from dptransfer_lab.record_file import canonical
+from dptransfer_lab.results import canonical
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import NO_POOL, MethodEntry, Size, Study
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dptransfer.errors import ArgumentError
-from dptransfer_lab.chance import holm, paired_chance
 from dptransfer_lab.results import COST, METRICS, PLACE, SIZES
-from dptransfer_lab.summary import one_per_seed
+from dptransfer_lab.statistics import holm, one_per_seed, paired_chance
 
 if TYPE_CHECKING:
     import pandas as pd

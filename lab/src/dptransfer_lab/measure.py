@@ -27,8 +27,7 @@ from dptransfer_lab.cells import Cell
 from dptransfer_lab.group_budget import budget_of_one, group_epsilon
 from dptransfer_lab.instance_loss import loss_metrics, loss_summary
 from dptransfer_lab.methods import is_private, method_of, sees_pictures
-from dptransfer_lab.record_file import Record
-from dptransfer_lab.results import COST, METRICS, SIZES
+from dptransfer_lab.results import COST, METRICS, SIZES, Record
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.tasks import Task, task_of
 from dptransfer_lab.unprotected import Unprotected

@@ -18,8 +18,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer_lab.cells import FORMAT, Cell, cells_of
 from dptransfer_lab.engines import Engine, Processes, ThisProcess, run_cells
 from dptransfer_lab.measure import OWN
-from dptransfer_lab.record_file import Record, RecordFile
-from dptransfer_lab.results import export_tables, read_results, write_study
+from dptransfer_lab.results import Record, RecordFile, export_tables, read_results, write_study
 from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import Study
@@ -154,7 +153,7 @@ def run_study(
 
 def _engine(engine: str, stored: Mapping[str, Stored], workers: int, address: str | None) -> Engine:
     if engine == "ray":
-        from dptransfer_lab.ray_engine import RayCluster
+        from dptransfer_lab.engines import RayCluster
 
         return RayCluster(stored, max(1, workers), address)
     return Processes(stored, workers) if workers else ThisProcess(stored)

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from dptransfer.data import Columns, EncoderIdentity, PublicEmbeddings, content_digest, require_same_encoder
 from dptransfer.errors import DataError, MissingDependency
 from dptransfer.sources import read_public, read_table
-from dptransfer_lab.demo.digits import CLASSES
-from dptransfer_lab.demo_data import demo_digits, demo_glyphs
-from dptransfer_lab.draws import drawn_by_class
+from dptransfer_lab.demo.digits import CLASSES, demo_digits, demo_glyphs
 from dptransfer_lab.hub import HUB, hub_source
 from dptransfer_lab.pictures import read_pictures, stamp_of_folder, with_rows
 from dptransfer_lab.stored import Stored, kept
 from dptransfer_lab.study import DataSet, Source, Study
+from dptransfer_lab.tasks import drawn_by_class
 
 DEMO = "demo"
 _SEED = 20_251  # of held-out and balanced test sets: the same rows in every study

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dptransfer.data import EncoderIdentity
 from dptransfer.exact.principal_axes import cache_folder
-from dptransfer_lab.record_file import canonical
+from dptransfer_lab.results import canonical
 
 Arrays = Mapping[str, NDArray[Any]]
 _FORMAT = 1  # a change of what is stored makes new folders

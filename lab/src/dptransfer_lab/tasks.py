@@ -5,6 +5,7 @@ Labels are read freely: this is for benchmarks on data whose labels are known, n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -17,8 +18,22 @@ from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import DataError
 from dptransfer.sources import PrivateImages, PublicImages
 from dptransfer_lab.cells import TaskKey
-from dptransfer_lab.draws import drawn_by_class
 from dptransfer_lab.stored import Arrays, Stored
+
+
+def drawn_by_class(
+    labels: NDArray[np.int64], how_many: int | Callable[[int], int], *, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Positions of rows of each class, in order: so many of each, or what a function says of a class's size.
+
+    >>> drawn_by_class(np.array([0, 0, 1, 1, 1]), 1, rng=np.random.default_rng(0)).size
+    2
+    """
+    count = how_many if callable(how_many) else lambda _: how_many
+    classes = (np.flatnonzero(labels == place) for place in np.unique(labels))
+    drawn = [rng.choice(rows, size=count(len(rows)), replace=False) for rows in classes]
+    return np.sort(np.concatenate(drawn))
+
 
 Rows = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]

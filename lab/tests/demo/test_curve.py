@@ -1,6 +1,6 @@
 from dptransfer.methods import MeanPrototypes
-from dptransfer_lab.demo.curve import accuracy_curve
 from dptransfer_lab.demo.embed import claim_folder, embed
+from dptransfer_lab.demo.run import accuracy_curve
 
 from .conftest import PixelEncoder, tiny_sets
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dptransfer_lab.demo.reference import logistic_test
+from dptransfer_lab.demo.run import logistic_test
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 import pytest
 
-from dptransfer_lab.figures.ablation import ablation
+from dptransfer_lab.figures.best import ablation
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.intervals import interval
+from dptransfer_lab.statistics import interval
 
 from ..synthetic import cells, grid, record
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from dptransfer_lab.figures.boost import boosts, performance_boost
+from dptransfer_lab.figures.curves import boosts, performance_boost
 from dptransfer_lab.figures.style import styles_of
 
 from ..synthetic import cells, record

@@ -3,8 +3,8 @@ import pytest
 
 from dptransfer_lab.figures.curves import attack_trade, curves
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.intervals import interval
 from dptransfer_lab.points import axis_rho
+from dptransfer_lab.statistics import interval
 
 from ..synthetic import cells, grid, record
 

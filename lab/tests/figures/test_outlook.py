@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer.privacy import Unit
 from dptransfer_lab.explore import Outlook
-from dptransfer_lab.figures.outlook import predicted_curve
+from dptransfer_lab.figures.curves import predicted_curve
 
 
 def test_the_curve_is_the_mean_and_says_that_it_is_a_prediction():

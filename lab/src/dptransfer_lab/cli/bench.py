@@ -1,17 +1,22 @@
-"""`dptransfer bench`: sweeps over data sets, budgets, methods and seeds."""
+"""`dptransfer bench`: run studies, compare runs, write reports, and predict accuracy from public rows."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from json import loads
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli.options import AsJson, Overwrite, PublicPool
-from dptransfer.cli.screen import console, say, show_json, show_table
+from dptransfer.cli.screen import console, say, show_json, show_table, working
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer_lab.cli import report
+
+if TYPE_CHECKING:
+    from dptransfer.data import PublicEmbeddings
+
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -78,8 +83,7 @@ def run(
     Example: dptransfer bench run sweep.toml --out sweep/ --workers 2
     """
     from dptransfer_lab.catalogue import find_study
-    from dptransfer_lab.cli.view import show_tally, tally_json
-    from dptransfer_lab.progress import ProgressView
+    from dptransfer_lab.cli.view import ProgressView, show_tally, tally_json
     from dptransfer_lab.run import run_study
 
     found, home = find_study(study)
@@ -105,9 +109,6 @@ def run(
         show_json(tally_json(tally, folder))
     else:
         show_tally(tally, folder)
-
-
-app.command()(report.report)
 
 
 @app.command()
@@ -152,4 +153,150 @@ def list_studies(as_json: AsJson = False) -> None:
     say("Run one with: dptransfer bench run NAME. Copy one with: dptransfer bench new my.toml --from NAME")
 
 
-app.command()(report.explore)
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
+    study: Annotated[
+        str | None, typer.Option("--study", help="One of its studies; default all.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to; default the folder.", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Where data files are; default $DPTRANSFER_DATA.", show_default=False),
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Write PDF figures and LaTeX tables too, to paper/.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write report.html and report.md: who won, tables, figures, claims, and how to run it again.
+
+    Example: dptransfer bench report sweep/
+    """
+    from dptransfer_lab.report import write_report
+
+    with working("Drawing figures"):
+        written = write_report(folder, study=study, out=out, data=data, paper=paper)
+    if as_json:
+        show_json({"reports": [str(path) for path in written]})
+    else:
+        say(f"Wrote {_named(written)}.")
+
+
+@app.command()
+def explore(
+    public: PublicPool = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option("--sample", help="Labelled PUBLIC rows of your own task.", show_default=False),
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option("--classes", help="Number of classes.", show_default=False)
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Number of private rows.")] = 5000,
+    imbalance: Annotated[float, typer.Option("--imbalance", help="Largest class over smallest.")] = 1.0,
+    people: Annotated[
+        int | None,
+        typer.Option("--people", help="Number of people; protects them, not rows.", show_default=False),
+    ] = None,
+    person_bound: Annotated[
+        float, typer.Option("--person-bound", help="Examples that a person counts as, at most.")
+    ] = 1.0,
+    dimension: Annotated[
+        int | None,
+        typer.Option("--dim", help="Width of the rows; default that of the public ones.", show_default=False),
+    ] = None,
+    epsilons: Annotated[str, typer.Option("--epsilons", help="Where on the curve.")] = "0.1,0.3,1,3,10",
+    delta: Annotated[
+        float, typer.Option("--delta", "-d", help="δ; 1e-5 if not given.", show_default=False)
+    ] = 1e-5,
+    methods: Annotated[str, typer.Option("--methods", help="Which methods.")] = "public-prior,mean,public",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the figure.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict accuracy against ε for your sizes from public rows alone; no private row is read.
+
+    --public demo stands for the demo's glyphs, to see what comes out.
+
+    With --people 2000 the rows are of so many people, each protected with all their rows.
+
+    Example: dptransfer bench explore --public pool.emb --classes 20 --rows 8000 --imbalance 10
+    """
+    from dptransfer.methods.configuration import named_method
+    from dptransfer.privacy import Budget
+    from dptransfer_lab.explore import Sizes
+    from dptransfer_lab.explore import explore as predict
+    from dptransfer_lab.figures.curves import predicted_curve
+
+    if public is None and sample is None:
+        raise ArgumentError(
+            "A prediction needs public rows; pass --public POOL, or --sample LABELLED, or both."
+        )
+    labelled = None if sample is None else _public(sample, dimension)
+    pool = _public(public, dimension) if public is not None else labelled
+    assert pool is not None
+    if classes is None:
+        if labelled is None or labelled.classes is None:
+            raise ArgumentError("A prediction needs the number of classes. Example: --classes 10")
+        classes = len(labelled.classes)
+    budgets = [Budget(epsilon=value, delta=delta) for value in _numbers(epsilons)]
+    chosen = [named_method(name.strip(), {}) for name in methods.split(",")]
+    sizes = Sizes(classes, rows, imbalance, people, person_bound)
+    with working("Simulating"):
+        outlook = predict(pool, sizes, budgets, chosen, sample=labelled)
+        fitted = outlook.predictions["accuracy"].notna().any()
+        files = predicted_curve(outlook).save(out) if out is not None and fitted else []
+    found = outlook.summary().rename(columns={"at_epsilon": "epsilon"})
+    if as_json:
+        lines = loads(found.to_json(orient="records"))
+        shown_files = [str(file) for file in files]
+        show_json({"prediction": lines, "unit": sizes.unit.value, "how": outlook.how, "files": shown_files})
+        return
+    names = ("lowest", "mean", "highest")
+    shown = [
+        (
+            line["method"],
+            f"{line['epsilon']:.3g}",
+            *(f"{line[name]:.1%}" if line["tasks"] else "–" for name in names),
+        )
+        for line in found.to_dict("records")
+    ]
+    axis = "ε per example" if people is None else "ε per person"
+    show_table(("Method", axis, *names), shown, numbers=(1, 2, 3, 4))
+    refused = found.dropna(subset="refusal").drop_duplicates(["method", "refusal"])
+    for name, refusal in zip(refused["method"], refused["refusal"], strict=True):
+        say(f"'{name}' cannot be fitted: {refusal}")
+    say()
+    say(f"PREDICTION. {outlook.how}")
+    if files:
+        say(f"Wrote {_named(files)}.")
+
+
+def _public(path: Path, width: int | None) -> PublicEmbeddings:
+    """The training rows of a file that has splits, all rows of one that has none, or the demo's glyphs."""
+    from dptransfer.data import PublicEmbeddings
+    from dptransfer_lab.demo.digits import demo_glyphs
+    from dptransfer_lab.sources import DEMO, part_of
+
+    found = demo_glyphs() if str(path) == DEMO and not path.exists() else part_of(path, "train")
+    if width is None or width == found.dimension:
+        return found
+    if width > found.dimension:
+        raise ArgumentError(f"--dim must be at most the public rows' width, {found.dimension}; got {width}.")
+    return PublicEmbeddings(found.rows[:, :width], found.labels, classes=found.classes, name=found.name)
+
+
+def _named(files: Sequence[Path]) -> str:
+    return " and ".join(f"'{file}'" for file in files)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentError(f"--epsilons must be numbers with commas between them; got '{text}'.") from None
+    return sorted(set(values))

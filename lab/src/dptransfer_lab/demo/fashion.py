@@ -19,7 +19,7 @@ from dptransfer.base.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
 from dptransfer.errors import DataError
 from dptransfer_lab.demo.sets import DemoSets, PictureSet
-from dptransfer_lab.draws import drawn_by_class
+from dptransfer_lab.tasks import drawn_by_class
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 CLASSES = tuple("t-shirt trouser pullover dress coat sandal shirt sneaker bag ankle-boot".split())

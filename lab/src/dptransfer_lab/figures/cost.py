@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import LogLocator
 
-from dptransfer_lab.figures.drawing import Drawing, finished
-from dptransfer_lab.figures.lines import line_panels, log_ticks
+from dptransfer_lab.figures.drawing import Drawing, finished, line_panels, log_ticks
 from dptransfer_lab.figures.style import Style, shown_in, styled
-from dptransfer_lab.intervals import positive_interval
 from dptransfer_lab.points import FACTORS, SIZE_WORDS, caption, opening, slug, split, thinned
+from dptransfer_lab.statistics import positive_interval
 
 COSTS = {"fit_seconds": "seconds per fit", "peak_mib": "peak memory of a fit, MiB"}
 _LEAST = {"fit_seconds": 1e-5, "peak_mib": 0.01}

@@ -105,7 +105,7 @@ def _rows(source: Any, folders: Sequence[Path]) -> Sequence[Any] | None:
     """A picture or a file name for each row of the pool."""
     name = source.get("train") if isinstance(source, Mapping) else source
     if name == "demo":
-        from dptransfer_lab.demo_data import demo_glyphs
+        from dptransfer_lab.demo.digits import demo_glyphs
 
         rows = demo_glyphs("pixels").rows
         side = round(rows.shape[1] ** 0.5)
