@@ -4,7 +4,7 @@ from PIL import Image
 
 from dptransfer.release import evaluate_scores
 from dptransfer_lab.demo.pictures import draw_curve, draw_prototypes, draw_recall
-from dptransfer_lab.demo.run import Result
+from dptransfer_lab.demo.sets import Result
 
 pytest.importorskip("matplotlib")
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
 from dptransfer.base.arrays import PixelArray
-from dptransfer_lab.demo.run import Result
+from dptransfer_lab.demo.sets import Result
 
 _INK = "#1b2631"
 _QUIET = "#8a949e"

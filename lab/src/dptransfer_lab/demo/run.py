@@ -15,7 +15,6 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,33 +28,19 @@ from dptransfer.encoders import get_encoder
 from dptransfer.errors import ArgumentError, BudgetExceeded, DPTransferError, PrivacyWarning
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import PrivateMethod, PublicPriorPrototypes, PublicPrototypes
+from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, rounded_up
 from dptransfer.release import Evaluation, PrivateClassifier, card_of, evaluate_scores
 from dptransfer_lab.demo.digits import digits_sets
 from dptransfer_lab.demo.embed import Embedded, claim_folder, embed
 from dptransfer_lab.demo.fashion import fashion_sets
 from dptransfer_lab.demo.pictures import draw_curve, draw_prototypes, draw_recall
-from dptransfer_lab.demo.sets import DemoSets
+from dptransfer_lab.demo.sets import DemoSets, Result
 from dptransfer_lab.demo.story import Story
 from dptransfer_lab.unprotected import unit_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-@dataclass(frozen=True)
-class Result:
-    """How one classifier did on the test pictures.
-
-    Attributes:
-        name: the classifier in a few words.
-        promise: what it promises to the private pictures, in a few words.
-        tested: its test; a demo's test pictures are of every class, and its classes differ in size.
-    """
-
-    name: str
-    promise: str
-    tested: Evaluation
 
 
 def logistic_test(
@@ -72,6 +57,13 @@ def logistic_test(
 
 def _scaled(rows: AnyArray) -> Floats:
     return unit_rows(np.sqrt(np.abs(rows, dtype=np.float64)))
+
+
+def fit(
+    method: PrivateMethod, rows: Embedded, budget: Budget, ledger: Ledger, noise: NoiseSource | None = None
+) -> PrivateClassifier:
+    """Fit a method on the demo's rows, as `dptransfer.fit` does."""
+    return Fit(Source(rows.private), budget, method, Source(rows.public)).run(ledger, noise)
 
 
 def accuracy_curve(
@@ -92,10 +84,9 @@ def accuracy_curve(
 
 def _balanced(method: PrivateMethod, rows: Embedded, budget: Budget, seed: int) -> float:
     """Mean recall of one seeded fit; the demo's test sets are balanced, so this is its accuracy."""
-    noise, ledger = SeededNoise(seed), Ledger.in_memory(strict_names=True)
+    ledger, noise = Ledger.in_memory(strict_names=True), SeededNoise(seed)
     with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # a dot promises nothing anyway
-        request = Fit(Source(rows.private), budget, method, Source(rows.public), calibrate=False)
-        model = request.run(ledger, noise)
+        model = fit(method, rows, budget, ledger, noise)
     chosen = model.scores(rows.test).argmax(axis=1)
     return float((chosen == rows.test_labels).mean())
 
@@ -140,7 +131,7 @@ def run_demo(
     _make_room(ledger, sets.name, budget)
     method = METHOD()
     story.plan(method.plan(rows.private.facts, budget, rows.public), sets.name)
-    model = method.fit(rows.private, rows.public, budget=budget, ledger=ledger)
+    model = fit(method, rows, budget, ledger)
     tested = _test(model, rows, sets)
     model.save(out / "model", evaluation=tested, overwrite=True)
     story.guarantee(model.guarantee)
@@ -153,7 +144,7 @@ def run_demo(
     curve = accuracy_curve(METHOD, rows, [epsilon * factor for factor in CURVE], delta)
     draw_curve(out / "figures" / "epsilon.png", curve, results)
 
-    chosen = VISIBLE.fit(rows.private, rows.public, budget=budget, ledger=ledger)
+    chosen = fit(VISIBLE, rows, budget, ledger)
     chosen_tested = _test(chosen, rows, sets)
     chosen.save(out / "prototypes", evaluation=chosen_tested, overwrite=True)
     captions = _draw_prototypes(out / "figures" / "prototypes.png", chosen, sets)
@@ -223,7 +214,7 @@ def _refused(method: PrivateMethod, rows: Embedded, name: str, budget: Budget, l
     limit = Budget(epsilon=float(rounded_up(spent.epsilon, 4)), delta=budget.delta)
     ledger.set_budget(name, limit, note="the demo ends here")
     try:
-        method.fit(rows.private, rows.public, budget=budget, ledger=ledger)
+        fit(method, rows, budget, ledger)
     except BudgetExceeded as refusal:
         return str(refusal)
     raise DPTransferError("The ledger must refuse a fit above its budget; it did not. Please report this.")

@@ -9,6 +9,7 @@ import numpy as np
 
 from dptransfer.base.arrays import Labels, PixelArray
 from dptransfer.errors import DataError
+from dptransfer.release import Evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,3 +75,18 @@ class DemoSets:
     test: PictureSet
     public: PictureSet
     about: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one classifier did on the test pictures.
+
+    Attributes:
+        name: the classifier in a few words.
+        promise: what it promises to the private pictures, in a few words.
+        tested: its test; a demo's test pictures are of every class, and its classes differ in size.
+    """
+
+    name: str
+    promise: str
+    tested: Evaluation

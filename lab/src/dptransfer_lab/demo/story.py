@@ -18,8 +18,7 @@ from rich.text import Text
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.privacy import GaussianEvent, Guarantee, event_words, rounded_up
 from dptransfer_lab.demo.embed import PARTS
-from dptransfer_lab.demo.run import Result
-from dptransfer_lab.demo.sets import DemoSets
+from dptransfer_lab.demo.sets import DemoSets, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
