@@ -6,7 +6,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import BudgetError
 from dptransfer.methods.configuration import named_method
 from dptransfer.privacy import Budget, Relation, for_group
-from dptransfer_lab.group_budget import budget_of_one, group_epsilon
+from dptransfer_lab.cell_privacy import budget_of_one, group_epsilon
 
 FACTS = Facts(classes=("cat", "dog"), shape=(6,), size=400)
 BUDGETS = [
@@ -53,6 +53,6 @@ def test_choices_and_samples_take_a_share_that_fits(name, settings, pool):
 
 
 def test_a_group_that_no_share_covers_is_refused(monkeypatch):
-    monkeypatch.setattr("dptransfer_lab.group_budget.fits", lambda events, budget: False)
+    monkeypatch.setattr("dptransfer_lab.cell_privacy.fits", lambda events, budget: False)
     with pytest.raises(BudgetError, match="A group of 6 rows"):
         budget_of_one(named_method("mean", {}), FACTS, None, Budget(epsilon=1.0, delta=1e-5), 6)

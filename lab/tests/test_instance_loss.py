@@ -3,7 +3,7 @@ import pytest
 
 from dptransfer.audit.instance_loss import InstanceLosses
 from dptransfer.privacy import Guarantee, Relation
-from dptransfer_lab.instance_loss import loss_metrics, loss_summary, losses_by_size
+from dptransfer_lab.cell_privacy import loss_metrics, loss_summary, losses_by_size
 
 
 def losses(epsilons):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.data import LABEL_NAMES, ROW_NAMES
-from dptransfer.encoders import get_encoder, reachable
+from dptransfer.encoders import encode_pictures, encode_texts_in_memory, get_encoder, reachable
 from dptransfer.errors import DataError, MissingDependency
 from dptransfer.exact.principal_axes import cache_folder
 
@@ -102,12 +102,9 @@ def _rows(split: Any, encoder: str) -> NDArray[np.float32]:
             f"A data set needs embeddings ({', '.join(ROW_NAMES)}), images (image, img) or texts (text); "
             f"this has {', '.join(split.column_names)}. Save it as .npz and name the file."
         )
-    model = get_encoder(encoder, kind="text" if column == "text" else "image")
-    parts = []
-    for start in range(0, len(split), _BATCH):
-        items = list(split[start : start + _BATCH][column])
-        if column != "text":
-            items = [item.convert("RGB") for item in items]
-        filled = items + items[-1:] * (_BATCH - len(items))  # calls of one size: see `Encoder`
-        parts.append(np.asarray(model.encode(filled)[: len(items)], dtype=np.float32))
-    return np.concatenate(parts)
+    if column == "text":
+        return encode_texts_in_memory(split[column][:], get_encoder(encoder, kind="text"), batch=_BATCH)
+    model = get_encoder(encoder, kind="image")
+    return encode_pictures(
+        lambda number: split[number][column].convert("RGB"), len(split), model, batch=_BATCH
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -169,15 +168,14 @@ def write_report(
         folder: a results folder.
         study: which of its studies; default all, one after the other.
         out: where to; default the folder itself.
-        data: where data files are, for the pictures behind public rows; default $DPTRANSFER_DATA.
+        data: where data files are, for the pictures behind public rows.
         paper: write `paper/` too, with the figures as PDF and the tables as LaTeX.
     """
     home, target = Path(folder), Path(folder if out is None else out)
     names = studies_of(home) if study is None else [study]
     if not names:
         raise DataError(f"A report is about a study; '{folder}' holds none. Make one: dptransfer bench run")
-    given = data or os.environ.get("DPTRANSFER_DATA")
-    folders = [Path(), home, *([Path(given)] if given else [])]
+    folders = [Path(), home, *([data] if data else [])]
     found = [results_of(home, name, folders, several=len(names) > 1) for name in names]
     page = document_of(found, home)
     written = [target / "report.html", target / "report.md"]

@@ -12,9 +12,9 @@ import pandas as pd
 from dptransfer.base.document import Bullets, Note, Section, Table
 from dptransfer.privacy import number, typeset
 from dptransfer_lab.as_published import AS_PUBLISHED
+from dptransfer_lab.cell_privacy import losses_by_size
 from dptransfer_lab.figures.instance import NOT_FOR_RELEASE
 from dptransfer_lab.figures.style import Style, shown_in
-from dptransfer_lab.instance_loss import losses_by_size
 from dptransfer_lab.points import (
     METRIC_WORDS,
     held_fixed,

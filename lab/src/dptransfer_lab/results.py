@@ -178,8 +178,7 @@ PLACE = [
 GROUP = [*PLACE, "settings"]
 """What cells share that differ in their seed only."""
 _RESTORE = "Somebody else changed the file: restore it, or run the study into a new folder."
-_MAY_LACK = ("extra.", "guarantee.", "metrics.", "cost.")  # older versions measured less
-_BEFORE = {"unit": "row", "person_bound": 1.0}  # what older versions did without a word
+_MAY_LACK = ("extra.", "guarantee.", "metrics.", "cost.")  # a refused cell has no promise
 
 
 def read_results(folder: str | Path, study: str | None = None) -> pd.DataFrame:
@@ -219,12 +218,6 @@ def frame_of(records: Sequence[Record]) -> pd.DataFrame:
         values = [_at(record, place) for record in records]
         if name == "settings":
             values = [canonical(value) for value in values]
-        if place.startswith("extra.cut."):  # before cuts were recorded, all there is was taken
-            found = place.removeprefix("extra.cut.")
-            values = [
-                value if "cut" in record["extra"] else record[found]
-                for value, record in zip(values, records, strict=True)
-            ]
         try:
             columns[name] = pd.Series(values, dtype=kind)
         except (TypeError, ValueError):
@@ -239,8 +232,6 @@ def _at(record: Record, place: str) -> Any:
             found = found[name]
         elif place.startswith(_MAY_LACK):
             return None
-        elif place in _BEFORE:
-            return _BEFORE[place]
         else:
             raise DataError(f"A record must have '{place}'; one has not. {_RESTORE}")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from json import loads
 from pathlib import Path
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(no_args_is_help=True)
+DataFolder = Annotated[Path | None, typer.Option(envvar="DPTRANSFER_DATA", help="Where data files are.")]
 
 
 @app.callback()
@@ -33,7 +33,7 @@ def bench() -> None:
 def new(
     file: Annotated[Path, typer.Argument(help="The TOML file to write.")],
     start: Annotated[str | None, typer.Option("--from", help="Copy a built-in study instead.")] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Your labelled rows (.emb, .npz, ...).")] = None,
+    data: Annotated[Path | None, typer.Option(help="Your labelled rows (.emb, .npz, ...).")] = None,
     public: PublicPool = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -65,13 +65,9 @@ def run(
         Path | None, typer.Option("--out", "-o", help="Results folder; default the study's name.")
     ] = None,
     workers: Annotated[int, typer.Option("--workers", "-w", min=1, help="Cells side by side.")] = 1,
-    engine: Annotated[str, typer.Option("--engine", help="processes, or ray for a cluster.")] = "processes",
-    address: Annotated[
-        str | None, typer.Option("--address", help="Of a Ray cluster; default a local one.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Where data files are; default $DPTRANSFER_DATA.")
-    ] = None,
+    engine: Annotated[str, typer.Option(help="processes, or ray for a cluster.")] = "processes",
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; default a local one.")] = None,
+    data: DataFolder = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out data sets that are not there, and say so.")
@@ -88,13 +84,12 @@ def run(
 
     found, home = find_study(study)
     folder = Path(found.name) if out is None else out
-    given = data or (Path(os.environ["DPTRANSFER_DATA"]) if os.environ.get("DPTRANSFER_DATA") else None)
     try:
         with ProgressView(console(err=True)) as view:
             tally = run_study(
                 found,
                 folder,
-                folders=[home, *([given] if given else [])],
+                folders=[home, *([data] if data else [])],
                 workers=workers,
                 engine=engine,
                 address=address,
@@ -103,8 +98,9 @@ def run(
                 watcher=view,
             )
     except KeyboardInterrupt:
-        say(f"Interrupted. What is finished is in '{folder}'; run the same command to go on.", err=True)
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt(
+            f"Interrupted. What is finished is in '{folder}'; run the same command to go on."
+        ) from None
     if as_json:
         show_json(tally_json(tally, folder))
     else:
@@ -115,8 +111,8 @@ def run(
 def compare(
     first: Annotated[Path, typer.Argument(help="A results folder.")],
     second: Annotated[Path, typer.Argument(help="Another.")],
-    metric: Annotated[str, typer.Option("--metric", help="What to compare.")] = "balanced_accuracy",
-    level: Annotated[float, typer.Option("--level", help="Chance of one false alarm in all.")] = 0.05,
+    metric: Annotated[str, typer.Option(help="What to compare.")] = "balanced_accuracy",
+    level: Annotated[float, typer.Option(help="Chance of one false alarm in all.")] = 0.05,
     as_json: AsJson = False,
 ) -> None:
     """Say which cells of two runs differ by more than their noise.
@@ -155,17 +151,10 @@ def list_studies(as_json: AsJson = False) -> None:
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
-    study: Annotated[
-        str | None, typer.Option("--study", help="One of its studies; default all.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where to; default the folder.", show_default=False)
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", help="Where data files are; default $DPTRANSFER_DATA.", show_default=False),
-    ] = None,
+    folder: Annotated[Path, typer.Argument(help="A results folder.")],
+    study: Annotated[str | None, typer.Option(help="One of its studies; default all.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to; default the folder.")] = None,
+    data: DataFolder = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="Write PDF figures and LaTeX tables too, to paper/.")
     ] = False,
@@ -188,34 +177,19 @@ def report(
 @app.command()
 def explore(
     public: PublicPool = None,
-    sample: Annotated[
-        Path | None,
-        typer.Option("--sample", help="Labelled PUBLIC rows of your own task.", show_default=False),
-    ] = None,
-    classes: Annotated[
-        int | None, typer.Option("--classes", help="Number of classes.", show_default=False)
-    ] = None,
+    sample: Annotated[Path | None, typer.Option(help="Labelled PUBLIC rows of your own task.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Number of classes.")] = None,
     rows: Annotated[int, typer.Option("--rows", "-n", help="Number of private rows.")] = 5000,
-    imbalance: Annotated[float, typer.Option("--imbalance", help="Largest class over smallest.")] = 1.0,
-    people: Annotated[
-        int | None,
-        typer.Option("--people", help="Number of people; protects them, not rows.", show_default=False),
-    ] = None,
-    person_bound: Annotated[
-        float, typer.Option("--person-bound", help="Examples that a person counts as, at most.")
-    ] = 1.0,
+    imbalance: Annotated[float, typer.Option(help="Largest class over smallest.")] = 1.0,
+    people: Annotated[int | None, typer.Option(help="Number of people; protects them, not rows.")] = None,
+    person_bound: Annotated[float, typer.Option(help="Examples that a person counts as, at most.")] = 1.0,
     dimension: Annotated[
-        int | None,
-        typer.Option("--dim", help="Width of the rows; default that of the public ones.", show_default=False),
+        int | None, typer.Option("--dim", help="Width of the rows; default that of the public ones.")
     ] = None,
-    epsilons: Annotated[str, typer.Option("--epsilons", help="Where on the curve.")] = "0.1,0.3,1,3,10",
-    delta: Annotated[
-        float, typer.Option("--delta", "-d", help="δ; 1e-5 if not given.", show_default=False)
-    ] = 1e-5,
-    methods: Annotated[str, typer.Option("--methods", help="Which methods.")] = "public-prior,mean,public",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the figure.", show_default=False)
-    ] = None,
+    epsilons: Annotated[str, typer.Option(help="Where on the curve.")] = "0.1,0.3,1,3,10",
+    delta: Annotated[float, typer.Option("--delta", "-d", help="δ; 1e-5 if not given.")] = 1e-5,
+    methods: Annotated[str, typer.Option(help="Which methods.")] = "public-prior,mean,public",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the figure.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict accuracy against ε for your sizes from public rows alone; no private row is read.

@@ -91,11 +91,9 @@ def _encoded(pixels: NDArray[np.uint8], encoder: str) -> NDArray[np.float32]:
         return (pixels.reshape(len(pixels), -1) / 255).astype(np.float32)
     from PIL import Image
 
-    from dptransfer.encoders import get_encoder
+    from dptransfer.encoders import encode_pictures, get_encoder
 
     model = get_encoder(encoder, size=_SIDE)
-    parts = [
-        model.encode([Image.fromarray(one).convert("RGB") for one in pixels[start : start + _BATCH]])
-        for start in range(0, len(pixels), _BATCH)
-    ]
-    return np.concatenate(parts).astype(np.float32)
+    return encode_pictures(
+        lambda number: Image.fromarray(pixels[number]).convert("RGB"), len(pixels), model, batch=_BATCH
+    )

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from dptransfer.privacy import number, typeset
+from dptransfer_lab.cell_privacy import losses_by_size
 from dptransfer_lab.figures.drawing import Drawing, finished, line_panels
 from dptransfer_lab.figures.style import INK, QUIET, Style, shown_in, styled
-from dptransfer_lab.instance_loss import losses_by_size
 from dptransfer_lab.points import caption, figure_name, split, telling, thinned
 
 _MOST_BUDGETS = 3
