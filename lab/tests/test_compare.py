@@ -3,7 +3,6 @@ import pytest
 
 from dptransfer.errors import ArgumentError
 from dptransfer_lab import compare
-from dptransfer_lab.cells import in_words
 from dptransfer_lab.results import frame_of
 
 from .synthetic import record as synthetic
@@ -111,15 +110,3 @@ def test_other_settings_under_the_same_label_are_told():
     second = [{**one, "settings": {"k": 5, "axes": 64, "new": 0.1}} for one in first]
     assert compare_runs(first, second).shared[0].other_settings == ("k", "new")
     assert compare_runs(first, first).shared[0].other_settings == ()
-
-
-def test_a_run_from_before_people_is_compared_with_the_rows_of_a_new_one():
-    first, second = runs()
-    for one in first:
-        del one["unit"], one["person_bound"]
-    people = [record(seed, 0.3, label="a", unit="person") for seed in range(8)]
-    found = compare_runs(first, [*second, *people])
-    assert len(found.shared) == 3
-    assert [in_words(place) for place in found.only_second] == [
-        "flowers (lite0), ratio 1, ε = 1 per person, a"
-    ]

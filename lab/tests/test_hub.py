@@ -58,6 +58,8 @@ def test_texts_are_encoded_in_calls_of_one_size(tmp_path, monkeypatch):
     sizes = []
 
     class Lengths:
+        kind, dimension = "text", 2
+
         def encode(self, batch):
             sizes.append(len(batch))
             return np.array([[len(text), 1.0] for text in batch], dtype=np.float32)

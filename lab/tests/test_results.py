@@ -36,16 +36,7 @@ def test_a_frame_says_what_a_record_says():
     assert row["promised_epsilon"] == 2.0
     assert row["rho"] != row["rho"]
     assert row["settings"] == '{"axes":64,"k":3}'
-    assert (row["rows"], row["asked_rows"]) == (4000, 4000)  # older records do not say what was asked for
     assert row["not_private"] is False
-
-
-def test_records_from_before_people_are_about_rows():
-    old = record()
-    del old["unit"], old["person_bound"]
-    (row,) = frame_of([old]).to_dict("records")
-    assert (row["unit"], row["person_bound"]) == ("row", 1.0)
-    assert len(frame_of([old, record(seed=1)]).drop_duplicates(GROUP)) == 1
 
 
 def test_fits_for_people_and_for_rows_are_never_one_group():
@@ -56,7 +47,8 @@ def test_fits_for_people_and_for_rows_are_never_one_group():
 def test_sizes_that_were_asked_for_tell_groups_apart_and_those_a_seed_left_do_not():
     cut = [record(rows=rows, seed=seed, extra={"cut": CUT}) for seed, rows in enumerate((10, 12))]
     assert len(frame_of(cut).drop_duplicates(GROUP)) == 1
-    assert len(frame_of([record(rows=10), record(rows=12, seed=1)]).drop_duplicates(GROUP)) == 2
+    asked = [record(extra={"cut": {**CUT, "rows": rows}}) for rows in (10, 12)]
+    assert len(frame_of(asked).drop_duplicates(GROUP)) == 2
     assert len(frame_of([record(), record(label="b")]).drop_duplicates(GROUP)) == 2
 
 

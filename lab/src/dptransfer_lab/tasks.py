@@ -149,98 +149,121 @@ class Task:
         return PrivateEmbeddings(self.rows, labels, name="bench", encoder=self.encoder, **whole)
 
 
+class Cut(NamedTuple):
+    """Which of the stored rows a task has, by position: of the training part, or of the test part.
+
+    Attributes:
+        own: training rows that play the private ones.
+        test: test rows.
+        shots: training rows that are public.
+        members: those of `own` that the attack tries.
+        unused: training rows that the attack tries beside members.
+        tested: test rows that it tries so.
+    """
+
+    own: Positions
+    test: Positions
+    shots: Positions
+    members: Positions
+    unused: Positions
+    tested: Positions
+
+    def of(self, whole: Arrays, name: str, width: int | None = None) -> tuple[Any, Any, Any]:
+        """The private, test and attacked parts of an array, and of its first columns alone."""
+        own, test = whole[name], whole[f"test_{name}"]
+        others = np.concatenate([own[self.unused], test[self.tested]])
+        return (
+            _first(_taken(own, self.own), width),
+            _first(_taken(test, self.test), width),
+            _first(others, width),
+        )
+
+
 @lru_cache(maxsize=2)  # cells come in the order of their tasks
 def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
     """The task with this key, cut from these arrays."""
-    whole = _opened(data)
-    labels, test_labels, people = whole["labels"], whole["test_labels"], whole.get("people")
-    classes, kept, kept_test = data.classes, np.arange(len(labels)), np.arange(len(test_labels))
+    whole, classes, kept, kept_test = _classes(key, dict(_opened(data)), data.classes)
+    cut = _drawn(key, whole, kept, kept_test, len(classes))
+    width = key.dimension
+    if width is not None:
+        _require("dimension", width, whole["rows"].shape[1])
+    rows, test_rows, other_rows = cut.of(whole, "rows", width)
+    labels, test_labels, other_labels = cut.of(whole, "labels")
+    people, other_people = None, None
+    if "people" in whole:
+        people, _, other_people = (_numbered(part) for part in cut.of(whole, "people"))
+    shots = (_first(whole["rows"][cut.shots], width), whole["labels"][cut.shots]) if len(cut.shots) else None
+    return Task(
+        rows=rows,
+        labels=labels,
+        classes=classes,
+        test_rows=test_rows,
+        test_labels=test_labels,
+        public=_public(key, pool, rows.shape[1], shots, classes, data.encoder),
+        shots=shots,
+        encoder=data.encoder,
+        members=np.searchsorted(cut.own, cut.members),
+        others=(other_rows, other_labels),
+        pixels=Pixels(*cut.of(whole, "pixels"), _pictures(key, pool)) if "pixels" in whole else None,
+        people=people,
+        other_people=other_people,
+    )
+
+
+def _classes(
+    key: TaskKey, whole: dict[str, Any], classes: tuple[str | int, ...]
+) -> tuple[dict[str, Any], tuple[str | int, ...], Positions, Positions]:
+    """The arrays with labels of the chosen classes, these classes, and positions of their rows."""
+    if "people" in whole:  # nobody is in both parts
+        whole["test_people"] = whole["test_people"] + len(whole["people"])
+    kept, kept_test = (np.arange(len(whole[name])) for name in ("labels", "test_labels"))
     if key.classes is not None:
         _require("classes", key.classes, len(classes))
         chosen = np.sort(_rng(key, _CLASSES).choice(len(classes), size=key.classes, replace=False))
-        kept, kept_test = (np.flatnonzero(np.isin(part, chosen)) for part in (labels, test_labels))
+        kept, kept_test = (np.flatnonzero(np.isin(whole[n], chosen)) for n in ("labels", "test_labels"))
         classes = tuple(classes[place] for place in chosen)
-        labels, test_labels = (np.searchsorted(chosen, part) for part in (labels, test_labels))
+        whole |= {name: np.searchsorted(chosen, whole[name]) for name in ("labels", "test_labels")}
+    whole |= {name: whole[name].astype(np.int64) for name in ("labels", "test_labels")}
+    return whole, classes, kept, kept_test
+
+
+def _drawn(key: TaskKey, whole: Arrays, kept: Positions, kept_test: Positions, classes: int) -> Cut:
+    """What the seed draws of the rows that are kept: shots, the long tail, a number of rows, the attack."""
+    labels, people = whole["labels"], whole.get("people")
     shots = kept[:0]
     if key.shots:
-        fewest = int(np.bincount(labels[kept], minlength=len(classes)).min())
+        fewest = int(np.bincount(labels[kept], minlength=classes).min())
         _require("shots", key.shots + 1, fewest)  # one row at least stays private
         shots = kept[drawn_by_class(labels[kept], key.shots, rng=_rng(key, _SHOTS))]
         # Who gave a shot is public, so that none of their rows plays a private one.
-        kept = np.setdiff1d(kept, shots) if people is None else _of_others(kept, shots, people)
-    chosen_rows = kept
+        kept = _of_others(kept, shots, people)
+    own = kept
     if key.imbalance:
-        chosen_rows = kept[long_tail(labels[kept], key.imbalance, rng=_rng(key, _TAIL), classes=len(classes))]
+        own = kept[long_tail(labels[kept], key.imbalance, rng=_rng(key, _TAIL), classes=classes)]
     if key.rows is not None:
-        _require("rows", key.rows, len(chosen_rows))
-        chosen_rows = np.sort(_rng(key, _ROWS).choice(chosen_rows, size=key.rows, replace=False))
-    width = whole["rows"].shape[1]
-    if key.dimension is not None:
-        _require("dimension", key.dimension, width)
-        width = key.dimension
-    left = np.setdiff1d(kept, chosen_rows)
-    left = left if people is None else _of_others(left, chosen_rows, people)
-    members, unused, tested = _attacked(chosen_rows, left, labels, kept_test, test_labels, key)
-    parts = _cut(whole["rows"], unused, width), _cut(whole["test_rows"], tested, width)
-    labelled = (_cut(whole["rows"], shots, width), labels[shots]) if len(shots) else None
-    return Task(
-        rows=_cut(whole["rows"], chosen_rows, width),
-        labels=labels[chosen_rows].astype(np.int64),
-        classes=classes,
-        test_rows=_cut(whole["test_rows"], kept_test, width),
-        test_labels=test_labels[kept_test].astype(np.int64),
-        public=_public(key, pool, width, labelled, classes, data.encoder),
-        shots=labelled,
-        encoder=data.encoder,
-        members=np.searchsorted(chosen_rows, members),
-        others=(np.concatenate(parts), np.concatenate([labels[unused], test_labels[tested]])),
-        pixels=_pixels(whole, chosen_rows, kept_test, unused, tested, key, pool),
-        **_people(whole, chosen_rows, unused, tested),
-    )
+        _require("rows", key.rows, len(own))
+        own = np.sort(_rng(key, _ROWS).choice(own, size=key.rows, replace=False))
+    left = _of_others(np.setdiff1d(kept, own), own, people)
+    return Cut(own, kept_test, shots, *_attacked(own, left, labels, kept_test, whole["test_labels"], key))
 
 
-def _pixels(
-    whole: Arrays,
-    rows: Positions,
-    kept_test: Positions,
-    unused: Positions,
-    tested: Positions,
-    key: TaskKey,
-    pool: Stored | None,
-) -> Pixels | None:
-    """The same cuts of the pictures; None where there are none."""
-    if "pixels" not in whole:
-        return None
-    own, test = whole["pixels"], whole["test_pixels"]
-    public = None if pool is None else _opened(pool).get("pixels")
-    chosen = None if public is None else _pool_rows(len(public), key.pool_rows, key.seed)
-    greys = None if pool is None or pool.encoder is None else pool.encoder.grey_range
-    return Pixels(
-        own if len(rows) == len(own) else own[rows],
-        test if len(kept_test) == len(test) else test[kept_test],
-        np.concatenate([own[unused], test[tested]]),
-        None
-        if public is None or chosen is None
-        else PublicImages(public[chosen], name=key.pool, grey_range=greys),
-    )
-
-
-def _of_others(rows: Positions, seen: Positions, people: Positions) -> Positions:
-    """Those of the rows whose people have none among the seen."""
-    return rows[~np.isin(people[rows], people[seen])]
-
-
-def _people(whole: Arrays, rows: Positions, unused: Positions, tested: Positions) -> dict[str, Positions]:
-    """Whose the rows are, and the others that the attack tries; nothing where that is not known."""
-    if "people" not in whole:
-        return {}
-    people, test_people = whole["people"], whole["test_people"]
-    others = np.concatenate([people[unused], test_people[tested] + len(people)])  # nobody is in both parts
-    return {"people": _numbered(people[rows]), "other_people": _numbered(others)}
+def _of_others(rows: Positions, seen: Positions, people: Positions | None) -> Positions:
+    """Those of the rows that are not seen and, where people are known, whose people have none that is."""
+    return np.setdiff1d(rows, seen) if people is None else rows[~np.isin(people[rows], people[seen])]
 
 
 def _numbered(people: Positions) -> Positions:
     return np.unique(people, return_inverse=True)[1].astype(np.int64)
+
+
+def _pictures(key: TaskKey, stored: Stored | None) -> PublicImages | None:
+    """The same cut of the pool's pictures, where it has some."""
+    pixels = None if stored is None else _opened(stored).get("pixels")
+    if stored is None or pixels is None:
+        return None
+    greys = None if stored.encoder is None else stored.encoder.grey_range
+    chosen = pixels[_pool_rows(len(pixels), key.pool_rows, key.seed)]
+    return PublicImages(chosen, name=key.pool, grey_range=greys)
 
 
 def _public(
@@ -265,8 +288,7 @@ def _pool(
     stored: Stored, name: str | None, count: int | None, width: int, seed: int | None
 ) -> PublicEmbeddings:
     rows = _opened(stored)["rows"]
-    chosen = _pool_rows(len(rows), count, seed)
-    cut = _cut(rows, chosen, min(width, rows.shape[1]))
+    cut = _first(_taken(rows, _pool_rows(len(rows), count, seed)), width)
     known = stored.rows_fingerprint if cut.shape == rows.shape else None
     return PublicEmbeddings(cut, name=name, encoder=stored.encoder, fingerprint=known)
 
@@ -318,7 +340,11 @@ def _attacked(
     return ours, theirs[theirs < len(labels)], theirs[theirs >= len(labels)] - len(labels)
 
 
-def _cut(rows: Rows, chosen: Positions, width: int) -> Rows:
-    """The chosen rows and first features; the stored array itself where that is all of it."""
-    part = rows if len(chosen) == len(rows) else rows[chosen]
-    return part if width == part.shape[1] else np.ascontiguousarray(part[:, :width])
+def _taken(rows: Rows, chosen: Positions) -> Rows:
+    """The chosen rows; the stored array itself where that is all of it."""
+    return rows if len(chosen) == len(rows) else rows[chosen]
+
+
+def _first(rows: Rows, width: int | None) -> Rows:
+    """The first features; the array itself where that is all of it."""
+    return rows if width is None or width >= rows.shape[1] else np.ascontiguousarray(rows[:, :width])
