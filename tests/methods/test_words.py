@@ -5,6 +5,7 @@ import pytest
 
 from dptransfer import Budget, Ledger, PrivateEmbeddings, PublicEmbeddings, SeededNoise, verify
 from dptransfer.data import EncoderIdentity, Vocabulary
+from dptransfer.data.embeddings import PoolOutline
 from dptransfer.encoders import registry as vocabularies
 from dptransfer.errors import DataError
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
@@ -22,6 +23,7 @@ ENCODER = EncoderIdentity("worded", "ab" * 32, "rgb 8")
 LABELS = np.arange(120) % 3
 ROWS = 2 * np.eye(3, WIDTH)[LABELS] + 0.5 * RNG.normal(size=(120, WIDTH))
 METHOD = MeanPrototypes(features=VocabularyMap())
+BUDGET = Budget(epsilon=8.0, delta=1e-5)
 
 
 def fit(method, pool, tmp_path, **private):
@@ -29,7 +31,7 @@ def fit(method, pool, tmp_path, **private):
     return method.fit(
         data,
         pool,
-        budget=Budget(epsilon=8.0, delta=1e-5),
+        budget=BUDGET,
         ledger=Ledger(tmp_path / "l"),
         noise=SeededNoise(0),
     )
@@ -51,6 +53,17 @@ def test_a_model_in_words_is_saved_verified_and_read_back(method, people, tmp_pa
     steps = check_steps(again)
     assert steps.passed, steps.detail
     assert verify(tmp_path / "release").epsilon <= 8
+
+
+@pytest.mark.filterwarnings("ignore:A new ledger")
+@pytest.mark.parametrize("method", [MeanPrototypes(), PublicPriorPrototypes()])
+def test_a_plan_for_rows_that_are_not_encoded_yet_is_one_for_the_rows(method, monkeypatch, tmp_path):
+    monkeypatch.setattr(vocabularies, "known_vocabulary", lambda identity: VOCABULARY if identity else None)
+    data = PrivateEmbeddings(ROWS, LABELS, classes=[0, 1, 2], encoder=ENCODER)
+    plan = method.plan_fit(data.facts, BUDGET, PoolOutline(30, WORDS, unlabelled=True))
+    pool = PublicEmbeddings(RNG.normal(size=(30, WIDTH)), encoder=ENCODER)
+    made = method.fit(data, pool, budget=BUDGET, ledger=Ledger(tmp_path / "l"), plan=plan)
+    assert made.events == plan.events
 
 
 @pytest.mark.filterwarnings("ignore:A new ledger")

@@ -386,9 +386,14 @@ class EmbeddingMethod(PrivateMethod):
     reads_words: ClassVar[bool] = False
     """Whether it uses the words of the rows' encoder where it has some, whatever its feature map."""
 
+    @property
+    def takes_words(self) -> bool:
+        """Whether the method, or its feature map, reads the words of an encoder."""
+        return self.reads_words or isinstance(self.features, VocabularyMap)
+
     def described(self, public: PublicEmbeddings | None) -> PublicEmbeddings | None:
         """With the words of the encoder on record, for methods that read them."""
-        if public is None or not (self.reads_words or isinstance(self.features, VocabularyMap)):
+        if public is None or not self.takes_words:
             return public
         from dptransfer.encoders import with_known_vocabulary
 

@@ -149,7 +149,8 @@ def _pool_of(method: PrivateMethod, public: Any) -> tuple[int, int] | None:
     """What a plan depends on of public data, so that its steps suit a run with them."""
     if public is None:
         return None
-    return len(public), len(getattr(method.described(public), "vocabulary", None) or ())
+    words = method.described(public).vocabulary if getattr(method, "takes_words", False) else None
+    return len(public), len(words or ())
 
 
 def encoded(pictures: PrivateImages, encoder: Encoder) -> PrivateEmbeddings:
