@@ -153,10 +153,14 @@ _FAILS = {
     "_linalg_check_errors",
     "_linalg_eigh",
     "_linalg_svd",
+    "binary_cross_entropy",
+    "cholesky",
     "cholesky_inverse",
     "histc",
+    "histogram",
     "linalg_eig",
     "linalg_lstsq",
+    "linalg_pinv",
 }
 """Operations that raise an error for some values: a run would stop, after the charge, for one picture."""
 
@@ -169,7 +173,7 @@ _BY_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter"}
 _EMPTY = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 """Operations that give memory as it is, with numbers of whatever was computed before."""
 
-_ALONG = {"gather", "index_add", "index_copy", "index_fill", "index_select"} | {
+_ALONG = {"gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select"} | {
     "scatter",
     "scatter_add",
     "scatter_reduce",
@@ -178,6 +182,21 @@ _ALONG = {"gather", "index_add", "index_copy", "index_fill", "index_select"} | {
 
 _AT_EACH = {"index", "_unsafe_index", "index_put", "_unsafe_index_put"}
 """Operations on (tensor, indices by dimension, ...), likewise."""
+
+_IN_ALL = {"embedding", "max_unpool2d", "max_unpool3d", "put", "take"}
+"""Operations on (tensor, indices, ...), likewise."""
+
+_AS_VALUES = (
+    "_to_copy _unsafe_view alias all amax amin any argmax argmin bmm bucketize cat constant_pad_nd "
+    "copy cumprod cumsum detach diagonal expand flip isin lift_fresh_copy mean median mm permute "
+    "prod repeat reshape roll select select_scatter slice slice_scatter sort split split_with_sizes "
+    "squeeze stack sum t topk transpose tril triu unbind unfold unsqueeze view"
+)
+"""Operations that take whole numbers as values, beside those on each number by itself."""
+
+_BY_SHAPE = _EMPTY | {f"{kind}_like" for kind in ("full", "ones", "zeros")}
+_BY_SHAPE |= {f"new_{kind}" for kind in ("full", "ones", "zeros")}
+"""Operations that look at the shape of a tensor and not at its numbers."""
 
 
 class PerExample:
@@ -257,9 +276,13 @@ def _recorded(function: Callable[..., Any], form: tuple[Any, ...], name: str) ->
             pure: Any = make_fx(torch.func.functionalize(plain))(*noise)
     except Exception as problem:  # whatever the code of a network may raise
         raise _refused(name, _first_line(problem)) from None
+    varying: set[Any] = set()  # what an example may change
     for node in list(pure.graph.nodes):
+        given = node.op == "placeholder" or varying.intersection(node.all_input_nodes)
+        if given and _kind(node) not in _BY_SHAPE:
+            varying.add(node)
         if node.op == "call_function":
-            _require_pure(node, name)
+            _require_pure(node, name, varying)
             _make_total(node, pure.graph)
         if node.target is torch.ops.aten.view.default:  # of one example; many may lie otherwise in memory
             node.target = torch.ops.aten.reshape.default
@@ -278,8 +301,8 @@ def _recorded(function: Callable[..., Any], form: tuple[Any, ...], name: str) ->
     return made
 
 
-def _require_pure(node: Any, name: str) -> None:
-    """Raise unless the operation is a pure function of torch's own."""
+def _require_pure(node: Any, name: str, varying: set[Any]) -> None:
+    """Raise unless the operation is a pure function of torch's own that no value of `varying` makes fail."""
     import torch
 
     operation = node.target
@@ -291,12 +314,24 @@ def _require_pure(node: Any, name: str) -> None:
         raise _refused(name, f"{operation} changes what stays from call to call")
     kind = _kind(node)
     whole = kind in _FAILS_FOR_WHOLE_NUMBERS and not node.meta["val"].dtype.is_floating_point
-    if kind in _FAILS or (whole and isinstance(node.args[1], torch.fx.Node)):
+    places = _takes_places(node, varying)
+    if kind in _FAILS or places or (whole and isinstance(node.args[1], torch.fx.Node)):
         raise _refused(name, f"{operation} fails for some values, and no run may tell of those")
     if kind in _BY_STRIDES:
         raise _refused(name, f"{operation} addresses memory by strides, where other examples may lie")
     if torch.Tag.nondeterministic_seeded in operation.tags:
         raise _refused(name, f"{operation} draws random numbers")
+
+
+def _takes_places(node: Any, varying: set[Any]) -> bool:
+    """Whether whole numbers of an example may be places or counts for the operation, and not wrap around."""
+    import torch
+
+    known = {*_AS_VALUES.split(), *_BY_SHAPE, *_ALONG, *_AT_EACH, *_IN_ALL}
+    if torch.Tag.pointwise in node.target.tags or _kind(node) in known:
+        return False
+    given = [one.meta["val"] for one in varying.intersection(node.all_input_nodes)]
+    return any(not one.dtype.is_floating_point and not one.dtype.is_complex for one in given)
 
 
 def _make_total(node: Any, graph: Any) -> None:
@@ -322,15 +357,15 @@ def _make_total(node: Any, graph: Any) -> None:
     elif kind in _AT_EACH:
         sizes = _sizes(args[0])
         node.update_arg(1, [wrapped(one, sizes[at]) for at, one in enumerate(args[1])])
-    elif kind == "embedding":
-        node.update_arg(1, wrapped(args[1], _sizes(args[0])[0]))
-    elif kind in ("take", "put"):
-        node.update_arg(1, wrapped(args[1], math.prod(_sizes(args[0]))))
+    elif kind in _IN_ALL:
+        sizes = _sizes(args[0])[:1] if kind == "embedding" else _sizes(args[0])
+        node.update_arg(1, wrapped(args[1], math.prod(args[2] if kind.startswith("max") else sizes)))
 
 
 def _kind(node: Any) -> str:
     """The name of an operation, whatever its overload."""
-    return str(node.target._schema.name.removeprefix("aten::")) if node.target is not getitem else ""
+    schema = getattr(node.target, "_schema", None)  # of operations alone
+    return "" if schema is None else str(schema.name.removeprefix("aten::"))
 
 
 def _sizes(node: Any) -> tuple[int, ...]:
