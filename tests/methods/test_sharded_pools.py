@@ -223,7 +223,7 @@ def test_a_run_that_stopped_goes_on_with_the_pieces_that_are_missing(tmp_path, m
     model = METHODS["top-k"].fit(private, pool.with_workers(Watched(10**6)), **how)
     assert asked[0] == 8 - 3
     assert not list(space.glob("*.npy"))  # partial counts are gone once the choice is on disk
-    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "Closing"]
+    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "ClosingEntry"]
     made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
     path = replace(model, provenance=made).save(tmp_path / "two")
     assert (path / "model.safetensors").read_bytes() == whole["model.safetensors"]

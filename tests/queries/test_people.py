@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from contracts.rows import steady
 from dptransfer.errors import ArgumentError
+from dptransfer.exact import chunks, sums
 from dptransfer.exact import softmax_gradient as person_gradients
-from dptransfer.exact import sums as grouping
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import (
     ClassCounts,
@@ -229,8 +229,10 @@ def test_order_numbers_chunks_and_threads_do_not_change_an_integer(name, monkeyp
     wanted = query(x, y, whose)
     renamed = np.random.default_rng(2).permutation(3 * whose.max() + 3)[whose]
     for elements, cores in ((8, 2), (64, 1), (2**12, 3), (10**9, 1)):
-        monkeypatch.setattr(grouping, "_CHUNK_ELEMENTS", elements)
-        monkeypatch.setattr(grouping, "usable_cores", lambda cores=cores: cores)
+        for module in (sums, chunks):
+            monkeypatch.setattr(module, "_CHUNK_ELEMENTS", elements)
+        for module in (chunks, person_gradients):
+            monkeypatch.setattr(module, "usable_cores", lambda cores=cores: cores)
         monkeypatch.setattr(person_gradients, "_WHOLE_ELEMENTS", max(elements, 16))
         order = np.random.default_rng(elements).permutation(len(x))
         assert (query(x[order], y[order], renamed[order]) == wanted).all()

@@ -63,6 +63,11 @@ class FitPlan:
         plan = method.plan(own, budget, public)
         return cls(method, facts, budget, plan, _pool_of(plan.method, public), holdout, check)
 
+    @property
+    def method(self) -> PrivateMethod:
+        """The method that will run: the one asked for, or the one that it chose."""
+        return self.plan.method
+
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """What fit and check cost together."""
@@ -99,7 +104,7 @@ class FitPlan:
     ) -> None:
         """Raise unless this plan was made for the same request."""
         made = self.asked, self.facts, self.budget, self.holdout, self.pool
-        if made != (method, facts, budget, holdout, _pool_of(self.plan.method, public)):
+        if made != (method, facts, budget, holdout, _pool_of(self.method, public)):
             raise ArgumentError(
                 "A plan belongs to the method, facts, budget, hold-out and public data it was made for; "
                 "some of these are others. Plan again with plan_fit, or leave the plan out."
@@ -137,7 +142,7 @@ class FitPlan:
             return None
         question = evaluation_query(outcome.head, features, held_out.facts.bound)
         asked = with_query(self.check, **{one.name: getattr(question, one.name) for one in fields(question)})
-        method = self.plan.method
+        method = self.method
         if isinstance(method, ImageMethod):
             held_out = encoded(held_out, method.encoder_after(outcome.encoder, outcome.encoder_delta))
         return measured(

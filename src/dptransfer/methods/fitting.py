@@ -52,7 +52,7 @@ def fit_planned(
     workspace: str | os.PathLike[str] | None,
 ) -> PrivateClassifier:
     """Prepare, charge the ledger, run, and wrap the result; arguments as for `PrivateMethod.fit`."""
-    plan, method = made.plan, made.plan.method
+    plan, method = made.plan, made.method
     method.require_data(private, public)
     method.require_public(private.facts, public)
     public = method.described(public)
@@ -107,7 +107,7 @@ def _request(
             "A run in a workspace goes on with the examples that it began with; these changed since they "
             "were first read. Nothing was charged. Make the data anew, and do not write to their array."
         )
-    method = made.plan.method
+    method = made.method
     return {
         "method": method.name,
         "software version": current_versions(*_packages(method)),
