@@ -100,7 +100,7 @@ def bare(files: list[Path], rows: int, x, labels, case: str) -> None:
 
 def streamed(files: list[Path], rows: int, x, labels, case: str) -> None:
     """The kernel of `similarity.py` alone, from the files to integers on the host."""
-    from dptransfer.exact.similarity import ClassSimilarity
+    from dptransfer.exact.capped_similarity import ClassSimilarity
 
     caps = (round(cap * NORM**2) for cap in CAPS[case])
     for file in files:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.exact.similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
+from dptransfer.exact.capped_similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
 
 CAPS = (0.97, 1.05)  # of one: both are active on random rows
 HEADER = ("backend", "classes", "seconds", "TFLOP/s", "of peak", "extra MiB", "bare / this")

@@ -33,8 +33,8 @@ from dptransfer.base import checks
 from dptransfer.cli.privacy_view import privacy_json, show_events
 from dptransfer.errors import BudgetError, BudgetExceeded
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms.base import at_noise_of
-from dptransfer.methods.base import Plan
+from dptransfer.mechanisms.mechanism import at_noise_of
+from dptransfer.methods.method import Plan
 from dptransfer.methods.replan import _difference, _understates
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import (

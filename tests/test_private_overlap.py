@@ -17,7 +17,7 @@ from dptransfer.errors import PrivateOverlap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, PublicPrototypes
 from dptransfer.release import read_evaluation
-from dptransfer.sklearn.classifier import PrivateClassifier as Estimator
+from dptransfer.sklearn.private_classifier import PrivateClassifier as Estimator
 from dptransfer.sources import PublicImages
 from encoders.toys import MeanColour, WordLengths, pictures
 

@@ -25,7 +25,7 @@ a number that was computed from private rows. ``python -m dptransfer`` and the `
 turn any of these into one line on standard error and exit code 2.
 
 One refusal stands outside the tree and is no `Exception` at all, so that a search of scikit-learn cannot turn
-it into a missing score: `dptransfer.sklearn.classifier.SearchStopped`.
+it into a missing score: `dptransfer.sklearn.private_classifier.SearchStopped`.
 
 `PrivacyWarning` is the one warning: something the guarantee does not cover, or a budget that hardly promises
 anything. Whether it appears never depends on private values.

@@ -6,7 +6,7 @@ import pytest
 
 from dptransfer.accounting import delta_of, epsilon_of, gdp_price, mu_of, mu_with_slack
 from dptransfer.accounting.filters import _smallest_mu
-from dptransfer.accounting.gaussian import deltas_of_mu
+from dptransfer.accounting.gaussian_curve import deltas_of_mu
 from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE

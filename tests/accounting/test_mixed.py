@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from dptransfer.accounting import delta_of, delta_of_mu, epsilon_of
-from dptransfer.accounting.gaussian import deltas_of_mu
+from dptransfer.accounting.gaussian_curve import deltas_of_mu
 from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
 from dptransfer.accounting.pure import SelectionGroup
 from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent

@@ -8,7 +8,7 @@ from dptransfer.api.source import Reading, Source
 from dptransfer.data import Columns
 from dptransfer.errors import ArgumentError, BudgetExceeded
 from dptransfer.privacy import Unit
-from dptransfer.sklearn.classifier import PrivateClassifier as Estimator
+from dptransfer.sklearn.private_classifier import PrivateClassifier as Estimator
 from encoders.toys import MeanColour, WordLengths, pictures
 from methods.deep.tiny import PLACE
 

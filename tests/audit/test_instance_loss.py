@@ -21,7 +21,7 @@ from dptransfer.privacy import (
     SelectionEvent,
     Unit,
 )
-from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.query import BoundedQuery
 from dptransfer.sources import PrivateImages
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE

@@ -9,11 +9,11 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import SELECTIONS, TopKMechanism, rounds
 from dptransfer.methods import METHODS
-from dptransfer.methods.base import Task
+from dptransfer.methods.method import Task
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Budget, Relation, Unit
 from dptransfer.queries import SimilarityScores
-from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.query import BoundedQuery
 from mechanisms.samples import GivenScores
 from queries.similarity_faults import EachClassByItself, EachRowInFull
 

@@ -8,13 +8,13 @@ import pytest
 from dptransfer.audit.lower_bound import excess_over_claim, gaussian_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.gradient_sums import RESIDUAL_NORM, whole_numbers
 from dptransfer.exact.softmax import probabilities
-from dptransfer.exact.softmax_gradient import RESIDUAL_NORM, whole_numbers
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import RoundsLeft
 from dptransfer.methods import METHODS, FromNames, LanguageInit, OnlyPublic
-from dptransfer.methods.base import Task
 from dptransfer.methods.heads import start
+from dptransfer.methods.method import Task
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import softmax_gradient

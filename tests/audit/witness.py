@@ -17,8 +17,8 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, RoundsLeft
 from dptransfer.methods import METHODS, FromShots, FromZero, Pace
-from dptransfer.methods.base import Task
 from dptransfer.methods.heads.gradient_head import Guide
+from dptransfer.methods.method import Task
 from dptransfer.methods.mixed.baselines import _MeanClipGuide
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation

@@ -192,9 +192,9 @@ def test_what_methods_need_of_a_gpu_is_asked_of_the_machine(monkeypatch):
     def missing():
         raise ArgumentError("device='cuda' needs Triton; it is not installed.")
 
-    monkeypatch.setattr("dptransfer.exact.device.require_cuda", missing)
+    monkeypatch.setattr("dptransfer.exact.cuda.require_cuda", missing)
     assert on_device(NoisyGD(), "cuda", encodes=True).device == "cpu"
-    monkeypatch.setattr("dptransfer.exact.device.require_cuda", lambda: None)
+    monkeypatch.setattr("dptransfer.exact.cuda.require_cuda", lambda: None)
     assert on_device(NoisyGD(), "cuda", encodes=True).device == "cuda"
 
 
@@ -218,7 +218,7 @@ def test_a_gpu_that_is_not_there_is_missed_before_the_charge(cli, data, monkeypa
     def missing():
         raise ArgumentError("device='cuda' needs a CUDA device; torch finds none. Use device='cpu'.")
 
-    monkeypatch.setattr("dptransfer.exact.device.require_cuda", missing)
+    monkeypatch.setattr("dptransfer.exact.cuda.require_cuda", missing)
     words = (*ONE, "--classes", "cat,dog,bird", "-m", "noisy-gd", "--device", "cuda", "--out", "model")
     said = cli("fit", data / "private.npz", *words, code=2).stderr
     assert "torch finds none" in said

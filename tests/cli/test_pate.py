@@ -177,9 +177,9 @@ def test_a_budget_that_does_not_cover_it_leaves_no_file(cli, votes, ledger, tmp_
 
 
 def test_answers_that_are_paid_for_are_kept_if_they_cannot_be_written(cli, votes, tmp_path, monkeypatch):
-    from dptransfer.cli import pate
+    from dptransfer.cli import pate_commands
 
-    wrote, folder = pate._write, tmp_path / "kept"
+    wrote, folder = pate_commands._write, tmp_path / "kept"
     folder.mkdir()
 
     def fail_here(out, *rest):
@@ -187,8 +187,8 @@ def test_answers_that_are_paid_for_are_kept_if_they_cannot_be_written(cli, votes
             raise OSError(28, "No space left on device")
         wrote(out, *rest)
 
-    monkeypatch.setattr(pate, "_write", fail_here)
-    monkeypatch.setattr(pate.tempfile, "mkdtemp", lambda prefix: str(folder))
+    monkeypatch.setattr(pate_commands, "_write", fail_here)
+    monkeypatch.setattr(pate_commands.tempfile, "mkdtemp", lambda prefix: str(folder))
     said = cli("pate", "aggregate", votes, *ASKED, "--out", tmp_path / "a.csv", code=2).stderr
     assert "The charge stands" in said
     assert len(answers(folder / "a.csv")) == 20

@@ -101,7 +101,7 @@ def test_rows_of_half_the_precision_are_asked_for_by_name(cli, photos, encoder):
     cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--row-type", "float16")
     assert read_table("p.emb").rows.dtype == np.float16
     words = ("encode", photos, "--encoder", encoder, "--out", "q.emb", "--row-type", "int8")
-    assert "float32 or float16" in cli(*words, code=2).stderr
+    assert "float16, float32" in cli(*words, code=2).stderr
 
 
 def test_predictions_in_parts_are_those_of_one_go(cli, model, pool):

@@ -7,7 +7,7 @@ import numpy as np
 
 from dptransfer.encoders import encode_pixels
 from dptransfer.methods import CoinPressPrototypes, FiLM, MeanPrototypes, NoisyGD
-from dptransfer.methods.base import Outcome, Plan, with_query
+from dptransfer.methods.method import Outcome, Plan, with_query
 from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead
 

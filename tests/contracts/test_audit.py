@@ -15,8 +15,8 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import Selection, SharesLeft, TopKMechanism
 from dptransfer.methods import METHODS, PublicPrototypes, TopKPrototypes
-from dptransfer.methods.base import Task, with_query
 from dptransfer.methods.heads import public_prior
+from dptransfer.methods.method import Task, with_query
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient

@@ -8,8 +8,8 @@ from PIL import Image
 
 from dptransfer.data import require_same_encoder
 from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours
-from dptransfer.encoders.checkpoint import read_checkpoint
 from dptransfer.encoders.efficientnet import weights_file
+from dptransfer.encoders.torch_checkpoint import read_checkpoint
 from dptransfer.errors import ArgumentError, Incompatible, MissingDependency
 
 from .toys import random_images

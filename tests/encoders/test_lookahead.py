@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dptransfer.encoders import preprocess as lookahead
-from dptransfer.encoders.base import blank_picture
+from dptransfer.encoders.encoder import blank_picture
 from dptransfer.encoders.preprocess import encoded_batches
 from dptransfer.errors import DataError
 from dptransfer.sources import find_images

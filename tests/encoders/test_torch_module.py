@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.encoders import TorchModuleEncoder
-from dptransfer.encoders.checkpoint import weights_digest
+from dptransfer.encoders.torch_checkpoint import weights_digest
 from dptransfer.encoders.torch_module import PixelMap
 from dptransfer.errors import ArgumentError, DataError
 

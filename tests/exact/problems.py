@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from dptransfer.exact.capped_similarity import GRID_NORM, ClassSimilarity
 from dptransfer.exact.lattice import unit_lattice
-from dptransfer.exact.similarity import GRID_NORM, ClassSimilarity
 
 from .reference import class_similarity_reference
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from contracts.rows import steady
 from dptransfer.exact import similarity_cpu as cpu
 from dptransfer.exact import similarity_cuda as cuda
+from dptransfer.exact.capped_similarity import ClassSimilarity
 from dptransfer.exact.lattice import unit_lattice
-from dptransfer.exact.similarity import ClassSimilarity
 
 from .problems import (
     CAPS,

@@ -7,9 +7,9 @@ torch = pytest.importorskip("torch")
 
 from dptransfer.exact import device_sample  # noqa: E402
 from dptransfer.exact.device_sample import DeviceSample  # noqa: E402
+from dptransfer.exact.gradient_sums import clipped_gradient, whole_numbers  # noqa: E402
 from dptransfer.exact.lattice import unit_lattice  # noqa: E402
 from dptransfer.exact.softmax import IntegerLogits  # noqa: E402
-from dptransfer.exact.softmax_gradient import clipped_gradient, whole_numbers  # noqa: E402
 
 NORM, CLASSES, WIDTH, ROWS = 2**16, 7, 40, 1500
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

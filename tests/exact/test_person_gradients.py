@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import squared_length, steady
-from dptransfer.exact import softmax_gradient as kernel
+from dptransfer.exact import gradient_sums as kernel
+from dptransfer.exact.gradient_sums import FINE_RESIDUAL_NORM, PersonGradients, residual_lattice, residuals
 from dptransfer.exact.softmax import IntegerLogits
-from dptransfer.exact.softmax_gradient import FINE_RESIDUAL_NORM, PersonGradients, residual_lattice, residuals
 from dptransfer.exact.sums import by_size
 
 ROW_NORM = 2**16

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.exact import device as stream
+from dptransfer.exact import cuda as stream
 
 
 def doubled(rows, step, kind=np.float64):

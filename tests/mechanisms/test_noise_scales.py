@@ -16,7 +16,7 @@ from dptransfer.mechanisms import (
     jointly,
     rounds_of,
 )
-from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.mechanisms.mechanism import ROUND_UP
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ClassSums, SecondMoments, SoftmaxGradient

@@ -8,7 +8,7 @@ import pytest
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, GaussianRounds, jointly
-from dptransfer.mechanisms.base import at_noise_of
+from dptransfer.mechanisms.mechanism import at_noise_of
 from dptransfer.mechanisms.row_shares import shares_of
 from dptransfer.privacy import BestOfManyEvent, Bound, GaussianEvent, Relation, SelectionEvent, Unit
 from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient, VoteCounts

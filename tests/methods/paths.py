@@ -3,8 +3,8 @@
 import numpy as np
 
 from audit.witness import witnessing
-from dptransfer.methods.base import Task
 from dptransfer.methods.heads.gradient_head import head_rows
+from dptransfer.methods.method import Task
 from dptransfer.noise import SeededNoise
 
 from .samples import REPLACE

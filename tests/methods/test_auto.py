@@ -22,7 +22,7 @@ from dptransfer.methods import (
     TopKPrototypes,
     auto,
 )
-from dptransfer.methods.base import Task
+from dptransfer.methods.method import Task
 from dptransfer.methods.surrogate import FAMILIES, scaled_budget
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, SelectionEvent, Unit
@@ -266,7 +266,7 @@ def test_planning_touches_no_private_row(monkeypatch):
 def test_trials_leave_no_trace_in_the_ledger():
     ledger = Ledger.in_memory()
     Auto(candidates=(BAD, GOOD)).fit(data(), POOL, budget=BUDGET, ledger=ledger, noise=SeededNoise(1))
-    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "Closing"]
+    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "ClosingEntry"]
 
 
 def test_a_pure_budget_is_spent_on_selections(monkeypatch):

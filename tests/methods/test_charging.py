@@ -50,7 +50,7 @@ def test_a_script_that_fits_outside_of_a_main_guard_is_charged_for_each_fit_once
     )
     assert found.stderr.splitlines()[-1].endswith('begin under `if __name__ == "__main__":`.')
     entries = Ledger(tmp_path / "ledger.sqlite").history()
-    assert [type(entry).__name__ for entry in entries] == ["Charge", "Closing"]  # that of the means
+    assert [type(entry).__name__ for entry in entries] == ["Charge", "ClosingEntry"]  # that of the means
 
 
 class Away(Here):

@@ -6,7 +6,7 @@ import pytest
 from dptransfer.accounting import epsilon_of
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import rounds
-from dptransfer.mechanisms.base import exact_answer
+from dptransfer.mechanisms.mechanism import exact_answer
 from dptransfer.methods import DPSGDProbe, NoisyGD, Pace
 from dptransfer.privacy import GaussianEvent, SampledGaussianEvent
 

@@ -13,7 +13,8 @@ from dptransfer.encoders import adapted, encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.methods import base, private_evaluation
+from dptransfer.methods import method as shared_parts
+from dptransfer.methods import private_evaluation
 from dptransfer.methods.checkpoint import RecordedNoise
 from dptransfer.methods.fit_plan import FitPlan, facts_of_fit
 from dptransfer.methods.replan import verify_release
@@ -166,7 +167,7 @@ def test_a_fit_with_a_plan_made_before_plans_nothing_again_and_releases_the_same
         return calibrate(*given)
 
     monkeypatch.setattr(dpt.methods.MeanPrototypes, "plan", counted_plan)
-    for place in (base, private_evaluation):
+    for place in (shared_parts, private_evaluation):
         monkeypatch.setattr(place, "noise_multiplier_for", counted_calibration)
     first = held(holdout=holdout)
     asked = 1 + (holdout is not None)

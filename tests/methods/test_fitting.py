@@ -14,13 +14,13 @@ from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.row_shares import recording
 from dptransfer.methods import Auto, EmbeddingMethod, ImageMethod, MeanPrototypes, PrivateTuning
-from dptransfer.methods.base import Outcome, with_query
 from dptransfer.methods.fitting import made_up
+from dptransfer.methods.method import Outcome, with_query
 from dptransfer.privacy import Unit
 from dptransfer.queries import ClassSums
 from dptransfer.release.heads import CosineHead
-from dptransfer.sklearn.classifier import PrivateClassifier
 from dptransfer.sklearn.pipeline import make_private_pipeline
+from dptransfer.sklearn.private_classifier import PrivateClassifier
 from dptransfer.sources import PrivateImages
 
 from .samples import BUDGET, CLASSES, WIDTH, Watched, clusters, private

@@ -10,8 +10,8 @@ from contracts.mixers import SIDE as MIXERS_SIDE
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PATE, FiLM, LoRA, PictureTuning, PromPATE, WarmStartNetwork
-from dptransfer.methods.base import configuration_of
 from dptransfer.methods.configuration import method_from_configuration, named_method
+from dptransfer.methods.method import configuration_of
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.sources import PrivateImages, PublicImages

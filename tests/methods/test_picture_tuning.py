@@ -11,7 +11,7 @@ from dptransfer.encoders import adapted, encode_pixels, get_encoder
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, LoRA, NoisyGD, PictureTuning, PrivateTuning
-from dptransfer.methods.base import Task
+from dptransfer.methods.method import Task
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import BestOfManyEvent, Budget, Unit

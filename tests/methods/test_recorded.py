@@ -6,8 +6,8 @@ from dptransfer import Auto
 from dptransfer.errors import ReleaseError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.methods import METHODS, CoinPressPrototypes, FromNames, NoisyGD, Pace, PrivateTuning
-from dptransfer.methods.base import configuration_of
 from dptransfer.methods.configuration import UnknownType, method_from_configuration
+from dptransfer.methods.method import configuration_of
 
 OTHERS = (
     NoisyGD(features=PublicMap(axes=7, whitening=0.1), steps=3, start=FromNames("tower", "{}!", 3.0)),

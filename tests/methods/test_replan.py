@@ -11,7 +11,7 @@ from contracts.method_suite import CLASSES, POOL, budget_for, fitted, ordinary, 
 from contracts.test_method_suite import small
 from dptransfer.accounting import guarantee_of
 from dptransfer.methods import METHODS, EmbeddingMethod
-from dptransfer.methods.base import configuration_of
+from dptransfer.methods.method import configuration_of
 from dptransfer.methods.replan import check_record, check_steps, check_words
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.release.verify import NOT_SHOWN, verify_files

@@ -9,7 +9,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.methods import FiLM
 from dptransfer.methods.auto import AutoOnPictures, _noise, pixels_pay
-from dptransfer.methods.base import Task
+from dptransfer.methods.method import Task
 from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes
 from dptransfer.privacy import Budget, Relation, Unit
 

@@ -17,8 +17,8 @@ from dptransfer.data import Labelled, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, WorkspaceError
 from dptransfer.ledger import Charge
 from dptransfer.mechanisms import rounds
-from dptransfer.methods.base import with_query
 from dptransfer.methods.checkpoint import LastAnswer, RecordedNoise, Workspace
+from dptransfer.methods.method import with_query
 from dptransfer.sources import read_private
 
 from . import dying
@@ -136,7 +136,7 @@ def broken_off(tmp_path, ledger):
 def test_an_error_leaves_the_charge_open_and_the_run_goes_on(broken_off, ledger):
     assert ledger.history()[0].outcome is None
     dpt.methods.NoisyGD(steps=4).fit(**broken_off)
-    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "Closing"]
+    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "ClosingEntry"]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dptransfer.noise import source as sampler
-from dptransfer.noise.source import exact_poisson_sample
+from dptransfer.noise import noise_source as sampler
+from dptransfer.noise.noise_source import exact_poisson_sample
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from scipy import stats
 
 from contracts.floating_point import flushing, needs_flags
 from dptransfer.errors import ArgumentError
-from dptransfer.noise import source as module
-from dptransfer.noise.source import _inverse, exact_trials, halting_probability
+from dptransfer.noise import noise_source as module
+from dptransfer.noise.noise_source import _inverse, exact_trials, halting_probability
 
 from .laws import RARELY, fits_table
 

@@ -1,6 +1,6 @@
 """Similarity scores about persons with planted bugs, which every check of a person's bound must catch."""
 
-from dptransfer.exact.similarity import LARGEST_WEIGHT
+from dptransfer.exact.capped_similarity import LARGEST_WEIGHT
 from dptransfer.queries import SimilarityScores
 
 

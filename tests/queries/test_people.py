@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import chunks, sums
-from dptransfer.exact import softmax_gradient as person_gradients
+from dptransfer.exact import gradient_sums as person_gradients
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import (
     ClassCounts,

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from contracts.rows import rows, steady
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.capped_similarity import LARGEST_WEIGHT
 from dptransfer.exact.lattice import unit_lattice
-from dptransfer.exact.similarity import LARGEST_WEIGHT
 from dptransfer.privacy import Bound, Unit
 from dptransfer.queries import SimilarityScores, similarity
 from dptransfer.queries.similarity import GRID_NORM, grid_rows, row_weights

@@ -5,7 +5,7 @@ from threadpoolctl import threadpool_limits
 
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import chunks
-from dptransfer.exact import softmax_gradient as kernel
+from dptransfer.exact import gradient_sums as kernel
 from dptransfer.exact.feature_map import OnLattice
 from dptransfer.methods.heads import start as softmax
 from dptransfer.privacy import Relation

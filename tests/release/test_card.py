@@ -11,7 +11,7 @@ from base.pages import Page
 from dptransfer import evaluate
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.base.document import plain
-from dptransfer.encoders.base import EncoderDelta
+from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.privacy import (
     LABEL_KEPT,
     BestOfManyEvent,

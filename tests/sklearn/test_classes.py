@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.sklearn.inputs import class_words, declared_values, with_class_words
+from dptransfer.sklearn.validation import class_words, declared_values, with_class_words
 
 Y = np.arange(20) % 2
 

@@ -12,8 +12,8 @@ from dptransfer import Ledger, PrivateEmbeddings, PublicEmbeddings, load
 from dptransfer.errors import ArgumentError, DataError, RowsOnRecord
 from dptransfer.methods import AdaMix, MeanPrototypes, NoisyGD
 from dptransfer.privacy import Unit
-from dptransfer.sklearn.classifier import PrivateClassifier
 from dptransfer.sklearn.pipeline import make_private_pipeline
+from dptransfer.sklearn.private_classifier import PrivateClassifier
 from dptransfer.sklearn.search import PrivateSearch
 from sklearn import config_context
 

@@ -12,9 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 from dptransfer import Ledger
 from dptransfer.errors import PrivacyWarning
-from dptransfer.sklearn.classifier import PrivateClassifier
 from dptransfer.sklearn.notices import FRONT, SCORES, forget_warnings
 from dptransfer.sklearn.pipeline import make_private_pipeline
+from dptransfer.sklearn.private_classifier import PrivateClassifier
 
 
 def model():

@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dptransfer import Ledger
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.sklearn.classifier import PrivateClassifier
 from dptransfer.sklearn.pipeline import ROW_WISE, FiniteRows, PrivatePipeline, make_private_pipeline
+from dptransfer.sklearn.private_classifier import PrivateClassifier
 
 
 def model(**given):

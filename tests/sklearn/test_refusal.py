@@ -12,8 +12,8 @@ from dptransfer import Budget, Ledger
 from dptransfer.errors import BudgetExceeded, LedgerError, RelationMismatch
 from dptransfer.ledger import Charge
 from dptransfer.methods import MeanPrototypes
-from dptransfer.sklearn.classifier import PrivateClassifier, SearchStopped
 from dptransfer.sklearn.pipeline import make_private_pipeline
+from dptransfer.sklearn.private_classifier import PrivateClassifier, SearchStopped
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::dptransfer.errors.PrivacyWarning", "ignore:This process:DeprecationWarning"
@@ -64,7 +64,7 @@ def test_an_ordinary_error_would_have_been_swallowed(blobs, monkeypatch):
     x, y = blobs
     ledger = Ledger.in_memory()
     ledger.set_budget("pets", Budget(epsilon=2.0, delta=1e-5))
-    monkeypatch.setattr("dptransfer.sklearn.classifier.concerns_privacy", lambda problem: False)
+    monkeypatch.setattr("dptransfer.sklearn.private_classifier.concerns_privacy", lambda problem: False)
     with pytest.warns(Warning, match="2 fits failed out of a total of 5"):
         scores = folds(PrivateClassifier("mean", **PETS, ledger=ledger), x, y, 1)
     assert np.isnan(scores).sum() == 2

@@ -11,7 +11,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Charge
 from dptransfer.methods import NoisyGD, Pace
 from dptransfer.privacy import BestOfManyEvent, Unit
-from dptransfer.sklearn.classifier import SearchStopped
+from dptransfer.sklearn.private_classifier import SearchStopped
 from dptransfer.sklearn.search import PrivateSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")

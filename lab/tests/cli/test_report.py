@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.data.store import RowMetadata, write_embeddings
+from dptransfer.data.emb_folder import RowMetadata, write_embeddings
 
 from ..synthetic import folder, grid, record
 

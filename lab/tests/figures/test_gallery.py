@@ -1,7 +1,7 @@
 import numpy as np
 from PIL import Image
 
-from dptransfer.data.store import RowMetadata, write_embeddings
+from dptransfer.data.emb_folder import RowMetadata, write_embeddings
 from dptransfer_lab.demo.digits import demo_glyphs
 from dptransfer_lab.figures.gallery import gallery, picture_file, pictures_of
 from dptransfer_lab.figures.style import styles_of

@@ -1,7 +1,7 @@
-from dptransfer.accounting.attack import area_ceiling as area_ceiling
-from dptransfer.accounting.attack import membership_advantage as membership_advantage
-from dptransfer.accounting.attack import rate_ceilings as rate_ceilings
-from dptransfer.accounting.attack import true_positive_rate as true_positive_rate
+from dptransfer.accounting.attack_bounds import area_ceiling as area_ceiling
+from dptransfer.accounting.attack_bounds import membership_advantage as membership_advantage
+from dptransfer.accounting.attack_bounds import rate_ceilings as rate_ceilings
+from dptransfer.accounting.attack_bounds import true_positive_rate as true_positive_rate
 from dptransfer.accounting.budget_warnings import LARGEST_EPSILON as LARGEST_EPSILON
 from dptransfer.accounting.budget_warnings import heed as heed
 from dptransfer.accounting.calibrate import fits as fits
@@ -21,10 +21,10 @@ from dptransfer.accounting.compose import rho_of as rho_of
 from dptransfer.accounting.filters import Requests as Requests
 from dptransfer.accounting.filters import Rule as Rule
 from dptransfer.accounting.filters import gdp_price as gdp_price
-from dptransfer.accounting.gaussian import delta_of_mu as delta_of_mu
-from dptransfer.accounting.gaussian import epsilon_of_mu as epsilon_of_mu
-from dptransfer.accounting.gaussian import mu_for as mu_for
-from dptransfer.accounting.gaussian import mu_with_slack as mu_with_slack
+from dptransfer.accounting.gaussian_curve import delta_of_mu as delta_of_mu
+from dptransfer.accounting.gaussian_curve import epsilon_of_mu as epsilon_of_mu
+from dptransfer.accounting.gaussian_curve import mu_for as mu_for
+from dptransfer.accounting.gaussian_curve import mu_with_slack as mu_with_slack
 from dptransfer.accounting.pure import selection_delta as selection_delta
 from dptransfer.accounting.pure import selection_rho as selection_rho
 from dptransfer.accounting.renyi import halting_probability as halting_probability

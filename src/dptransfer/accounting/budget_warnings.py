@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from dptransfer.accounting.gaussian import epsilon_of_mu
+from dptransfer.accounting.gaussian_curve import epsilon_of_mu
 from dptransfer.errors import BudgetError, PrivacyWarning
 from dptransfer.privacy import Budget
 

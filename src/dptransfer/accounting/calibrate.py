@@ -18,7 +18,7 @@ from dptransfer.accounting.compose import (
     quick_delta_of,
     rho_or_none,
 )
-from dptransfer.accounting.search import largest, largest_whole, smallest, smallest_root
+from dptransfer.accounting.safe_search import largest, largest_whole, smallest, smallest_root
 from dptransfer.accounting.steps import all_steps
 from dptransfer.base import checks
 from dptransfer.errors import BudgetError, RelationMismatch

@@ -41,8 +41,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from dptransfer.accounting.branches import branches, one_by_one, plain_steps
-from dptransfer.accounting.gaussian import mu_with_slack
-from dptransfer.accounting.search import smallest
+from dptransfer.accounting.gaussian_curve import mu_with_slack
+from dptransfer.accounting.safe_search import smallest
 from dptransfer.accounting.steps import GaussianPart, RenyiPart, Steps, all_steps, part_of
 from dptransfer.base import checks
 from dptransfer.errors import BudgetError, RelationMismatch

@@ -124,9 +124,9 @@ from dptransfer.accounting.compose import (
     pure_epsilon_of,
     rho_or_none,
 )
-from dptransfer.accounting.gaussian import delta_of_mu, mu_with_slack
+from dptransfer.accounting.gaussian_curve import delta_of_mu, mu_with_slack
 from dptransfer.accounting.renyi import ORDERS
-from dptransfer.accounting.search import smallest
+from dptransfer.accounting.safe_search import smallest
 from dptransfer.accounting.steps import Steps, all_steps, divergences_of
 from dptransfer.base.arrays import Floats
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation

@@ -40,7 +40,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
-from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu
+from dptransfer.accounting.gaussian_curve import delta_of_mu, epsilon_of_mu
 from dptransfer.accounting.pure import SelectionGroup, total_epsilon
 from dptransfer.accounting.renyi import delta_of_renyi, divergences, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, loss_distribution, whole_mu

@@ -68,8 +68,8 @@ from functools import lru_cache
 import numpy as np
 
 from dptransfer.accounting.pure import SelectionGroup, selection_rho
+from dptransfer.accounting.safe_search import largest
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
-from dptransfer.accounting.search import largest
 from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.errors import ArgumentError

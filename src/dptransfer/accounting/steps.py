@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from dptransfer.accounting.branches import branches, one_by_one
-from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu
+from dptransfer.accounting.gaussian_curve import delta_of_mu, epsilon_of_mu
 from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
 from dptransfer.accounting.pure import SelectionGroup, selection_delta, total_epsilon
 from dptransfer.accounting.renyi import (

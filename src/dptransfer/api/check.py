@@ -37,7 +37,7 @@ from dptransfer.base.document import Block, Bullets, Document, Paragraph, Sectio
 from dptransfer.base.workers import Workers
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.labels import Classes
-from dptransfer.encoders.base import Encoder
+from dptransfer.encoders.encoder import Encoder
 from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.methods.surrogate import FAMILIES

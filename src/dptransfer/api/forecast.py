@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.api.checked_examples import Examples
 from dptransfer.base.progress import tell
 from dptransfer.data import Facts, PublicEmbeddings, ShardedRows
-from dptransfer.encoders.base import Encoder, blank_picture
+from dptransfer.encoders.encoder import Encoder, blank_picture
 from dptransfer.methods.auto import fitted_on, tasks_like
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes
 from dptransfer.privacy import Budget

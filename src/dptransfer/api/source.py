@@ -38,7 +38,7 @@ from dptransfer.sources.file_types import IMAGE_ENDINGS
 if TYPE_CHECKING:
     from dptransfer.base.arrays import EncodedRows
     from dptransfer.encoders import Encoder
-    from dptransfer.encoders.base import Kind
+    from dptransfer.encoders.encoder import Kind
     from dptransfer.sources import ImageList, TextList
 
 Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path] | PrivateData | PublicData"

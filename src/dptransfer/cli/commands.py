@@ -124,8 +124,9 @@ _ABOUT_RELEASES = ("card", "export", "verify")
 
 
 def _place(name: str) -> str:
-    file = "release_commands" if name in _ABOUT_RELEASES else name
-    return f"dptransfer.cli.{file}:{'app' if name in _GROUPS else name}"
+    if name in _GROUPS:
+        return f"dptransfer.cli.{name}_commands:app"
+    return f"dptransfer.cli.{'release_commands' if name in _ABOUT_RELEASES else name}:{name}"
 
 
 _OWN = {name: _place(name) for name in _PANEL_OF if name not in _ELSEWHERE}

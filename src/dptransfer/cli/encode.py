@@ -32,7 +32,8 @@ def encode(
     batch: options.Batch = 32,
     shard_rows: options.ShardRows = None,
     row_type: Annotated[
-        str, typer.Option("--row-type", metavar="float32|float16", help="Numbers of the rows on disk.")
+        str,
+        typer.Option("--row-type", metavar="float32|float16|float64", help="Numbers of the rows on disk."),
     ] = "float32",
     classes: options.Classes = None,
     person: options.Person = None,

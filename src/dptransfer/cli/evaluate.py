@@ -12,7 +12,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.inputs import note_open_folder
-from dptransfer.cli.ledger import open_ledger, summary_json
+from dptransfer.cli.ledger_commands import open_ledger, summary_json
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.options import ABOUT_DATA, ABOUT_TEST, declared_from, settings_of
 from dptransfer.cli.privacy_view import privacy_json, show_events
@@ -147,7 +147,7 @@ def evaluate(
     from dptransfer.api.evaluate import evaluate as evaluate_release
     from dptransfer.api.source import EncodedBeside, Reading, Source
     from dptransfer.encoders.model_inputs import encoder_behind
-    from dptransfer.exact.device import DEVICES
+    from dptransfer.exact.cuda import DEVICES
     from dptransfer.ledger import Ledger
     from dptransfer.release import amend_release, read_release
 

@@ -12,7 +12,7 @@ from dptransfer.base.progress import reported_to
 from dptransfer.cli import options
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.inputs import note_open_folder
-from dptransfer.cli.ledger import open_ledger, summary_json
+from dptransfer.cli.ledger_commands import open_ledger, summary_json
 from dptransfer.cli.methods import method_from
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.options import (

@@ -125,7 +125,7 @@ def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = Fals
 
 def devices_of(method: PrivateMethod) -> tuple[str, ...]:
     """Where it can compute, as it is set."""
-    from dptransfer.exact.device import DEVICES
+    from dptransfer.exact.cuda import DEVICES
 
     if "device" not in {one.name for one in fields(method)}:
         return ("cpu",)
@@ -134,7 +134,7 @@ def devices_of(method: PrivateMethod) -> tuple[str, ...]:
 
 def _all_there() -> bool:
     """Whether methods find all that they need of a GPU; an encoder does with less."""
-    from dptransfer.exact.device import require_cuda
+    from dptransfer.exact.cuda import require_cuda
 
     try:
         require_cuda()

@@ -67,7 +67,7 @@ def plan(
     from dptransfer.data.embeddings import RowsNeeded
     from dptransfer.mechanisms import rounds_of
     from dptransfer.methods import Auto, ImageMethod
-    from dptransfer.methods.base import configuration_of
+    from dptransfer.methods.method import configuration_of
     from dptransfer.methods.prototypes.pool_sizing import pool_sizing
     from dptransfer.release.card_privacy import counted_as
 

@@ -190,7 +190,7 @@ def predict(
     from dptransfer.api.source import Source
     from dptransfer.data.atomic_files import write_whole
     from dptransfer.encoders.model_inputs import encoder_behind, table_for
-    from dptransfer.exact.device import DEVICES
+    from dptransfer.exact.cuda import DEVICES
     from dptransfer.release import read_release
     from dptransfer.release.predictions import Question, csv_of, written
 

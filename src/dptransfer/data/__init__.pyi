@@ -1,6 +1,10 @@
 from dptransfer.data.columns import LABEL_NAMES as LABEL_NAMES
 from dptransfer.data.columns import ROW_NAMES as ROW_NAMES
 from dptransfer.data.columns import Columns as Columns
+from dptransfer.data.emb_folder import RowMetadata as RowMetadata
+from dptransfer.data.emb_folder import finish_shards as finish_shards
+from dptransfer.data.emb_folder import read_store as read_store
+from dptransfer.data.emb_folder import write_embeddings as write_embeddings
 from dptransfer.data.embeddings import PrivateEmbeddings as PrivateEmbeddings
 from dptransfer.data.embeddings import PublicEmbeddings as PublicEmbeddings
 from dptransfer.data.examples import PrivateData as PrivateData
@@ -16,9 +20,5 @@ from dptransfer.data.imbalance import long_tail as long_tail
 from dptransfer.data.imbalance import long_tail_counts as long_tail_counts
 from dptransfer.data.labels import Labelled as Labelled
 from dptransfer.data.sharded_rows import ShardedRows as ShardedRows
-from dptransfer.data.store import RowMetadata as RowMetadata
-from dptransfer.data.store import finish_shards as finish_shards
-from dptransfer.data.store import read_store as read_store
-from dptransfer.data.store import write_embeddings as write_embeddings
 from dptransfer.data.tables import RawTable as RawTable
 from dptransfer.data.vocabulary import Vocabulary as Vocabulary

@@ -1,6 +1,6 @@
-from dptransfer.encoders.base import Encoder as Encoder
-from dptransfer.encoders.base import EncoderDelta as EncoderDelta
-from dptransfer.encoders.base import ImageEncoder as ImageEncoder
+from dptransfer.encoders.encoder import Encoder as Encoder
+from dptransfer.encoders.encoder import EncoderDelta as EncoderDelta
+from dptransfer.encoders.encoder import ImageEncoder as ImageEncoder
 from dptransfer.encoders.extract import EncodeReport as EncodeReport
 from dptransfer.encoders.extract import encode_images as encode_images
 from dptransfer.encoders.extract import encode_texts as encode_texts

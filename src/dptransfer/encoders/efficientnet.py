@@ -20,11 +20,11 @@ from dptransfer.base import checks
 from dptransfer.base.arrays import EncodedRows, PixelArray
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.base import ImageEncoder
-from dptransfer.encoders.checkpoint import read_checkpoint, weights_digest
 from dptransfer.encoders.device import runtime_for
+from dptransfer.encoders.encoder import ImageEncoder
 from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each
 from dptransfer.encoders.registry import EncoderNote
+from dptransfer.encoders.torch_checkpoint import read_checkpoint, weights_digest
 from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, words_of_layer
 from dptransfer.sources.decode import in_colour
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.data.labels import Classes
     from dptransfer.encoders import EncodeOptions, Encoder, EncodeReport
-    from dptransfer.encoders.base import Kind
+    from dptransfer.encoders.encoder import Kind
     from dptransfer.sources import ImageList, TextList
 
 BREAKS_OFF = "It breaks off in the middle."

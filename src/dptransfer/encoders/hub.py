@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dptransfer.base import checks
-from dptransfer.encoders.checkpoint import weights_digest
+from dptransfer.encoders.torch_checkpoint import weights_digest
 from dptransfer.errors import DataError, DPTransferError
 
 _PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.arrays import EncodedRows
-from dptransfer.encoders.base import Encoder, Kind, blank_picture, blanks_for
+from dptransfer.encoders.encoder import Encoder, Kind, blank_picture, blanks_for
 from dptransfer.encoders.preprocess import PreprocessPool, encoded_batches
 from dptransfer.errors import ArgumentError
 from dptransfer.sources.decode import without_warnings

@@ -16,13 +16,13 @@ from dptransfer.base.arrays import EncodedRows
 from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.exact.device import on_cuda
+from dptransfer.exact.cuda import on_cuda
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts, RawTable
     from dptransfer.data.identity import EncoderIdentity
     from dptransfer.encoders import Encoder
-    from dptransfer.encoders.base import EncoderDelta
+    from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.sources import ImageList, TextList
 
 _BATCH = 8

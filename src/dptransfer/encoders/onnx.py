@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from dptransfer.base import checks
 from dptransfer.base.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import Encoder, ImageEncoder, blank_picture, require_rows
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
+from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, require_rows
 from dptransfer.encoders.framing import Framing
 from dptransfer.encoders.onnx_graph import onnx_session, run_each
 from dptransfer.encoders.transformers import TransformersImage

@@ -20,7 +20,7 @@ from dptransfer.sources.images import ImageList
 from dptransfer.sources.readers import read_table
 
 if TYPE_CHECKING:
-    from dptransfer.encoders.base import Encoder
+    from dptransfer.encoders.encoder import Encoder
     from dptransfer.sources import TextList
 
 _FORMAT = "pool-1"  # part of the folder's name, so that a change of the encoding makes new ones

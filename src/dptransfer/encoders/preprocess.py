@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from dptransfer.base.arrays import EncodedRows
 from dptransfer.base.worker_env import environment_beside, usable_cores
 from dptransfer.data.grey_levels import GreyRange
-from dptransfer.encoders.base import Encoder, ImageEncoder, blank_picture, blanks_for
+from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, blanks_for
 from dptransfer.errors import DataError
 from dptransfer.sources.decode import open_image, without_warnings
 from dptransfer.sources.sandboxed_decode import SECONDS, alarm

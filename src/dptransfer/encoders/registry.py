@@ -19,7 +19,7 @@ from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.base import BESIDE, MADE_BY, Encoder, EncoderDelta, ImageEncoder, Kind, reading
+from dptransfer.encoders.encoder import BESIDE, MADE_BY, Encoder, EncoderDelta, ImageEncoder, Kind, reading
 from dptransfer.errors import ArgumentError, DataError, MissingDependency
 
 if TYPE_CHECKING:

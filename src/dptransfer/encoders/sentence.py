@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from dptransfer.base import checks
 from dptransfer.base.arrays import EncodedRows
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import Kind
-from dptransfer.encoders.checkpoint import weights_digest
 from dptransfer.encoders.device import runtime_for
+from dptransfer.encoders.encoder import Kind
 from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each
 from dptransfer.encoders.registry import EncoderNote
+from dptransfer.encoders.torch_checkpoint import weights_digest
 from dptransfer.encoders.transformers import TransformersText, transform_of_text
 from dptransfer.errors import DataError, MissingDependency
 

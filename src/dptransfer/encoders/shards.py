@@ -31,12 +31,12 @@ from dptransfer.base.arrays import EncodedRows, Integers, Rows
 from dptransfer.base.progress import reported_to, tell
 from dptransfer.base.workers import Here, Workers
 from dptransfer.data.atomic_files import owner_only
+from dptransfer.data.emb_folder import RowType
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.resumable import draft_folder, kept_on_disk, require_seen, written_whole
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.store import RowType
-from dptransfer.encoders.base import MADE_BY, Encoder
 from dptransfer.encoders.device import take_gpu
+from dptransfer.encoders.encoder import MADE_BY, Encoder
 from dptransfer.encoders.in_memory import Progress, encode_images_in_memory, encode_texts_in_memory
 from dptransfer.encoders.preprocess import PreprocessPool, preprocess_pool
 from dptransfer.errors import ArgumentError

@@ -14,9 +14,8 @@ from dptransfer.base import checks
 from dptransfer.base.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.base import EncoderDelta, ImageEncoder, require_rows
-from dptransfer.encoders.checkpoint import weights_digest
 from dptransfer.encoders.device import repeatable, torch_device
+from dptransfer.encoders.encoder import EncoderDelta, ImageEncoder, require_rows
 from dptransfer.encoders.per_example import (
     PerExample,
     keeps_pictures_apart,
@@ -24,6 +23,7 @@ from dptransfer.encoders.per_example import (
     rows_alone,
     state_of,
 )
+from dptransfer.encoders.torch_checkpoint import weights_digest
 from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:

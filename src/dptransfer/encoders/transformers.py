@@ -16,8 +16,8 @@ from dptransfer.base import checks
 from dptransfer.base.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.base import Encoder, EncoderDelta, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.device import repeatable, torch_device
+from dptransfer.encoders.encoder import Encoder, EncoderDelta, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.framing import Framing
 from dptransfer.encoders.hub import load_classifier, load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.torch_module import PixelMap, changed_module, words_of_layer

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dptransfer.base.arrays import Integers
-from dptransfer.exact.device import fetched, there
+from dptransfer.exact.cuda import fetched, there
+from dptransfer.exact.gradient_sums import clipped_gradient
 from dptransfer.exact.softmax import IntegerLogits
-from dptransfer.exact.softmax_gradient import clipped_gradient
 
 _TRIALS = 2  # before it is recorded, so that libraries have chosen and prepared what they use
 

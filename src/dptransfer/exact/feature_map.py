@@ -23,7 +23,7 @@ from dptransfer.base.arrays import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.device import slabs
+from dptransfer.exact.cuda import slabs
 from dptransfer.exact.lattice import SUM_BITS, require_exact_norms, unit_lattice, unit_lattice_on_device
 
 if TYPE_CHECKING:

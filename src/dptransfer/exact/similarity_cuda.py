@@ -1,7 +1,7 @@
 """The similarity kernel on CUDA: private rows stay on the device, public rows stream through it.
 
 Private rows are sorted by class and kept in float16 or int8; public rows come slab by slab, see
-`exact.device`. `exact.similarity_kernel` has the kernel and why its integers are exact. Torch and Triton are
+`exact.cuda`. `exact.similarity_kernel` has the kernel and why its integers are exact. Torch and Triton are
 imported here when something runs, not before.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.arrays import AnyArray, Integers
-from dptransfer.exact import device as stream
-from dptransfer.exact.device import to_device
+from dptransfer.exact import cuda as stream
+from dptransfer.exact.cuda import to_device
 from dptransfer.exact.similarity_cpu import PART, ClassRows, exact_parts
 from dptransfer.exact.sums import class_sums_on_cuda
 

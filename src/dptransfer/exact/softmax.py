@@ -25,7 +25,7 @@ import numpy as np
 
 from dptransfer.base.arrays import AnyArray, Floats
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.device import there
+from dptransfer.exact.cuda import there
 
 _EXACT = 2**52
 _COARSE_ROW_NORM = 2**11

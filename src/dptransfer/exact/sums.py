@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.exact import device as stream
+from dptransfer.exact import cuda as stream
 from dptransfer.exact.chunks import rows_and_workers, side_by_side
-from dptransfer.exact.device import there
+from dptransfer.exact.cuda import there
 from dptransfer.exact.plain_floats import square_root
 
 if TYPE_CHECKING:

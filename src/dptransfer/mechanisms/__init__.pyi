@@ -1,8 +1,8 @@
-from dptransfer.mechanisms.base import Mechanism as Mechanism
-from dptransfer.mechanisms.base import Step as Step
 from dptransfer.mechanisms.gaussian import GaussianMechanism as GaussianMechanism
 from dptransfer.mechanisms.gaussian import GaussianShares as GaussianShares
 from dptransfer.mechanisms.gaussian import SharesLeft as SharesLeft
+from dptransfer.mechanisms.mechanism import Mechanism as Mechanism
+from dptransfer.mechanisms.mechanism import Step as Step
 from dptransfer.mechanisms.rounds import GaussianRounds as GaussianRounds
 from dptransfer.mechanisms.rounds import JointRounds as JointRounds
 from dptransfer.mechanisms.rounds import RoundsLeft as RoundsLeft

@@ -10,10 +10,10 @@ from dptransfer.base.arrays import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.lattice import SUM_BITS
 from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.base import ROUND_UP, exact_answer, require_noise
+from dptransfer.mechanisms.mechanism import ROUND_UP, exact_answer, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import GaussianEvent, Relation
-from dptransfer.queries.base import L2Query
+from dptransfer.queries.query import L2Query
 
 
 @dataclass(frozen=True)

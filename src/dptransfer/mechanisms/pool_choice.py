@@ -27,7 +27,7 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import Here, Workers, pieces_of
 from dptransfer.errors import DataError
 from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.device import on_cuda, on_host
+from dptransfer.exact.cuda import on_cuda, on_host
 from dptransfer.noise import NoiseSource
 from dptransfer.noise.race import Choice, Seen, Wanted, looked_up
 from dptransfer.noise.score_bins import ScoreBins, bins_on_device, widths_below

@@ -16,16 +16,16 @@ from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.chunks import Chosen, begun
-from dptransfer.exact.device import there
+from dptransfer.exact.cuda import there
 from dptransfer.exact.device_sample import DeviceSample, Recordings
 from dptransfer.exact.feature_map import OnLattice
 from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.base import ROUND_UP, Step, exact_answer, require_noise
+from dptransfer.mechanisms.mechanism import ROUND_UP, Step, exact_answer, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, Unit
-from dptransfer.queries.base import L2Query
 from dptransfer.queries.joint_sensitivity import joint_reach, kind_of, width_of
+from dptransfer.queries.query import L2Query
 from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 
 _FEW = 2**14  # draws that are made sooner than another thread has begun with them

@@ -17,7 +17,7 @@ import numpy as np
 
 from dptransfer.base.arrays import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError
-from dptransfer.mechanisms.base import Step
+from dptransfer.mechanisms.mechanism import Step
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 from dptransfer.queries.contributions import contribution_norms, contribution_ranges, largest_contribution
 

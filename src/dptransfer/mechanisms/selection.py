@@ -27,16 +27,16 @@ from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Integers, Labels, People
 from dptransfer.base.progress import tell
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.device import on_host
+from dptransfer.exact.cuda import on_host
 from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.base import ROUND_UP, exact_answer
+from dptransfer.mechanisms.mechanism import ROUND_UP, exact_answer
 from dptransfer.mechanisms.pool_choice import Scored, ScoreTable, chosen, in_slabs, read_as_it_was
 from dptransfer.noise import NoiseSource
+from dptransfer.noise.noise_source import LARGEST_LAPLACE_SCALE
 from dptransfer.noise.race import Choice, Seen
 from dptransfer.noise.score_bins import ScoreBins
-from dptransfer.noise.source import LARGEST_LAPLACE_SCALE
 from dptransfer.privacy import Relation, SelectionEvent
-from dptransfer.queries.base import ScoreQuery
+from dptransfer.queries.query import ScoreQuery
 
 _DRAWN_AT_ONCE = 2**23  # scores, 64 MiB of them; with another number a seed gives other noise
 

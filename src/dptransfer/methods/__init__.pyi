@@ -1,10 +1,5 @@
 from dptransfer.methods.about import About as About
 from dptransfer.methods.auto import Auto as Auto
-from dptransfer.methods.base import EmbeddingMethod as EmbeddingMethod
-from dptransfer.methods.base import ImageMethod as ImageMethod
-from dptransfer.methods.base import Plan as Plan
-from dptransfer.methods.base import PrivateMethod as PrivateMethod
-from dptransfer.methods.base import configuration_of as configuration_of
 from dptransfer.methods.deep.film import FiLM as FiLM
 from dptransfer.methods.deep.lora import LoRA as LoRA
 from dptransfer.methods.deep.warm_start_network import WarmStartNetwork as WarmStartNetwork
@@ -21,6 +16,11 @@ from dptransfer.methods.heads.start import FromShots as FromShots
 from dptransfer.methods.heads.start import FromZero as FromZero
 from dptransfer.methods.heads.warm_start import WarmStart as WarmStart
 from dptransfer.methods.known_methods import METHODS as METHODS
+from dptransfer.methods.method import EmbeddingMethod as EmbeddingMethod
+from dptransfer.methods.method import ImageMethod as ImageMethod
+from dptransfer.methods.method import Plan as Plan
+from dptransfer.methods.method import PrivateMethod as PrivateMethod
+from dptransfer.methods.method import configuration_of as configuration_of
 from dptransfer.methods.mixed.adamix import AdaMix as AdaMix
 from dptransfer.methods.mixed.baselines import NGD as NGD
 from dptransfer.methods.mixed.baselines import PPGD as PPGD

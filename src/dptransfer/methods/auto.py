@@ -33,10 +33,10 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError, PrivacyWarning
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods.about import SLATE, About
-from dptransfer.methods.base import EmbeddingMethod, ImageMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes
 from dptransfer.methods.heads.start import FromShots
+from dptransfer.methods.method import EmbeddingMethod, ImageMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.mixed.adamix import AdaMix
 from dptransfer.methods.mixed.baselines import OnlyPublic
 from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes

@@ -17,7 +17,7 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event
 
 if TYPE_CHECKING:
-    from dptransfer.methods.base import PrivateMethod
+    from dptransfer.methods.method import PrivateMethod
 
 
 def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:

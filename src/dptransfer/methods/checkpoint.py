@@ -49,9 +49,9 @@ from dptransfer.data.atomic_files import (
 from dptransfer.errors import DPTransferError, WorkspaceError
 from dptransfer.noise import NoiseSource, race
 from dptransfer.noise.integer_noise import KEY_BYTES, WordStream
+from dptransfer.noise.noise_source import required_scale
 from dptransfer.noise.race import Choice
 from dptransfer.noise.score_bins import ScoreBins
-from dptransfer.noise.source import required_scale
 
 _PLACE = 512  # bytes that a disk writes whole
 

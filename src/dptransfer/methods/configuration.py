@@ -26,7 +26,7 @@ from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.methods import METHODS
-from dptransfer.methods.base import PrivateMethod
+from dptransfer.methods.method import PrivateMethod
 from dptransfer.methods.tuning import PictureTuning, PrivateTuning
 
 type_hints = cache(typing.get_type_hints)  # a verification asks for those of every method
@@ -60,7 +60,7 @@ def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod
     """The method whose `configuration_of` this is.
 
     >>> from dptransfer.methods.heads.noisy_gd import NoisyGD
-    >>> from dptransfer.methods.base import configuration_of
+    >>> from dptransfer.methods.method import configuration_of
     >>> method_from_configuration(configuration_of(NoisyGD(steps=10))) == NoisyGD(steps=10)
     True
 
@@ -146,7 +146,7 @@ def named_method(name: str, given: Mapping[str, Any]) -> PrivateMethod:
 
 def as_method(method: str | PrivateMethod) -> PrivateMethod:
     """A method object as it is; a name as the method of that name, with its defaults."""
-    from dptransfer.methods.base import PrivateMethod
+    from dptransfer.methods.method import PrivateMethod
 
     if isinstance(method, type) and issubclass(method, PrivateMethod):
         made = f"{method.__name__}()"

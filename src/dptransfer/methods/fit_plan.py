@@ -20,7 +20,7 @@ from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.base import ImageMethod, Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.method import ImageMethod, Outcome, Plan, PrivateMethod, with_query
 from dptransfer.methods.private_evaluation import evaluation_query, measured, mechanism_for, planned_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Unit

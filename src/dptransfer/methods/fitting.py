@@ -28,10 +28,10 @@ from dptransfer.errors import DPTransferError, WorkspaceError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms.row_shares import not_recording
 from dptransfer.methods import METHODS
-from dptransfer.methods.base import PrivateMethod, Task, configuration_of, require_as_planned
 from dptransfer.methods.charging import charged, opened_workspace
 from dptransfer.methods.checkpoint import RecordedNoise
 from dptransfer.methods.fit_plan import FitPlan
+from dptransfer.methods.method import PrivateMethod, Task, configuration_of, require_as_planned
 from dptransfer.noise import NoiseSource, SeededNoise
 from dptransfer.privacy import Unit, event_to_dict
 from dptransfer.release.classifier import PrivateClassifier, Provenance

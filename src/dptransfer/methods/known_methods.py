@@ -8,7 +8,7 @@ from dptransfer.base.plugins import Registry
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from dptransfer.methods.base import PrivateMethod
+    from dptransfer.methods.method import PrivateMethod
 
 _PACKAGE = "dptransfer.methods"
 # In the order of every list, table and legend.
@@ -48,8 +48,8 @@ def _accepted(name: str, found: Any) -> type[PrivateMethod]:
     from dataclasses import MISSING, fields
     from inspect import isabstract
 
-    from dptransfer.methods.base import PrivateMethod
     from dptransfer.methods.configuration import parts_of
+    from dptransfer.methods.method import PrivateMethod
 
     if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
         raise ArgumentError(

@@ -9,7 +9,7 @@ from dptransfer.base.document import Block, Bullets, Document, Paragraph, Sectio
 from dptransfer.privacy import Event
 
 if TYPE_CHECKING:
-    from dptransfer.methods.base import Plan
+    from dptransfer.methods.method import Plan
 
 _MOST = 10  # steps that are listed before the rest is counted
 

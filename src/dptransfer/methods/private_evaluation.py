@@ -19,7 +19,7 @@ from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
 from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.mechanisms.base import exact_answer
+from dptransfer.mechanisms.mechanism import exact_answer
 from dptransfer.methods.charging import charged, require_kinds
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget, GaussianEvent

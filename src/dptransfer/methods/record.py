@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dptransfer.data import PrivateEmbeddings
-from dptransfer.encoders.base import BESIDE
+from dptransfer.encoders.encoder import BESIDE
 from dptransfer.exact.feature_map import FittedFeatures, FittedSideBySide, FittedUnitNorm, UnitNorm
 from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.methods import METHODS
-from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.deep.fine_tuning import FineTuning
 from dptransfer.methods.deep.trained_parts import delta_kind
 from dptransfer.methods.deep.warm_start_network import WarmStartNetwork
 from dptransfer.methods.fit_plan import FitPlan
+from dptransfer.methods.method import Plan, PrivateMethod
 from dptransfer.methods.private_evaluation import ASSUMPTIONS
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
 from dptransfer.methods.tuning import PrivateTuning, Trials

@@ -26,10 +26,10 @@ from dptransfer.base.document import one_line
 from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 from dptransfer.errors import DPTransferError
 from dptransfer.exact.lattice import require_exact_norms
-from dptransfer.mechanisms.base import at_noise_of
+from dptransfer.mechanisms.mechanism import at_noise_of
 from dptransfer.methods import METHODS
-from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.configuration import UnknownType, method_from_configuration
+from dptransfer.methods.method import Plan, PrivateMethod
 from dptransfer.methods.private_evaluation import is_planned_step
 from dptransfer.methods.record import contradiction, notes_of_publisher
 from dptransfer.methods.tuning import PrivateTuning

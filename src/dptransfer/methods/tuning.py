@@ -18,10 +18,10 @@ from dptransfer.encoders import encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.mechanisms.base import at_noise_of
+from dptransfer.mechanisms.mechanism import at_noise_of
 from dptransfer.methods.about import About
 from dptransfer.methods.auto import Auto
-from dptransfer.methods.base import (
+from dptransfer.methods.method import (
     EmbeddingMethod,
     ImageMethod,
     Outcome,

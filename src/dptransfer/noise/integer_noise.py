@@ -55,7 +55,8 @@ U < S, which is U + 1 ≤ S, keeps k whatever bits follow U. That settles 97 of 
 is computed for k itself.
 
 Besides the exponential it is assumed that the words are uniform (`noise.stream`). A draw that 64 bits cannot
-hold would raise OverflowError; for the scales that `noise.source` allows it has probability below e⁻²⁰⁰⁰.
+hold would raise OverflowError; for the scales that `noise.noise_source` allows its probability is below
+e⁻²⁰⁰⁰.
 """
 
 from __future__ import annotations

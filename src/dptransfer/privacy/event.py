@@ -57,7 +57,7 @@ class Event(ABC):
     Attributes:
         kind: its name in files.
         noise_field: which field says how much noise there is; the step's mechanism calls it the same, or has
-            an `at_noise_of` of its own (`mechanisms.base`).
+            an `at_noise_of` of its own (`mechanisms.mechanism`).
         checks: the function of `_check` for each number.
         later: fields that came after files were written, with the value they had before: left out where
             they have it, because files are compared byte for byte and chained by hashes.

@@ -1,5 +1,3 @@
-from dptransfer.queries.base import L2Query as L2Query
-from dptransfer.queries.base import ScoreQuery as ScoreQuery
 from dptransfer.queries.class_sums import ClassCounts as ClassCounts
 from dptransfer.queries.class_sums import ClassSums as ClassSums
 from dptransfer.queries.class_sums import ClassSumsAndCounts as ClassSumsAndCounts
@@ -9,6 +7,8 @@ from dptransfer.queries.confidence import ConfidenceTotal as ConfidenceTotal
 from dptransfer.queries.evaluation_counts import CorrectCount as CorrectCount
 from dptransfer.queries.evaluation_counts import EvaluationCounts as EvaluationCounts
 from dptransfer.queries.projection_gradient import ProjectionGradient as ProjectionGradient
+from dptransfer.queries.query import L2Query as L2Query
+from dptransfer.queries.query import ScoreQuery as ScoreQuery
 from dptransfer.queries.second_moments import SecondMoments as SecondMoments
 from dptransfer.queries.similarity import SimilarityScores as SimilarityScores
 from dptransfer.queries.softmax_gradient import GradientAndExcess as GradientAndExcess

@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.chunks import over_chunks
-from dptransfer.exact.device import there, use_cuda
+from dptransfer.exact.cuda import there, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, lattice_on_device
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.sums import (
@@ -27,8 +27,8 @@ from dptransfer.exact.sums import (
     whole_people,
 )
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.contributions import whole_norms
+from dptransfer.queries.query import BoundedQuery
 
 _GRID = 2**SUM_BITS
 _SLAB_ELEMENTS = 2**23  # of rows on a device at a time

@@ -13,7 +13,7 @@ from dptransfer.exact.lattice import SUM_BITS
 from dptransfer.exact.sums import Groups, group_sums, grouped, over_people
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Relation
-from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.query import BoundedQuery
 
 _HAIR = 1 - 2.0**-40
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.privacy import Relation
-from dptransfer.queries.base import L2Query, ScoreQuery
+from dptransfer.queries.query import L2Query, ScoreQuery
 
 
 def contribution_norms(

@@ -30,7 +30,7 @@ from dptransfer.exact.softmax import (
 )
 from dptransfer.exact.sums import grouped
 from dptransfer.privacy import Relation
-from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.query import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 _MOST_STRETCH = 2.0**1013  # below what a float holds, for heads of next to nothing

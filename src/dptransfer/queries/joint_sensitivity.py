@@ -38,8 +38,8 @@ from collections.abc import Sequence
 
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Unit
-from dptransfer.queries.base import L2Query
 from dptransfer.queries.class_sums import ClassSums
+from dptransfer.queries.query import L2Query
 from dptransfer.queries.second_moments import OfAll, OfClasses, SecondMoments
 from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 

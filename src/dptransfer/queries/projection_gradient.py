@@ -13,12 +13,12 @@ from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
+from dptransfer.exact.gradient_sums import residual_lattice, residuals
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.softmax import IntegerLogits
-from dptransfer.exact.softmax_gradient import residual_lattice, residuals
 from dptransfer.exact.sums import Groups, group_sums, grouped, over_people, scaled_down
 from dptransfer.privacy import Relation
-from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.query import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 _GRID = 2**SUM_BITS

@@ -26,7 +26,7 @@ from dptransfer.exact.sums import (
     scaled_down,
 )
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.query import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 _FINE_NORM = 2**14  # grid norm of rows in the products

@@ -16,14 +16,14 @@ from dptransfer.base.worker_pool import Processes
 from dptransfer.base.workers import Here, Workers
 from dptransfer.data.sharded_rows import ShardedRows, stored_bytes
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.capped_similarity import GRID_DTYPE, GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
 from dptransfer.exact.chunks import Threads
-from dptransfer.exact.device import DEVICES, use_cuda
+from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm
-from dptransfer.exact.similarity import GRID_DTYPE, GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
 from dptransfer.exact.similarity_cpu import squared_norms
 from dptransfer.exact.sums import grouped
 from dptransfer.privacy import Unit
-from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.query import BoundedQuery
 
 GridRows = NDArray[np.integer[Any]]
 

@@ -16,12 +16,10 @@ from dptransfer.base import checks
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import Chosen, in_cache, over_chunks
-from dptransfer.exact.device import there
+from dptransfer.exact.cuda import there
 from dptransfer.exact.device_sample import MOST_RECORDED, DeviceSample
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
-from dptransfer.exact.lattice import clipped_lattice
-from dptransfer.exact.softmax import IntegerLogits
-from dptransfer.exact.softmax_gradient import (
+from dptransfer.exact.gradient_sums import (
     FINE_RESIDUAL_NORM,
     MOST_PERSON_ROWS,
     MOST_ROWS,
@@ -33,10 +31,12 @@ from dptransfer.exact.softmax_gradient import (
     residuals,
     whole_numbers,
 )
+from dptransfer.exact.lattice import clipped_lattice
+from dptransfer.exact.softmax import IntegerLogits
 from dptransfer.exact.sums import by_size, consecutive, over_people, whole_people
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.contributions import whole_norms
+from dptransfer.queries.query import BoundedQuery
 
 ROW_NORM = 2**16
 """Grid norm of the rows; with residuals of grid norm 2¹⁴ one example moves the sum by at most 2³⁰ steps."""

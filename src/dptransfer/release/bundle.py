@@ -196,7 +196,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
     told, calibrated = manifest.charged_evaluation, manifest.simulated_calibration
     try:
         if changed is not None:  # most releases change no encoder, and need no encoder's code
-            from dptransfer.encoders.base import EncoderDelta
+            from dptransfer.encoders.encoder import EncoderDelta
 
             delta = EncoderDelta(changed.base, changed.kind, of_encoder)
         model = PrivateClassifier(

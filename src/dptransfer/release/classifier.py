@@ -17,13 +17,13 @@ from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import DataError, ReleaseError
-from dptransfer.exact.device import gathered, use_cuda
+from dptransfer.exact.cuda import gathered, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, apply, apply_on_device, require_width
 from dptransfer.privacy import Event, Guarantee, rounded_up
 from dptransfer.release.heads import Head, head_arrays, scores_on_device
 
 if TYPE_CHECKING:
-    from dptransfer.encoders.base import EncoderDelta
+    from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.release.calibration import Calibration
     from dptransfer.release.charged_evaluation import ChargedEvaluation
     from dptransfer.release.prediction_sets import PredictionSets

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dptransfer.base.arrays import AnyArray
 from dptransfer.errors import ArgumentError
-from dptransfer.sklearn.classifier import PrivateClassifier
-from dptransfer.sklearn.inputs import noted_rows
 from dptransfer.sklearn.notices import checked_front
+from dptransfer.sklearn.private_classifier import PrivateClassifier
+from dptransfer.sklearn.validation import noted_rows
 
 
 class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -71,7 +71,7 @@ def make_private_pipeline(*steps: Any) -> PrivatePipeline:
     """A pipeline of these steps, refused if one in front of the estimator may learn from rows.
 
     >>> from sklearn.preprocessing import Normalizer, StandardScaler
-    >>> from dptransfer.sklearn.classifier import PrivateClassifier
+    >>> from dptransfer.sklearn.private_classifier import PrivateClassifier
     >>> [name for name, _ in make_private_pipeline(Normalizer(), PrivateClassifier("mean")).steps]
     ['finiterows', 'normalizer', 'privateclassifier']
     >>> make_private_pipeline(StandardScaler(), PrivateClassifier("mean"))

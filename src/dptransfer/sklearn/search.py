@@ -13,7 +13,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.methods import PrivateMethod, PrivateTuning
 from dptransfer.methods.configuration import as_method, configured
 from dptransfer.methods.tuning import best_trial_note, every_combination
-from dptransfer.sklearn.classifier import PrivateClassifier
+from dptransfer.sklearn.private_classifier import PrivateClassifier
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

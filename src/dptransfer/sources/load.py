@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from dptransfer.base.arrays import People
 from dptransfer.data.columns import Columns
+from dptransfer.data.emb_folder import in_private_folder
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labels import Classes, Labelled, declared_classes
 from dptransfer.data.people import person_positions
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.store import in_private_folder
 from dptransfer.data.tables import RawTable, require, unreadable
 from dptransfer.sources.person_files import DICOM, FOLDER, is_person_file, people_by_folder, people_in_file
 from dptransfer.sources.readers import read_labels, read_table

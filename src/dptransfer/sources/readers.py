@@ -2,7 +2,7 @@
 
 One function, `read_table`, picks the reader by the name's ending:
 
-    .emb                     our own folder (see `dptransfer.data.store`)
+    .emb                     our own folder (see `dptransfer.data.emb_folder`)
     .npy                     rows only; labels come from a second file or array
     .npz                     rows under x, features, embeddings or embedding; labels under y, labels or label;
                              optionally the list `classes`
@@ -30,8 +30,8 @@ import numpy as np
 from dptransfer.base.arrays import AnyArray
 from dptransfer.data.arrow import is_columnar, is_dataset_folder
 from dptransfer.data.columns import USUAL_COLUMNS, Columns, read_rows, require_person_column
+from dptransfer.data.emb_folder import read_store
 from dptransfer.data.numpy_files import load_array
-from dptransfer.data.store import read_store
 from dptransfer.data.tables import RawTable, chosen_split, require
 from dptransfer.sources.contents import read_shards, shards_in
 from dptransfer.sources.file_types import has_added_reader, read_added, unknown_type

@@ -11,7 +11,7 @@ from dptransfer.base.arrays import Integers
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms.base import exact_answer
+from dptransfer.mechanisms.mechanism import exact_answer
 from dptransfer.privacy import Relation, Unit
 from dptransfer.testing.contract import ContractBroken, require
 from dptransfer.testing.sample_data import (

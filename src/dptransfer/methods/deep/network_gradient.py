@@ -34,7 +34,7 @@ from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, grains
 from dptransfer.exact.plain_floats import square_root
 from dptransfer.exact.sums import by_size, scaled_down, whole_people
 from dptransfer.privacy import Relation
-from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.query import BoundedQuery
 
 MOST_PARAMETERS = 2**23
 """How many coordinates a gradient may have: b is 19 then, and rounding costs at most 1 % of the norm."""

@@ -46,7 +46,7 @@ import numpy as np
 
 from dptransfer.base import progress
 from dptransfer.base.arrays import Floats, Integers, PixelArray
-from dptransfer.encoders.base import EncoderDelta
+from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.methods.deep import augment
 from dptransfer.methods.deep.network import Network
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
-from dptransfer.encoders.base import EncoderDelta
+from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.encoders.per_example import PerExample, keeps_pictures_apart, plain_kernels
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm, UnitNorm

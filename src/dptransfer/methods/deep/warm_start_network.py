@@ -11,7 +11,7 @@ import numpy as np
 
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts
-from dptransfer.encoders.base import BESIDE, EncoderDelta
+from dptransfer.encoders.encoder import BESIDE, EncoderDelta
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
@@ -19,12 +19,12 @@ from dptransfer.exact.lattice import LARGEST_DIMENSION, require_exact_norms
 from dptransfer.exact.softmax import IntegerLogits, logit_steps
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import BROWN, About
-from dptransfer.methods.base import Outcome, Outline, Plan
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.picture_loss import Combination, PictureLoss
 from dptransfer.methods.deep.trained_parts import TrainedParts
 from dptransfer.methods.heads.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart, joined
+from dptransfer.methods.method import Outcome, Outline, Plan
 from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
 from dptransfer.methods.settings import Fraction, Moderate, Whole, one_of
 from dptransfer.noise import NoiseSource

@@ -14,10 +14,10 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import GaussianRounds, Step, jointly
 from dptransfer.methods.about import FEATURES, OLIVE, About
-from dptransfer.methods.base import Plan
 from dptransfer.methods.heads.gradient_head import STEP_OPTIONS, STEPS_SEE, Guide, HeadRows
 from dptransfer.methods.heads.least_squares import inverse
 from dptransfer.methods.heads.noisy_gd import NoisyGD
+from dptransfer.methods.method import Plan
 from dptransfer.methods.settings import Fraction, Moderate
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget

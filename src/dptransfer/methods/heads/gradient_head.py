@@ -27,11 +27,11 @@ from dptransfer.base.progress import steps as counted
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import BudgetError
 from dptransfer.exact.chunks import over_chunks
-from dptransfer.exact.device import DEVICES, to_device, use_cuda
+from dptransfer.exact.cuda import DEVICES, to_device, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, OnLattice, mapped_on_cuda
 from dptransfer.exact.sums import by_size
 from dptransfer.mechanisms import GaussianRounds, rounds_of
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.settings import Moderate, ModerateOrZero, Positive, Whole, check_settings
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Event, Unit

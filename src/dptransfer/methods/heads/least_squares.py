@@ -18,8 +18,8 @@ from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
 from dptransfer.methods.about import FEATURES, GREEN, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.heads.gradient_head import head_rows
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.settings import Moderate, ModerateOrZero
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassSums, L2Query, SecondMoments

@@ -11,9 +11,9 @@ from dptransfer.base.progress import steps as counted
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import FEATURES, TEAL, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.heads.gradient_head import head_rows
 from dptransfer.methods.heads.least_squares import solved
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.settings import Fraction, Moderate, Whole
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SecondMoments, SoftmaxGradient

@@ -18,10 +18,10 @@ from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan, Task
 from dptransfer.methods.heads.gradient_head import HeadRows, head_rows
 from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentred
 from dptransfer.methods.heads.words import CONFIDENCE_SHARE, WordReader
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Outline, Plan, Task
 from dptransfer.methods.settings import Fraction, Moderate, NonNegative, Whole
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal

@@ -11,7 +11,6 @@ from dptransfer.base.arrays import Floats, Integers
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.methods.about import BLUE, GREEN, MIXED, RIGHT_STEPS, SLATE, TEAL, WINE, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.heads.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, Pace
 from dptransfer.methods.heads.start import (
     FromNames,
@@ -22,6 +21,7 @@ from dptransfer.methods.heads.start import (
     labelled_rows,
     mapped_shots,
 )
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.methods.mixed.adamix import SMALLEST_CLIP, AdaMix
 from dptransfer.methods.settings import Moderate
 from dptransfer.privacy import Budget, Unit

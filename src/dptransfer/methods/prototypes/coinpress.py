@@ -13,7 +13,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BROWN, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, RowsTask, with_query
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, PrivateMethod, RowsTask, with_query
 from dptransfer.privacy import LABEL_KEPT, Budget, Relation
 from dptransfer.queries import RecentredSums
 from dptransfer.release.heads import CosineHead

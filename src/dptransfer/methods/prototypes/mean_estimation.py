@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.exact.device import DEVICES, use_cuda
+from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import SKY, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.methods.settings import Positive, one_of
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import ClassSumsAndCounts

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.exact.device import DEVICES, use_cuda
+from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BLUE, PROTOTYPES, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.methods.settings import one_of
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import ClassSums

@@ -12,12 +12,12 @@ from dptransfer.accounting import selection_epsilon_for
 from dptransfer.base.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.exact.device import DEVICES, use_cuda
+from dptransfer.exact.capped_similarity import GRID_NORM
+from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures
-from dptransfer.exact.similarity import GRID_NORM
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
 from dptransfer.methods.about import GOLD, PROTOTYPES, VERMILION, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.methods.settings import Whole, one_of
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SimilarityScores

@@ -20,16 +20,16 @@ import numpy as np
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import Here, pieces_of
 from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.data.emb_folder import READERS
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.store import READERS
+from dptransfer.exact.capped_similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.lattice import unit_lattice
 from dptransfer.exact.principal_axes import Moments
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.exact.similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
 from dptransfer.mechanisms import LaplaceNoisyMax
 from dptransfer.mechanisms.pool_choice import Counting, choice_pieces
-from dptransfer.methods.base import EmbeddingMethod, PrivateMethod
+from dptransfer.methods.method import EmbeddingMethod, PrivateMethod
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
 from dptransfer.noise import SecureNoise
 from dptransfer.queries.similarity import GridPool, PoolScores

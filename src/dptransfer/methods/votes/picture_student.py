@@ -16,7 +16,7 @@ from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm, apply
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.base import ImageMethod
+from dptransfer.methods.method import ImageMethod
 from dptransfer.methods.settings import Whole, one_of
 from dptransfer.methods.votes.student import linear_student
 from dptransfer.methods.votes.voting import Answers, Voting
@@ -26,7 +26,7 @@ from dptransfer.release.heads import LinearHead
 from dptransfer.sources import PublicImages
 
 if TYPE_CHECKING:
-    from dptransfer.encoders.base import EncoderDelta
+    from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.methods.deep.network import Network
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dptransfer.base.arrays import Integers
 from dptransfer.data import Facts
-from dptransfer.methods.base import Outcome, Task
+from dptransfer.methods.method import Outcome, Task
 from dptransfer.methods.settings import Moderate, Rate, Whole
 from dptransfer.methods.votes.picture_student import PictureStudent, Untaught
 from dptransfer.methods.votes.voting import teacher_of_each_row

@@ -26,7 +26,7 @@ from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.feature_map import Features, FittedFeatures, apply
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods.about import TEACHERS, TEAL, About
-from dptransfer.methods.base import EmbeddingMethod, Outcome, RowsTask
+from dptransfer.methods.method import EmbeddingMethod, Outcome, RowsTask
 from dptransfer.methods.votes.student import linear_student
 from dptransfer.methods.votes.voting import Voting, teacher_of_each_row
 

@@ -15,12 +15,12 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from dptransfer.accounting import fits, noise_multiplier_for
-from dptransfer.accounting.search import largest_whole
+from dptransfer.accounting.safe_search import largest_whole
 from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import GaussianMechanism, Step
-from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.method import Plan, PrivateMethod
 from dptransfer.methods.settings import Moderate, Whole, one_of
 from dptransfer.methods.votes.vote_aggregation import (
     MOST_NOISE,

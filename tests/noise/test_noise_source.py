@@ -6,8 +6,8 @@ from scipy import stats
 
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import SecureNoise, SeededNoise, integer_noise
+from dptransfer.noise import noise_source as source_module
 from dptransfer.noise import race as race_module
-from dptransfer.noise import source as source_module
 from dptransfer.noise.race import settled
 from dptransfer.noise.score_bins import ScoreBins
 

@@ -16,7 +16,7 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.inputs import require_new
-from dptransfer.cli.ledger import charge_record, open_ledger
+from dptransfer.cli.ledger_commands import charge_record, open_ledger
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json

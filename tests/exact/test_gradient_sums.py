@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import squared_length, steady
+from dptransfer.exact import gradient_sums as kernel
 from dptransfer.exact import softmax as exact_softmax
-from dptransfer.exact import softmax_gradient as kernel
-from dptransfer.exact.softmax import probabilities
-from dptransfer.exact.softmax_gradient import (
+from dptransfer.exact.gradient_sums import (
     RESIDUAL_NORM,
     Residuals,
     clipped_gradient,
@@ -20,6 +19,7 @@ from dptransfer.exact.softmax_gradient import (
     residuals,
     whole_numbers,
 )
+from dptransfer.exact.softmax import probabilities
 from dptransfer.methods.heads import start as softmax
 
 from .test_exact_softmax import KINDS, ROW_NORM, SIZES, logits_of, problem

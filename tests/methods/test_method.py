@@ -30,7 +30,7 @@ from dptransfer.methods import (
     PrivateTuning,
     PublicPrototypes,
 )
-from dptransfer.methods.base import Outcome, Outline, configuration_of, with_query
+from dptransfer.methods.method import Outcome, Outline, configuration_of, with_query
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead

@@ -10,8 +10,8 @@ from sklearn.exceptions import DataConversionWarning
 
 from dptransfer import Ledger
 from dptransfer.errors import DataError
-from dptransfer.sklearn.classifier import PrivateClassifier
-from dptransfer.sklearn.inputs import labels_of, rows_of
+from dptransfer.sklearn.private_classifier import PrivateClassifier
+from dptransfer.sklearn.validation import labels_of, rows_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 SECRET = 57  # rows; and in the values below

@@ -18,8 +18,8 @@ import numpy as np
 from dptransfer.base.progress import steps as counted
 from dptransfer.data import PublicData, PublicEmbeddings
 from dptransfer.methods.auto import fitted_on, tasks_like
-from dptransfer.methods.base import EmbeddingMethod
 from dptransfer.methods.configuration import method_from_configuration
+from dptransfer.methods.method import EmbeddingMethod
 from dptransfer.methods.surrogate import Surrogate, has_classes
 from dptransfer.privacy import Budget
 from dptransfer.release.calibration import SIMULATED, Calibration

@@ -6,9 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from dptransfer.data import EncoderIdentity, PrivateEmbeddings, store
+from dptransfer.data import EncoderIdentity, PrivateEmbeddings, emb_folder
 from dptransfer.data import atomic_files as on_disk
-from dptransfer.data.store import RowMetadata, read_store, write_embeddings
+from dptransfer.data.emb_folder import RowMetadata, read_store, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import read_private
 
@@ -99,7 +99,7 @@ def test_a_full_disk_leaves_the_old_folder_and_nothing_else(folder, rows, monkey
     def full(*args, **settings):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(store, step, full)
+    monkeypatch.setattr(emb_folder, step, full)
     with pytest.raises(DataError, match="No space left on device"):
         write_embeddings(folder, rows[:2], overwrite=True)
     monkeypatch.undo()

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.encoders.checkpoint import read_checkpoint, weights_digest
+from dptransfer.encoders.torch_checkpoint import read_checkpoint, weights_digest
 from dptransfer.errors import DataError
 
 torch = pytest.importorskip("torch")

@@ -53,7 +53,7 @@ from dptransfer.sources import PrivateImages, PublicImages
 if TYPE_CHECKING:
     from dptransfer.data.identity import EncoderIdentity
     from dptransfer.encoders import Encoder
-    from dptransfer.encoders.base import EncoderDelta
+    from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.methods.deep.network import Network
     from dptransfer.methods.fit_plan import FitPlan
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from dptransfer.accounting.search import largest, largest_whole, smallest, smallest_root
+from dptransfer.accounting.safe_search import largest, largest_whole, smallest, smallest_root
 
 
 @pytest.mark.parametrize("root", [1.5e-3, 1.0, math.pi, 9.9e8])

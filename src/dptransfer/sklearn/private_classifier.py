@@ -33,8 +33,14 @@ from dptransfer.methods.configuration import as_method
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Guarantee, Relation
 from dptransfer.release import PrivateClassifier as ReleasedClassifier
-from dptransfer.sklearn.inputs import class_words, declared_values, labels_of, noted_rows, with_class_words
 from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_at_call
+from dptransfer.sklearn.validation import (
+    class_words,
+    declared_values,
+    labels_of,
+    noted_rows,
+    with_class_words,
+)
 
 
 class SearchStopped(BaseException):

@@ -10,7 +10,7 @@ from dptransfer.base.arrays import AnyArray, Integers, Labels, People
 from dptransfer.errors import BudgetError
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Event
-from dptransfer.queries.base import Query
+from dptransfer.queries.query import Query
 
 ROUND_UP = 1 + 2.0**-40
 """Noise scales are multiplied by it, so that the rounding of a float product errs on the private side."""

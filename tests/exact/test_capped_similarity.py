@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from contracts.rows import steady
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.capped_similarity import ClassSimilarity
 from dptransfer.exact.lattice import unit_lattice
-from dptransfer.exact.similarity import ClassSimilarity
 
 from .problems import CAPS, CLASSES, ONE, class_similarity, expected, problem, weights_for
 

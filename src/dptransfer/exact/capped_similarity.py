@@ -27,7 +27,7 @@ from dptransfer.base.arrays import Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import similarity_cpu as cpu
 from dptransfer.exact import similarity_cuda as cuda
-from dptransfer.exact.device import on_host, to_device
+from dptransfer.exact.cuda import on_host, to_device
 
 GRID_NORM = {"float16": 2047, "int8": 127}
 """Largest integer row norm for which products are exact in that precision on every backend."""

@@ -8,7 +8,7 @@ A folder and not one file, so that rows are memory-mapped and a manifest can be 
     people.npy      int64, the person of each row as a number from 0; absent if unknown. Ids are not kept
     sources.json    where each row came from; absent if unknown
     digests.npy     int64, of the file or text behind each row (`source_digests`); absent if unknown
-    manifest.json   see `dptransfer.data.manifest`
+    manifest.json   see `dptransfer.data.emb_manifest`
 
 It belongs to the owner of the rows: labels, people, sources and digests are as private as they are. So
 nobody else can read it, whatever the umask says, unless it is written as public. Its manifest says which it
@@ -57,7 +57,7 @@ from dptransfer.data.tables import RawTable, parsing, require
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from dptransfer.data.manifest import Manifest
+    from dptransfer.data.emb_manifest import Manifest
 
 RowType = Literal["float16", "float32", "float64", "int8"]
 MANIFEST, SOURCES = "manifest.json", "sources.json"
@@ -134,7 +134,7 @@ def write_embeddings(
     Returns:
         The folder written.
     """
-    from dptransfer.data.manifest import shard_name  # pydantic: heavy, and not needed to start
+    from dptransfer.data.emb_manifest import shard_name  # pydantic: heavy, and not needed to start
 
     target, array, scale = require_target(path, overwrite=overwrite), *_rows_to_write(rows, dtype, scale)
     count, opener = len(array), None if metadata.public else owner_only
@@ -175,7 +175,7 @@ def finish_shards(
     Returns:
         The folder written.
     """
-    from dptransfer.data.manifest import shard_name
+    from dptransfer.data.emb_manifest import shard_name
 
     target, drafts = require_target(path, overwrite=overwrite), ShardedRows(files, scale=scale)
     for shard in drafts.shards:
@@ -207,7 +207,7 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
         path: the folder.
         verify: compare every file with its checksum first (one streaming pass over the rows).
     """
-    from dptransfer.data.manifest import read_manifest
+    from dptransfer.data.emb_manifest import read_manifest
 
     folder = Path(path)
     manifest = read_manifest(folder / MANIFEST)
@@ -358,7 +358,7 @@ def _complete(
     classes: _Classes,
 ) -> None:
     """Write all but the rows, which are in the folder, or an empty array."""
-    from dptransfer.data.manifest import Manifest
+    from dptransfer.data.emb_manifest import Manifest
 
     opener = None if metadata.public else owner_only
     for name, column in columns.items():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.exact import device
+from dptransfer.exact import cuda
 
 
 class OnTheDevice:
@@ -13,12 +13,12 @@ class OnTheDevice:
 
 
 def test_the_cpu_is_used_unless_cuda_is_asked_for_or_an_array_is_there(monkeypatch):
-    monkeypatch.setattr(device, "require_cuda", lambda: None)
-    assert not device.use_cuda("cpu", np.zeros(3), [1])
-    assert device.use_cuda("cuda", np.zeros(3))
-    assert device.use_cuda("cpu", np.zeros(3), OnTheDevice())
+    monkeypatch.setattr(cuda, "require_cuda", lambda: None)
+    assert not cuda.use_cuda("cpu", np.zeros(3), [1])
+    assert cuda.use_cuda("cuda", np.zeros(3))
+    assert cuda.use_cuda("cpu", np.zeros(3), OnTheDevice())
     with pytest.raises(ArgumentError, match="device"):
-        device.use_cuda("abacus")
+        cuda.use_cuda("abacus")
 
 
 def test_without_torch_the_message_names_it(monkeypatch):
@@ -31,7 +31,7 @@ def test_without_torch_the_message_names_it(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without_torch)
     with pytest.raises(ArgumentError, match="needs torch"):
-        device.require_cuda()
+        cuda.require_cuda()
 
 
 def test_without_triton_the_message_names_it(monkeypatch):
@@ -39,4 +39,4 @@ def test_without_triton_the_message_names_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ArgumentError, match="needs Triton"):
-        device.require_cuda()
+        cuda.require_cuda()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
 from dptransfer.accounting import delta_of_mu, epsilon_of_mu, mu_for, mu_with_slack
-from dptransfer.accounting.gaussian import deltas_of_mu
+from dptransfer.accounting.gaussian_curve import deltas_of_mu
 from dptransfer.errors import ArgumentError
 
 checked = settings(max_examples=80, deadline=None, derandomize=True)

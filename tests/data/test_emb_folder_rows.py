@@ -12,9 +12,9 @@ from dptransfer.data import (
     PublicEmbeddings,
     RowMetadata,
     ShardedRows,
+    emb_folder,
     finish_shards,
     read_store,
-    store,
     write_embeddings,
 )
 from dptransfer.errors import ArgumentError, DataError
@@ -85,7 +85,7 @@ def test_shards_that_are_moved_in_are_the_same_folder(tmp_path):
 @pytest.mark.parametrize("step", ["link_or_rename", "sync_folder"])
 def test_shards_stay_where_they_are_if_they_cannot_be_moved_in(tmp_path, monkeypatch, step):
     files = drafts(tmp_path / "drafts", ROWS, 7)
-    plain, asked = getattr(store, step), []
+    plain, asked = getattr(emb_folder, step), []
 
     def full_at_last(*given):
         asked.append(given)
@@ -93,7 +93,7 @@ def test_shards_stay_where_they_are_if_they_cannot_be_moved_in(tmp_path, monkeyp
             raise OSError(errno.ENOSPC, "No space left on device")
         return plain(*given)
 
-    monkeypatch.setattr(store, step, full_at_last)
+    monkeypatch.setattr(emb_folder, step, full_at_last)
     with pytest.raises(DataError, match="No space left"):
         finish_shards(tmp_path / "a.emb", files)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "drafts"]

@@ -18,7 +18,7 @@ import sys
 
 import numpy as np
 
-from dptransfer.accounting.search import largest, smallest
+from dptransfer.accounting.safe_search import largest, smallest
 from dptransfer.base import checks
 from dptransfer.base.arrays import Floats
 from dptransfer.errors import ArgumentError

@@ -38,7 +38,7 @@ import numpy as np
 from dptransfer.base.arrays import Floats, Integers
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.device import on_host, there
+from dptransfer.exact.cuda import on_host, there
 from dptransfer.exact.plain_floats import square_root
 from dptransfer.exact.softmax import IntegerLogits, exponentials, namespace, probabilities
 from dptransfer.exact.sums import Groups, alike, inner_products, norms_by_pairs, person_norms, scaled_down

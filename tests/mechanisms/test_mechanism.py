@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.mechanisms.mechanism import ROUND_UP
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import GaussianEvent, SelectionEvent
 
