@@ -4,6 +4,7 @@
 """
 
 import ast
+import importlib
 import re
 import shlex
 import tomllib
@@ -18,6 +19,9 @@ from dptransfer.cli.main import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PLACEHOLDERS = {"src/dptransfer/a/b.py", "tests/a/test_b.py"}
+NOT_MODULES = {"ledger.sqlite", "ledger.sqlite.key", "release.json", "sources.json", "noise.once"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Reference")
@@ -136,6 +140,35 @@ def test_a_broken_link_is_noticed():
     text = "# One two: three\n[a](missing.md) [b](#one-two-three) [c](#four) [d](https://example.org/x)"
     assert broken_links(text, ROOT / "page.md") == ["missing.md", "#four"]
     assert broken_links("[a](README.md#nowhere)", ROOT / "page.md") == ["README.md#nowhere"]
+
+
+def absent_files(text: str) -> list[str]:
+    """Files and modules of this library, named in backticks, that do not exist."""
+    library = ROOT / "src" / "dptransfer"
+    found = []
+    for name in re.findall(r"`((?:\w+/)+\w+\.py)`", text):
+        places = (ROOT, library)
+        if name not in PLACEHOLDERS and not any((place / name).is_file() for place in places):
+            found.append(name)
+    for name in re.findall(r"`(?:dptransfer\.)?((?:[a-z]\w*\.)+\w+)(?:\(\))?`", text):
+        package, first, *_ = name.split(".")
+        folder = library / package
+        if folder.is_dir() and not any(folder.glob(f"{first}*")):
+            module = importlib.import_module(f"dptransfer.{package}")
+            if not hasattr(module, first) and name not in NOT_MODULES:
+                found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("page", [*PAGES, *SOURCES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_and_modules_named_exist(page):
+    if page.name != "CHANGELOG.md":
+        assert absent_files(page.read_text()) == []
+
+
+def test_a_file_that_moved_is_noticed():
+    text = "`queries/votes.py` `queries.votes` `dptransfer.privacy.Budget` `queries/old.py` `queries.old`"
+    assert absent_files(text) == ["queries/old.py", "queries.old"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -84,7 +84,7 @@ people = st.lists(st.integers(0, 11), min_size=1, max_size=40)
 @steady
 @given(whose=people, seed=st.integers(0, 2**32 - 1))
 def test_whoever_comes_or_goes_or_is_replaced_in_place_changes_one_ballot_and_elsewhere_two(whose, seed):
-    """Persons with all their rows; the others' draws stay, as `methods.partition` says they may."""
+    """Persons with all their rows; the others' draws stay, as `methods.votes.voting` says they may."""
     whose = np.array(whose)
     rng = np.random.default_rng(seed)
     x, y = rows_of(len(whose), seed)

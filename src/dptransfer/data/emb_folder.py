@@ -85,7 +85,7 @@ class RowMetadata:
         name: what the ledger files the data set under when it is private.
         public: nobody's data, which `read_public` takes: files get the modes that the umask allows;
             otherwise they are the owner's alone.
-        source_digests: of the files or texts behind the rows, as uint64 (`data.source_digests`).
+        source_digests: of the files or texts behind the rows, as uint64 (`sources.digests`).
     """
 
     labels: ArrayLike | Labelled | None = None

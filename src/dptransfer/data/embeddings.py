@@ -61,7 +61,7 @@ class PrivateEmbeddings(PrivateData):
             a data frame are not taken unless they are given: where columns were made from values, as
             `get_dummies` does, names tell of rows.
         fingerprint: SHA-256 of the content where a store has it on record already.
-        source_digests: of the files or texts behind the rows (`data.source_digests`), by which the ledger
+        source_digests: of the files or texts behind the rows (`sources.digests`), by which the ledger
             knows them again in another encoding.
     """
 
@@ -128,7 +128,7 @@ class PublicEmbeddings(PublicData):
         fingerprint: SHA-256 of the content where a store has it on record already.
         vocabulary: the words that the encoder has for its rows, which are then as it gave them. That of an
             encoder on record that we know is found without it.
-        source_digests: of the files or texts behind the rows (`data.source_digests`); a fit refuses rows that
+        source_digests: of the files or texts behind the rows (`sources.digests`); a fit refuses rows that
             were made from private ones.
     """
 

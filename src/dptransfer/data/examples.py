@@ -42,7 +42,7 @@ class PrivateData(ABC):
 
     _known_fingerprint: str | None = None
     source_digests: NDArray[np.uint64] | None = None
-    """Of the files or texts behind the examples (`data.source_digests`); for the owner's ledger only."""
+    """Of the files or texts behind the examples (`sources.digests`); for the owner's ledger only."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class PublicData(LabelledList):
     encoder: EncoderIdentity | None = None
     _known_fingerprint: str | None = None
     source_digests: NDArray[np.uint64] | None = None
-    """Of the files or texts behind the examples (`data.source_digests`)."""
+    """Of the files or texts behind the examples (`sources.digests`)."""
 
     def __init__(
         self, examples: Any, labelled: Labelled | None, name: str | None, sources: Iterable[str | Path] | None

@@ -53,7 +53,7 @@ class TorchModuleEncoder(ImageEncoder):
     """A module and its preprocessing, under a name the user declares.
 
     A picture's row depends on that picture alone: unless all layers are known to keep pictures apart
-    (`encoders.known_networks`), each picture goes through the module by itself (`encoders.per_example`). A
+    (`encoders.torch_module`), each picture goes through the module by itself (`encoders.per_example`). A
     module that cannot be run so, or that gives other rows for a picture among others, is refused. The module
     is put in evaluation mode. Its output must be rows, (pictures, features), or feature maps,
     (pictures, channels, height, width), which are averaged over space. It is `module` then, for methods that

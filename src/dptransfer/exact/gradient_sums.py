@@ -4,7 +4,7 @@ The gradient of one example is residual ⊗ row, with residual = softmax(logits)
 product of two norms, and clipping needs no per-example gradient in memory.
 
 Exactness. A row's residual must not depend, even in its last bit, on the rows next to it or on the device.
-Exponentials and their sums are integers (`compute.exact_softmax`); the rest is elementwise and correctly
+Exponentials and their sums are integers (`exact.softmax`); the rest is elementwise and correctly
 rounded (IEEE 754 division and square root, on NVIDIA GPUs too). The product of residuals and rows is again
 one of integers below 2⁵³, and takes the residuals, (classes, rows), as they are.
 

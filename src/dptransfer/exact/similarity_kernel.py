@@ -14,7 +14,7 @@ the float32 or int32 accumulator. A float32 product becomes an integer without a
 clip(v, low, high) − low is clip(v − low, 0, high − low) in integers, at most 2·2047², and 256 of them stay
 below 2³¹. Totals are added in int64. Products with weights, below 2³⁹, are int64 from the start.
 
-Imported only by `compute.cuda` when it runs; without Triton the module is empty.
+Imported only by `exact.similarity_cuda` when it runs; without Triton the module is empty.
 """
 
 from __future__ import annotations

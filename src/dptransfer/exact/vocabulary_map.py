@@ -4,7 +4,7 @@ An encoder that was trained as a classifier has a public opinion on every exampl
 its own classes, its words. The map gives h with h² = max(p − 1/words, 0), scaled to add up to 1: unit norm
 whatever the row, no negative entry, and nothing for a word that a blind guess would find as likely. A private
 class whose things the encoder knows lies on a few words, so that noisy class sums can be denoised by what
-they should look like (`methods.sparse_prior`).
+they should look like (`methods.heads.words`).
 
 Why less chance: of √p itself, a fifth to a half of the squared norm of class means is the same in all
 classes, a little for each of a thousand words; the norm that this takes is sensitivity for nothing. On

@@ -1,10 +1,10 @@
 """Cost of a charge as it is recorded: by itself, and together with all charges before it.
 
 Each charge is one request, fixed as a whole when it was made; the next may be made after its answer was seen.
-How such requests add up, and why, is in `accounting.requests`.
+How such requests add up, and why, is in `accounting.filters`.
 
 An account counts for one unit: that of its limit, or without one that of its first charge. Steps that protect
-the other are restated (`privacy.restate`), and what cannot be restated is refused before it is charged. So
+the other are restated (`privacy.event`), and what cannot be restated is refused before it is charged. So
 the limit is always a limit for what it names, whatever was charged.
 
 Both are stated when the charge is made, in the terms of the account as it is then: its unit, its budget's

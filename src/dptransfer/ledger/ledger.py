@@ -265,7 +265,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         then this asks the accounts that have a name, for none of them would be the one that is charged.
 
         Args:
-            digests: of the files or texts (`data.source_digests`); None asks nothing.
+            digests: of the files or texts (`sources.digests`); None asks nothing.
             name: of the data set that would be charged.
             new_data_set: the owner's word that examples on record are other people's.
         """
@@ -321,7 +321,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 were seen is a promise about what is released from then on.
             note: why, for the record.
             rule: how requests that depend on earlier answers are counted against a budget in ε and δ,
-                'gaussian' or 'renyi' (`accounting.requests`); without one the first charge settles it.
+                'gaussian' or 'renyi' (`accounting.filters`); without one the first charge settles it.
             unit: what it limits the loss of: an example, or a person with all their examples. By default
                 what the account counts for already, and an example in a new one. Charges about the other
                 unit are restated.

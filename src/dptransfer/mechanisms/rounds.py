@@ -206,7 +206,7 @@ class RoundsLeft:
 
 
 def _fits_a_part(query: L2Query, planned: L2Query) -> bool:
-    """Whether the proof of `queries.joint_reach` covers the question as it covers the planned one."""
+    """Whether the proof of `queries.joint_sensitivity` covers the question as it covers the planned one."""
     rows = getattr(query, "features", None)
     on_grid = isinstance(rows, OnLattice) and rows.norm == ROW_NORM
     return kind_of(query) == kind_of(planned) and on_grid and width_of(query) <= width_of(planned)
@@ -227,7 +227,8 @@ class JointRounds:
     Relation:      replace one example; under add/remove one row is the worst for all parts at once. Not
                    for persons, of whom nothing is proven: their parts are paid for one by one.
     Sensitivity:   √reach, of the answers each divided by its own sensitivity and weighted so that all have
-                   noise of one scale and the weights' squares add up to 1. `queries.joint_reach` proves it.
+                   noise of one scale and the weights' squares add up to 1
+                   (proof: `queries.joint_sensitivity`).
     Assumes:       all parts ask about the same rows, on the grid of `SoftmaxGradient` (checked).
     Reference:     Smith and Thakurta (2022) for sums of squares bounded path by path.
 

@@ -8,7 +8,7 @@ q²/2¹²⁹ after q blocks: 2⁻⁶⁹ after 2³¹ words.
 
 A stream lives as long as one call of a sampler. Two calls, two threads or the two sides of a fork therefore
 never share a key, and nothing that is kept between calls could be read to repeat a draw; but for choices in a
-workspace, which must come out the same when a run goes on (`methods.workspace`).
+workspace, which must come out the same when a run goes on (`methods.checkpoint`).
 
 Bits of a uniform number are compared with an interval around the probability, from `decimal`'s correctly
 rounded exponential of quotients rounded down and up; if the interval contains them, more bits are drawn and
@@ -46,7 +46,7 @@ float t ≈ 2⁴⁷·N·g(k)/W ≤ 2⁴⁷ has relative error below 2⁻⁴¹ an
 in the bins for s < 1 only. There N·g and its float are both below 2¹⁶·e⁻⁶³ < 2⁻⁷⁴, also where a processor
 takes tiny floats for zero, and t is off by less than 1. t is compared with U, the first 47 bits of a uniform
 number. Where the two differ by more than 65 the comparison is certain. Otherwise, once in 10¹² proposals, and
-for all that come from the tails, U gets more bits and is compared in exact arithmetic (`noise.coin`).
+for all that come from the tails, U gets more bits and is compared in exact arithmetic (`noise.noise_source`).
 
 **Mostly without an exponential.** The smallest g of a bin is at its integer z furthest from zero: hw + w − 1
 for h ≥ 0, and hw for h < 0. Let t be the float of z, and S = ⌊t(1 − 2⁻⁴⁰)⌋. With t as right as above,
@@ -54,9 +54,9 @@ S ≤ 2⁴⁷·N·g(z)/W ≤ 2⁴⁷·N·g(k)/W for every k of the bin (where t 
 U < S, which is U + 1 ≤ S, keeps k whatever bits follow U. That settles 97 of 100 proposals; for the others t
 is computed for k itself.
 
-Besides the exponential it is assumed that the words are uniform (`noise.stream`). A draw that 64 bits cannot
-hold would raise OverflowError; for the scales that `noise.noise_source` allows its probability is below
-e⁻²⁰⁰⁰.
+Besides the exponential it is assumed that the words are uniform (`noise.integer_noise`). A draw that 64 bits
+cannot hold would raise OverflowError; for the scales that `noise.noise_source` allows its probability is
+below e⁻²⁰⁰⁰.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class NoiseSource(Protocol):
         """Independent uniform integers in 0..below−1."""
 
     def trials(self, mean: float, shape: float) -> int:
-        """Number of repetitions before the best is chosen, by the laws of `noise.trials`."""
+        """Number of repetitions before the best is chosen, by the laws of `noise.noise_source`."""
 
     def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """A noisy answer. A source that keeps a record gives one that is on it, and never draws it again."""
@@ -283,15 +283,15 @@ class SecureNoise(_WithoutRecord):
         return np.sort(np.array(chosen, dtype=np.int64))
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
-        """An exact coin for every row; see `noise.poisson_sample`."""
+        """An exact coin for every row; see `exact_poisson_sample`."""
         return exact_poisson_sample(rows, _required_rate(rate))
 
     def integers(self, below: int, count: int) -> Integers:
-        """Exact; see `noise.uniform`."""
+        """Exact; see `noise.integer_noise`."""
         return uniform_integers(_required_bound(below), count)
 
     def trials(self, mean: float, shape: float) -> int:
-        """Exact, by inversion with as many digits as it takes; see `noise.trials`."""
+        """Exact, by inversion with as many digits as it takes; see `noise.noise_source`."""
         return exact_trials(mean, shape, secrets.randbits)
 
 

@@ -46,7 +46,7 @@ class ProjectionGradient(BoundedQuery):
     Reference:     Snell, Swersky and Zemel (2017) for the loss; Wahdany et al. (2025), C.6, for the map.
 
     Exactness: logits are linear in x up to a term that all classes share, so residuals are those of
-    `compute.softmax_gradient`. Rows and prototypes are then rounded to integers of norm at most 2¹² + 64,
+    `exact.gradient_sums`. Rows and prototypes are then rounded to integers of norm at most 2¹² + 64,
     residuals to norm 2¹², and the map to integers of spectral norm at most α. By Cauchy-Schwarz each of the
     three terms, in all partial sums, is at most 2¹²·√classes·(2¹² + 64)²·α, and α is so small that three of
     them stay below 2⁵²: products are exact in any order, and the clip is that of `features.lattice`.

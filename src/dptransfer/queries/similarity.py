@@ -119,7 +119,7 @@ class SimilarityScores(BoundedQuery):
         classes: number of declared classes.
         lowest: smallest 1 + cosine that counts (d_min).
         highest: largest that counts (d_max).
-        precision: the integer grid; see `compute.similarity`.
+        precision: the integer grid; see `exact.capped_similarity`.
         device: where the products are computed, 'cpu' or 'cuda'; the integers are the same.
         workers: who computes them; likewise.
     """

@@ -67,7 +67,7 @@ class SoftmaxGradient(BoundedQuery):
                    Zhu and Zhang, "Mean Estimation Strikes Back", Definition 2.4, for a prior beside the head,
                    with the mean of two softmaxes where their sum is printed, which is no probability.
 
-    Exactness: see `compute.softmax_gradient`. Residuals of persons' rows have six bits more, so that they can
+    Exactness: see `exact.gradient_sums`. Residuals of persons' rows have six bits more, so that they can
     be scaled down, and the answer is in steps of 2⁻³⁶.
 
     Attributes:
@@ -137,7 +137,7 @@ class SoftmaxGradient(BoundedQuery):
         return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
 
     def of_rows(self, rows: Any, labels: Labels) -> Integers:
-        """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.head_rows`) stay there."""
+        """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.heads`) stay there."""
         logits = self.logits
         if isinstance(rows, DeviceSample):  # pragma: no cover — GPU
             return self._of_sample(rows, logits)

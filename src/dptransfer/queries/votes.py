@@ -2,7 +2,7 @@
 
 The rows of these queries are teachers' ballots, (teachers, questions): the position of a class, or −1 where a
 teacher abstains. A unit of the private data touches one teacher, so one row of ballots, however many rows it
-has (`methods.partition`); what the other rows say does not depend on it.
+has (`methods.votes.voting`); what the other rows say does not depend on it.
 
 What votes cost depends on them: where all teachers agree, the label tells next to nothing about one of them.
 That cost is itself a function of private votes. The queries here are for a report on it that is private too.
@@ -10,7 +10,7 @@ That cost is itself a function of private votes. The queries here are for a repo
 **One question.** Let m be the votes of its favourite and g the lead over the second. A unit changes b ballots
 (1 under add/remove, 2 under replace-one), so m by at most b and g by at most 2b. Others than the favourite
 win with probability at most (C − 1)·Φ(−g/√2σ), here with g − 2b in place of g, which covers both neighbours,
-so that divergences in both directions are bounded (`accounting.settled_argmax`): R(g). With a test, which
+so that divergences in both directions are bounded (`accounting.renyi`): R(g). With a test, which
 passes with probability Φ((m − T)/σ₁), the loss of passing and answering is, with w the chance of passing
 tilted to order α, logit w = α·logit Pr − (α − 1)·logit Pr′,
 
@@ -119,7 +119,7 @@ class _Votes:
         classes: how many.
         unit: whose ballots change at most one teacher.
         replaced: how many ballots a replaced unit changes at most: 1 where a unit's teacher is drawn without
-            regard to what the unit is (`methods.partition`), 2 where it may decide that.
+            regard to what the unit is (`methods.votes.voting`), 2 where it may decide that.
     """
 
     questions: int
@@ -372,7 +372,7 @@ class LossOfAnswers:
     Sensitivity:   L2. 1, in units of the bound, and a millionth more for the rounding of float sums.
     Assumes:       one unit touches one teacher; and that `bound`, a public or released number, is no smaller
                    than the smooth sensitivity of either neighbour. Who derives it from a noisy answer says
-                   with what probability it may be smaller (`methods.vote_report`).
+                   with what probability it may be smaller (`methods.votes.vote_report`).
     Reference:     Papernot et al. (2018) for reporting a loss with smooth sensitivity.
 
     Attributes:

@@ -256,7 +256,7 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
     """ε for one example of a person whose others are known to be there; None where that is no more.
 
     Where persons are added and removed it is: with and without the example a person counts differently, and
-    the two are twice as far apart as with and without the person (`privacy.restate`).
+    the two are twice as far apart as with and without the person (`privacy.event`).
     """
     from dptransfer.accounting import epsilon_of
 

@@ -7,7 +7,7 @@ logits of a vocabulary, which are float32 as in Python.
 
 The graph takes `rows` (n, dimension) and gives `scores` and `probabilities` (n, classes), calibrated where
 the model is, and `label_index` (n). The feature map gives the integers that it gives in Python
-(`release.onnx_maps`), and the head computes in float64, so that scores agree but for rounding. It is
+(`encoders.onnx_graph`), and the head computes in float64, so that scores agree but for rounding. It is
 post-processing of released arrays and costs no privacy.
 """
 

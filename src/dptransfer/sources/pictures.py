@@ -166,7 +166,7 @@ class PrivateImages(PrivateData):
         rows_per_person: about how many pictures a person has, only if that may be public.
         grey_range: the stored values that are black and white in greys of more than bytes, for the whole set;
             by default what each file says. Of an array, how it was read.
-        source_digests: of the files that an array was read from (`data.source_digests`); by default those of
+        source_digests: of the files that an array was read from (`sources.digests`); by default those of
             the files, or of the pictures in the array.
     """
 

@@ -6,7 +6,7 @@ such as a normalisation with an activation behind it, would be trained as anothe
 What a picture adds must be a function of that picture. That it is one is not found out here: networks that
 are not known to keep pictures apart run on each picture by itself (`encoders.per_example`). What is found out
 is whether kernels do what they promise, on this machine and for batches of the size that a run has. A network
-is asked with pictures that are the same for everyone, noise and extremes (`encoders.probe_pictures`), at two
+is asked with pictures that are the same for everyone, noise and extremes (`probe_pictures`), at two
 parameter values:
 
 - all pictures of a micro-batch move to the next slot, beside another one;
@@ -16,7 +16,7 @@ parameter values:
 On a CPU every bit must be the same: threads that share a product may round some of its rows otherwise, which
 one thread does not. Other devices have no such remedy. What is refused there is more than rounding: a
 thousandth of a gradient, divided by the size of a micro-batch, all of which one picture might move. Whether
-bits differ, `tests/deep/test_neighbours.py` measures.
+bits differ, `tests/methods/deep/test_neighbours.py` measures.
 """
 
 from __future__ import annotations

@@ -122,9 +122,9 @@ class NetworkGradient(BoundedQuery):
                    that are not known to keep pictures apart, layer by layer, run on each picture by itself
                    (`encoders.per_example`). Kernels are deterministic, and a network whose gradients differ
                    in a bit from slot to slot, on the CPU and threads that it runs on, for noise and extreme
-                   pictures, is refused before the charge (`deep.neighbours`). That they do so on no others is
-                   not proved; for GPUs see `tests/deep/test_neighbours.py`. From these floats on everything
-                   is exact.
+                   pictures, is refused before the charge (`methods.deep.cross_example_check`). That they do
+                   so on no others is not proved; for GPUs see `tests/methods/deep/test_neighbours.py`. From
+                   these floats on everything is exact.
     Reference:     Abadi et al. (2016); De et al. (2022) for several views inside of one clip.
 
     Attributes:

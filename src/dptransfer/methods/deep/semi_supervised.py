@@ -24,10 +24,11 @@ nothing is learned from the batch.
 
 The averages travel as one vector, (τ, p, h), so that training can stop and go on anywhere.
 
-FixMatch and FreeMatch (`deep.pseudo_labels`), for a linear head on a frozen public network and then, where
-that is asked for, for the network too. Everything here is public or released: the answers were paid for, and
-what is computed from them is free. Given the same answers the student comes out the same, on the same kind of
-machine: draws are seeded by the number of the step, and kernels that would add in any order are not used.
+FixMatch and FreeMatch (`methods.deep.semi_supervised`), for a linear head on a frozen public network and
+then, where that is asked for, for the network too. Everything here is public or released: the answers were
+paid for, and what is computed from them is free. Given the same answers the student comes out the same, on
+the same kind of machine: draws are seeded by the number of the step, and kernels that would add in any order
+are not used.
 
 A network in evaluation mode is trained in evaluation mode: batch normalisation keeps its public averages, so
 that what a picture gives does not depend on its batch, and nothing changes besides the parameters.
@@ -183,7 +184,7 @@ def taught(
         trains: 'head', or 'full' for the network too.
         steps: how many, of the head and, if it is trained, as many of the network.
         batch: how many answered pictures are drawn for a step.
-        kept: `noise.kept`, so that a run that was killed goes on where it last kept something.
+        kept: the noise source's `kept`, so that a run that was killed goes on where it last kept something.
     """
     import torch
 

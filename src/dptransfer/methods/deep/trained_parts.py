@@ -5,9 +5,9 @@ for rounding.
 
 What is trained starts at the public network and is counted from there, in units of what the network has: so
 the vector θ starts at zero. For gradients by example every example gets a copy of θ of its own
-(`deep.carried_layers`). What one example's loss says about another's copy is zero, so that one ordinary
-backward pass of the summed loss gives every example's gradient, without hooks and without a pass for each.
-That holds for networks that are known to keep pictures apart (`encoders.known_networks`), whatever their
+(`methods.deep.per_example_layers`). What one example's loss says about another's copy is zero, so that one
+ordinary backward pass of the summed loss gives every example's gradient, without hooks and without a pass for
+each. That holds for networks that are known to keep pictures apart (`encoders.torch_module`), whatever their
 values are; all others run on each picture by itself (`encoders.per_example`), so that it holds for them, too.
 
 Stages in front of the first trained layer never change, so `front` is computed once for each picture.

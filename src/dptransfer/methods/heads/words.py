@@ -26,7 +26,7 @@ without a plural s; a word of the encoder may have several names, with commas be
 brackets tells two of one name apart. Where no word has the name, those are taken that have its last word:
 the head of an English compound says what a thing is, so a 'windsor_chair' may be one of the chairs.
 
-It is a guess, and `methods.sparse_prior` weighs it against the sums: names that mean something else here, or
+It is a guess, and `methods.heads.words` weighs it against the sums: names that mean something else here, or
 nothing at all ('class 7'), find no word or lose their weight.
 
 What is known: the noisy sum Z_cj of each class in each word of the encoder (`features.VocabularyMap`), and
@@ -42,7 +42,7 @@ where b_j comes from the sum over classes, in which no class outweighs the typic
 model. With little signal all b_j are alike, and with more they tell which words this data set is about: so a
 class that is too small to be read is taken to have the words of the others, and not all words alike.
 
-Class names are public. Where a word bears the name of a class (`methods.named_words`), m_cj has with chance
+Class names are public. Where a word bears the name of a class (`named_words`), m_cj has with chance
 ρ, or ρ/k for each of k such words, one of the values from 0.1 to 0.95, all as likely, and else any value as
 above. ρ says how far names can be trusted in this data set: of nineteen values the one that makes the sums of
 these words likeliest, times ρ(1 − ρ), which is ½ where they say nothing.
@@ -58,7 +58,7 @@ such models are usually built, 26 against 16 % on Caltech-101 at ε = 0.5, 54 ag
 worth 26 points more on Caltech-101, and 12 on CIFAR-10, where classes are twice as large as the noise.
 
 An encoder that was trained as a classifier knows some things by name, and a class of such things lies on a
-few of its words: sums in words can then be read long before sums in axes (`methods.sparse_prior`). What tells
+few of its words: sums in words can then be read long before sums in axes (`methods.heads.words`). What tells
 whether it has words for these rows is how sure it is of its likeliest one, on average: one mean of numbers
 between 0 and 1, which costs next to nothing.
 """
@@ -92,7 +92,7 @@ def word_share(confidence: float, signal: float, words: int, named: float) -> fl
         confidence: noisy mean of the largest probability of rows (`queries.ConfidenceTotal`).
         signal: typical class count ÷ scale of the noise that all of the budget would leave on a sum.
         words: how many there are.
-        named: share of the classes whose name some word bears (`methods.named_words`).
+        named: share of the classes whose name some word bears (`named_words`).
 
     >>> [round(word_share(0.45, signal, 1000, named=0.5), 2) for signal in (4, 15, 29, 60)]
     [1.0, 0.55, 0.15, 0.0]

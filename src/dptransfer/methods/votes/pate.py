@@ -24,10 +24,10 @@ class PATE(PictureVoting):
     Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
                    budget says which relation, the data which unit.
     Sensitivity:   see `VoteCounts` and `LargestVotes`: √(2·questions) and √questions under either relation,
-                   since one unit, and its successor, is with one teacher (`methods.partition`).
+                   since one unit, and its successor, is with one teacher (`methods.votes.voting`).
     Assumes:       declared classes; public pictures; a public number of teachers. A teacher's ballot is a
                    function of its own pictures, as `PromPATE` says and measures; teachers learn on the CPU
-                   whatever the device (`deep.small_teachers`).
+                   whatever the device (`methods.deep.small_teachers`).
     Reference:     Papernot et al. (2017, 2018), whose teachers are larger, and trained one after the other;
                    the ablation of Li et al. (2023), Table 3, E and F.
 

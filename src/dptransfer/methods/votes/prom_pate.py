@@ -25,12 +25,13 @@ class PromPATE(PictureVoting):
     Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
                    budget says which relation, the data which unit.
     Sensitivity:   see `VoteCounts` and `LargestVotes`: √(2·questions) and √questions under either relation,
-                   since one unit, and its successor, is with one teacher (`methods.partition`).
+                   since one unit, and its successor, is with one teacher (`methods.votes.voting`).
     Assumes:       declared classes; public pictures; a public number of teachers and a public classifier. A
                    teacher's ballot is a function of its own pictures: its weights, its batches and their
                    order are its own, and its places in passes of one shape do not depend on the others. That
                    the kernels compute what is in one place of a batch without regard to the values in the
-                   other places is taken from how they work, and measured on CPU and GPU (`deep.teachers`).
+                   other places is taken from how they work, and measured on CPU and GPU
+                   (`methods.deep.teachers`).
     Reference:     Li et al. (2023), Prom-PATE, with all teachers in one pass; Papernot et al. (2018). Their
                    ε = 1.019 is an expected, data-dependent value that is itself private; the exact price of
                    those steps, 1,000 tests and 684 answers, is ε = 3.178. Every teacher takes the same
@@ -41,7 +42,7 @@ class PromPATE(PictureVoting):
             224 parts of the side.
         mask: whether the prompt is the frame around the picture alone, or is added to all of it.
         label_map: how the classifier's own classes become the declared ones: 'random', 'one-layer' or
-            'two-layer'; see `deep.prompts`.
+            'two-layer'; see `methods.deep.prompts`.
     """
 
     inner: Whole | None = None

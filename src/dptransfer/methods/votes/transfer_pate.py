@@ -107,9 +107,9 @@ class TransferPATE(Voting, EmbeddingMethod):
     Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
                    budget says which relation, the data which unit.
     Sensitivity:   see `VoteCounts` and `LargestVotes`: √(2·questions) and √questions under either relation,
-                   since one unit, and its successor, is with one teacher (`methods.partition`).
+                   since one unit, and its successor, is with one teacher (`methods.votes.voting`).
     Assumes:       declared classes; public rows; a public number of teachers. A teacher's ballot is a
-                   function of its own rows (`compute.linear_teachers`), as long as the linear algebra
+                   function of its own rows (`methods.votes.transfer_pate`), as long as the linear algebra
                    gives equal results for equal arrays within a process.
     Reference:     Li et al. (2023), Transfer-PATE; Papernot et al. (2018). The printed ε = 1.019 for 684
                    answers is an expected, data-dependent value that is itself private; the exact price of

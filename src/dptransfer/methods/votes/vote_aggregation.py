@@ -1,6 +1,6 @@
 """Noisy answers from teachers' votes, whoever trained the teachers.
 
-The queries and mechanisms are those of the methods whose teachers are ours (`methods.ballots`). What is not
+The queries and mechanisms are those of the methods whose teachers are ours (`queries.votes`). What is not
 ours is the promise on which all rests: that one unit of the private data touches one teacher.
 """
 

@@ -1,7 +1,7 @@
 """How much the answers to these very votes tell: a report with noise of its own, charged like any release.
 
 The price of answers (`Inquiry.guarantee`) holds for all votes. For votes on which teachers agree the labels
-tell far less (`queries.answer_loss`), but how much less is a function of private votes: printed as it is, it
+tell far less (`queries.votes`), but how much less is a function of private votes: printed as it is, it
 would be no guarantee and would leak. Here it is released in two steps, both Gaussian:
 
 1. log S, the logarithm of its smooth sensitivity, which one unit moves by at most β, with noise of standard
