@@ -4,7 +4,7 @@ safetensors refuses a header that declares more than the file holds, overlapping
 them, before it allocates anything; what it finds must then be what the manifest lists. No pickle is involved
 anywhere.
 
-Writing goes to a sibling directory that is claimed (`dptransfer.data.claim`). Each file and the directory are
+Writing goes to a sibling directory claimed by `data.atomic_files.claim`. Each file and the directory are
 flushed to the disk, and one step puts it in place. Reading opens regular files only, inside the directory
 only, up to a stated size only.
 """
