@@ -39,7 +39,7 @@ def is_public(module, name):
         return True  # a package of the library's; what is used of it is not seen here
     if module in MODULES:
         return getattr(getattr(import_module(module), name), "__module__", module) == module
-    if module in {"dptransfer.base.arrays", "dptransfer.base.document"}:
+    if module in {"dptransfer.base.types", "dptransfer.base.document"}:
         return True  # names of types; blocks of a document
     package = import_module(".".join(module.split(".")[:2]))
     if name not in getattr(package, "__all__", ()):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import array_or_none
+from dptransfer.base.types import array_or_none
 from dptransfer.errors import ArgumentError, MissingDependency
 
 

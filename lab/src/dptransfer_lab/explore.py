@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dptransfer import Fit, SeededNoise, Source
-from dptransfer.base.arrays import AnyArray, Labels, People
+from dptransfer.base.types import AnyArray, Labels, People
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail_counts
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 from dptransfer.methods import PrivateMethod

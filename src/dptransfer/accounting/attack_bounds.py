@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.accounting.compose import delta_of, epsilon_of, is_gaussian, mu_of, pure_epsilon_of
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.privacy import Event
 
 _CURVE_POINTS = 64

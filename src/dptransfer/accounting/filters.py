@@ -128,7 +128,7 @@ from dptransfer.accounting.gaussian_curve import delta_of_mu, mu_with_slack
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.safe_search import smallest
 from dptransfer.accounting.steps import Steps, all_steps, divergences_of
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation
 
 _RAISED = 1 + 1e-3

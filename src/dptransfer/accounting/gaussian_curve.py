@@ -20,7 +20,7 @@ import numpy as np
 
 from dptransfer.accounting.safe_search import largest, smallest
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy.numbers import number
 

@@ -71,7 +71,7 @@ from dptransfer.accounting.pure import SelectionGroup, selection_rho
 from dptransfer.accounting.safe_search import largest
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
 
 Divergences = Floats

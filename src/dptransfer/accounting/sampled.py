@@ -84,7 +84,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 
 _DIGITS = 37.0  # K: the rule is off by 2.1·e^(−37) = 2·10⁻¹⁶
 _REACH = 12.0  # standard deviations beyond which nothing is left

@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.api.advice import Finding
 from dptransfer.api.checked_examples import Examples, in_both
 from dptransfer.api.findings import SIDE, Look, found
-from dptransfer.base.arrays import AnyArray, Floats32, Integers
+from dptransfer.base.types import AnyArray, Floats32, Integers
 
 NOBODY = -1
 """Where an example has no twin."""

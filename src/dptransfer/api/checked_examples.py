@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.api.source import Source
-from dptransfer.base.arrays import AnyArray, Labels, People
+from dptransfer.base.types import AnyArray, Labels, People
 from dptransfer.data import Columns, EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.columns import read_label_words
 from dptransfer.data.labels import places, whole_word

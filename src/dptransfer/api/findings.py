@@ -15,8 +15,8 @@ import numpy as np
 
 from dptransfer.api.advice import DARK, FEW, MANY_TIMES, Finding
 from dptransfer.api.checked_examples import UNKNOWN, Examples
-from dptransfer.base.arrays import AnyArray, Integers
 from dptransfer.base.progress import tell
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.errors import DataError
 from dptransfer.sources.decode import open_image, without_warnings

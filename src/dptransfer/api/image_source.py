@@ -17,7 +17,7 @@ from dptransfer.sources import PrivateImages, PublicImages
 from dptransfer.sources.pictures import DecodedFiles
 
 if TYPE_CHECKING:
-    from dptransfer.base.arrays import PixelArray
+    from dptransfer.base.types import PixelArray
     from dptransfer.data import Facts, Labelled
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import ImageMethod

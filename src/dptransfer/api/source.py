@@ -36,7 +36,7 @@ from dptransfer.sources.digests import file_digests, picture_digests, text_diges
 from dptransfer.sources.file_types import IMAGE_ENDINGS
 
 if TYPE_CHECKING:
-    from dptransfer.base.arrays import EncodedRows
+    from dptransfer.base.types import EncodedRows
     from dptransfer.encoders import Encoder
     from dptransfer.encoders.encoder import Kind
     from dptransfer.sources import ImageList, TextList

@@ -42,7 +42,7 @@ from dptransfer.accounting import epsilon_of, is_gaussian, pure_epsilon_of
 from dptransfer.accounting.renyi import ORDERS, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
 from dptransfer.accounting.steps import Steps
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.data import PrivateData, PublicData
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.ledger import Ledger

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.accounting import epsilon_of_mu, rate_ceilings
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Event

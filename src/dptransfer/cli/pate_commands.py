@@ -25,7 +25,7 @@ from dptransfer.errors import ArgumentError, DataError, ReleaseError
 from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
 
 if TYPE_CHECKING:
-    from dptransfer.base.arrays import AnyArray
+    from dptransfer.base.types import AnyArray
     from dptransfer.methods.votes.vote_aggregation import Inquiry, VoteAnswers
     from dptransfer.noise import NoiseSource
 

@@ -27,7 +27,7 @@ from dptransfer.encoders.encoding import (
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from dptransfer.base.arrays import AnyArray
+    from dptransfer.base.types import AnyArray
     from dptransfer.base.workers import Workers
     from dptransfer.data import Columns, ShardedRows
     from dptransfer.encoders import Encoder

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.data.columns import ROW_NAMES, Columns, NamedColumns, feature_names
 from dptransfer.data.labels import declared_classes
 from dptransfer.data.tables import chosen_split, listed, parsing, require, unreadable

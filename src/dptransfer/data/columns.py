@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, People
+from dptransfer.base.types import AnyArray, People
 from dptransfer.data.labels import Classes, Labelled, declared_classes, places, whole_word
 from dptransfer.data.people import person_positions
 from dptransfer.data.tables import RawTable, listed, natural_order, parsing, require, unreadable

@@ -34,8 +34,8 @@ from numpy.lib import format as npy
 from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Integers
 from dptransfer.base.progress import tell
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.data.atomic_files import (
     Opener,

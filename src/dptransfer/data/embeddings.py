@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Integers, Labels, Rows, array_or_none
 from dptransfer.base.progress import tell
+from dptransfer.base.types import Integers, Labels, Rows, array_or_none
 from dptransfer.base.workers import Here, Workers
 from dptransfer.data.examples import (
     ContentDigest,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.base.arrays import AnyArray, Integers
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labels import Labelled, LabelledList, class_positions

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, PixelArray
+from dptransfer.base.types import AnyArray, Floats, PixelArray
 from dptransfer.errors import ArgumentError, DataError
 
 GreyRange: TypeAlias = tuple[float, float]

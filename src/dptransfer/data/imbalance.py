@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Integers
+from dptransfer.base.types import Integers
 from dptransfer.errors import ArgumentError
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.base.arrays import AnyArray, Labels, People, array_or_none
+from dptransfer.base.types import AnyArray, Labels, People, array_or_none
 from dptransfer.errors import DataError
 
 Classes: TypeAlias = "Sequence[str | int] | int"

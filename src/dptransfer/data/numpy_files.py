@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.data.tables import parsing, require, unreadable
 
 _MOST_EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}  # deflate cannot do better

@@ -10,7 +10,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from dptransfer.base.arrays import People, array_or_none
+from dptransfer.base.types import People, array_or_none
 from dptransfer.errors import DataError
 
 _LONGEST_SPELT = 1000  # composing letters takes time by the square of their number

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Integers
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data.shard_files import NpyShard, ParquetShard, RecentGroups
 from dptransfer.data.tables import require
 from dptransfer.errors import ArgumentError, DataError

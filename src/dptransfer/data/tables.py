@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dptransfer.base.arrays import AnyArray, People
+from dptransfer.base.types import AnyArray, People
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import DataError, DPTransferError
 

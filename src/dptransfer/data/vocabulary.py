@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats32
 from dptransfer.base.document import one_line
+from dptransfer.base.types import AnyArray, Floats32
 from dptransfer.data.atomic_files import write_whole
 from dptransfer.data.numpy_files import open_archive
 from dptransfer.data.tables import require

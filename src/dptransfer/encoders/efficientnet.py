@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows, PixelArray
+from dptransfer.base.types import EncodedRows, PixelArray
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import runtime_for

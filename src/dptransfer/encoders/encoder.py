@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import EncodedRows, Floats32
+from dptransfer.base.types import EncodedRows, Floats32
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary

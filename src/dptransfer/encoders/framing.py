@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dptransfer.base.arrays import PixelArray
+from dptransfer.base.types import PixelArray
 from dptransfer.errors import DataError
 from dptransfer.sources.decode import in_colour
 

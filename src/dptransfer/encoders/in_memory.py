@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows
+from dptransfer.base.types import EncodedRows
 from dptransfer.encoders.encoder import Encoder, Kind, blank_picture, blanks_for
 from dptransfer.encoders.preprocess import PreprocessPool, encoded_batches
 from dptransfer.errors import ArgumentError

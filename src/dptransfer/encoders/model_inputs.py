@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dptransfer.base.arrays import EncodedRows
+from dptransfer.base.types import EncodedRows
 from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import ArgumentError, DataError, Incompatible

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows, Floats32
+from dptransfer.base.types import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, require_rows

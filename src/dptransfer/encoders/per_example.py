@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import PixelArray
+from dptransfer.base.types import PixelArray
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.errors import ArgumentError
 

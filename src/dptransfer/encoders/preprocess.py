@@ -37,7 +37,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import EncodedRows
+from dptransfer.base.types import EncodedRows
 from dptransfer.base.worker_env import environment_beside, usable_cores
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, blanks_for

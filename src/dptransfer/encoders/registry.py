@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows, Floats32
 from dptransfer.base.plugins import Registry, is_place
+from dptransfer.base.types import EncodedRows, Floats32
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows
+from dptransfer.base.types import EncodedRows
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.device import runtime_for
 from dptransfer.encoders.encoder import Kind

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows, Integers, Rows
 from dptransfer.base.progress import reported_to, tell
+from dptransfer.base.types import EncodedRows, Integers, Rows
 from dptransfer.base.workers import Here, Workers
 from dptransfer.data.atomic_files import owner_only
 from dptransfer.data.emb_folder import RowType

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows, Floats32
+from dptransfer.base.types import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device

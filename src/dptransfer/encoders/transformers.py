@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import EncodedRows, Floats32
+from dptransfer.base.types import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Integers
+from dptransfer.base.types import Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import similarity_cpu as cpu
 from dptransfer.exact import similarity_cuda as cuda

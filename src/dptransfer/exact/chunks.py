@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Integers
 from dptransfer.base.progress import tell
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.plain_floats import plain_floats
 

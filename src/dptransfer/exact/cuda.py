@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import side_by_side, slices

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.arrays import Integers
+from dptransfer.base.types import Integers
 from dptransfer.exact.cuda import fetched, there
 from dptransfer.exact.gradient_sums import clipped_gradient
 from dptransfer.exact.softmax import IntegerLogits

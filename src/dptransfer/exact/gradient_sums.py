@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats, Integers
+from dptransfer.base.types import Floats, Integers
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.cuda import on_host, there

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Integers
+from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import mapped_rows
 from dptransfer.exact.plain_floats import square_root

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats, Integers, Rows
+from dptransfer.base.types import Floats, Integers, Rows
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import pieces_of
 from dptransfer.data.atomic_files import write_if_possible

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, Floats32, Integers
+from dptransfer.base.types import AnyArray, Floats, Floats32, Integers
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.chunks import side_by_side
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import AnyArray, Integers
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.exact import cuda as stream
 from dptransfer.exact.cuda import to_device
 from dptransfer.exact.similarity_cpu import PART, ClassRows, exact_parts

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats
+from dptransfer.base.types import AnyArray, Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.cuda import there
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.exact import cuda as stream
 from dptransfer.exact.chunks import rows_and_workers, side_by_side
 from dptransfer.exact.cuda import there

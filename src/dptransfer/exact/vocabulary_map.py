@@ -41,7 +41,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import AnyArray, Floats, Floats32, Integers
+from dptransfer.base.types import AnyArray, Floats, Floats32, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError

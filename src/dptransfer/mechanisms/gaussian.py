@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.lattice import SUM_BITS
 from dptransfer.mechanisms import row_shares

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from dptransfer.base.arrays import AnyArray, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.errors import BudgetError
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Event

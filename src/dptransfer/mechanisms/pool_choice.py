@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Integers
 from dptransfer.base.progress import reported_to
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import Here, Workers, pieces_of
 from dptransfer.errors import DataError

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.chunks import Chosen, begun

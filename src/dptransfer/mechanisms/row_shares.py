@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms.mechanism import Step
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent

@@ -24,8 +24,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Integers, Labels, People
 from dptransfer.base.progress import tell
+from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.cuda import on_host
 from dptransfer.mechanisms import row_shares

@@ -27,8 +27,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dptransfer.accounting import mu_for
-from dptransfer.base.arrays import Floats
 from dptransfer.base.progress import steps as counted
+from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError, PrivacyWarning
 from dptransfer.exact.public_map import PublicMap

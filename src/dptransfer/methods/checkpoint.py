@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.data.atomic_files import (
     make_owner_folder,
     others_may_look,

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, 
 import numpy as np
 
 from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
-from dptransfer.base.arrays import AnyArray, Labels, People
+from dptransfer.base.types import AnyArray, Labels, People
 from dptransfer.data import (
     Facts,
     PrivateData,

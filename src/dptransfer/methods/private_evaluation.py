@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.identity import require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from dptransfer.accounting import fits, mu_for
-from dptransfer.base.arrays import AnyArray
 from dptransfer.base.progress import reported_to
+from dptransfer.base.types import AnyArray
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.encoders import encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError

@@ -85,7 +85,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats, Integers, RandomWords
+from dptransfer.base.types import Floats, Integers, RandomWords
 from dptransfer.errors import ArgumentError
 
 KEY_BYTES = 32

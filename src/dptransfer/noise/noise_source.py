@@ -50,7 +50,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Integers
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import integer_noise, race
 from dptransfer.noise.integer_noise import WordStream, decimal_context, uniform_integers

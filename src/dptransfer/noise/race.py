@@ -43,7 +43,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.arrays import Integers
+from dptransfer.base.types import Integers
 from dptransfer.noise.integer_noise import ExponentialClock, RandomBits, below_exponential
 from dptransfer.noise.score_bins import ScoreBins
 

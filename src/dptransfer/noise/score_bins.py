@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import Integers
+from dptransfer.base.types import Integers
 
 if TYPE_CHECKING:
     from torch import Tensor

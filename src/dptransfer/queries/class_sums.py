@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.cuda import there, use_cuda

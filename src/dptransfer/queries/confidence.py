@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.lattice import SUM_BITS
 from dptransfer.exact.sums import Groups, group_sums, grouped, over_people

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.privacy import Relation
 from dptransfer.queries.query import L2Query, ScoreQuery
 

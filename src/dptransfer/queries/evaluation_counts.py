@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,

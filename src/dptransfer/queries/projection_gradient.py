@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats

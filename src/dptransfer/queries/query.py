@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol, final
 
-from dptransfer.base.arrays import AnyArray, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import EACH_ROW, Bound, Relation, Unit
 

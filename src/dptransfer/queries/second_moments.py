@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
 from dptransfer.exact.lattice import clipped_lattice

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.worker_pool import Processes
 from dptransfer.base.workers import Here, Workers

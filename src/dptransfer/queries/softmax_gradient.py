@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import Chosen, in_cache, over_chunks
 from dptransfer.exact.cuda import there

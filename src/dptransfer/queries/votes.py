@@ -43,7 +43,7 @@ import numpy as np
 
 from dptransfer.accounting.renyi import argmax_divergence, required_order
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.lattice import SUM_BITS
 from dptransfer.privacy import Relation, Unit

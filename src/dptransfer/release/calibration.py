@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.release.noisy_counts import Noisy, NoisyCounts, pooled
 

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
 from dptransfer.base.document import (
     Block,
     Code,
@@ -20,6 +19,7 @@ from dptransfer.base.document import (
     Table,
 )
 from dptransfer.base.document_html import escape_html, svg
+from dptransfer.base.types import Floats
 from dptransfer.exact.feature_map import STRETCHES, FittedSideBySide
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import typeset

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError

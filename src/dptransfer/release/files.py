@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.data.atomic_files import replaced_whole, write_synced
 from dptransfer.errors import DataError, ReleaseError
 from dptransfer.release.manifest import (

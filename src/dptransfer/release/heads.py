@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats
+from dptransfer.base.types import AnyArray, Floats
 from dptransfer.errors import ArgumentError
 
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Integers
+from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.exact.evaluation_layout import chance_slack
 from dptransfer.release.noisy_counts import NoisyCounts, pooled
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.base.workers import Here, Workers
 from dptransfer.data.atomic_files import claim, owner_only
 from dptransfer.data.resumable import draft_folder, kept_on_disk, place_draft, require_seen, written_whole

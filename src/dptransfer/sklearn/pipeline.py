@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Binarizer, Normalizer
 from sklearn.utils.validation import check_is_fitted
 
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.errors import ArgumentError
 from dptransfer.sklearn.notices import checked_front
 from dptransfer.sklearn.private_classifier import PrivateClassifier

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from dptransfer.api.fit import Fit
 from dptransfer.api.source import Source
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats
+from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labels import places
 from dptransfer.errors import ArgumentError, DataError, DPTransferError, LedgerError, RelationMismatch

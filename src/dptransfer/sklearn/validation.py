@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
-from dptransfer.base.arrays import AnyArray, array_or_none
+from dptransfer.base.types import AnyArray, array_or_none
 from dptransfer.data import PublicEmbeddings
 from dptransfer.data.labels import declared_classes
 from dptransfer.errors import ArgumentError, DataError

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.data.arrow import ArrowColumns, is_columnar, schema_of
 from dptransfer.data.columns import (
     ROW_NAMES,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats
+from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data.columns import Columns, NamedColumns, feature_names
 from dptransfer.data.tables import chosen_split, parsing, require
 

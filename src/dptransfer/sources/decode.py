@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, PixelArray
+from dptransfer.base.types import AnyArray, PixelArray
 from dptransfer.data.grey_levels import (
     DECLARE,
     GreyRange,

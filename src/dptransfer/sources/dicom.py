@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats, PixelArray
+from dptransfer.base.types import Floats, PixelArray
 from dptransfer.data.grey_levels import (
     DECLARE,
     GreyRange,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import People
+from dptransfer.base.types import People
 from dptransfer.data.arrow import ArrowColumns, is_columnar
 from dptransfer.data.columns import (
     USUAL_COLUMNS,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.base.arrays import People
+from dptransfer.base.types import People
 from dptransfer.data.columns import Columns
 from dptransfer.data.emb_folder import in_private_folder
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings

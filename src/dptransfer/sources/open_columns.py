@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.data.arrow import ArrowColumns, is_columnar
 from dptransfer.data.columns import LABEL_NAMES, ROW_NAMES, Columns, NamedColumns
 from dptransfer.data.labels import declared_classes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.base.arrays import People
+from dptransfer.base.types import People
 from dptransfer.data.columns import Columns, read_listed
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.people import person_positions

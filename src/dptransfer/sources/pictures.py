@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Integers, PixelArray, array_or_none
+from dptransfer.base.types import Integers, PixelArray, array_or_none
 from dptransfer.data.examples import PrivateData, PublicData, one_digest_each, read_only, slabs
 from dptransfer.data.facts import Facts
 from dptransfer.data.grey_levels import GreyRange, declared_range

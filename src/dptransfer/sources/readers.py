@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.data.arrow import is_columnar, is_dataset_folder
 from dptransfer.data.columns import USUAL_COLUMNS, Columns, read_rows, require_person_column
 from dptransfer.data.emb_folder import read_store

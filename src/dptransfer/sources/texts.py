@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import People
+from dptransfer.base.types import People
 from dptransfer.data.arrow import is_columnar
 from dptransfer.data.columns import (
     USUAL_COLUMNS,

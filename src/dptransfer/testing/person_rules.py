@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import Integers
+from dptransfer.base.types import Integers
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, Unit
 from dptransfer.testing.contract import require, run_checks

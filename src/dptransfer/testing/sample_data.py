@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import AnyArray, Floats, Integers
+from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.data import Facts, PrivateEmbeddings, PublicData, PublicEmbeddings
 from dptransfer.encoders import adapted, encode_pixels, encoder_of
 from dptransfer.errors import ArgumentError

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.arrays import Labels, PixelArray
+from dptransfer.base.types import Labels, PixelArray
 from dptransfer.data import PublicEmbeddings, long_tail
 from dptransfer.errors import ArgumentError
 from dptransfer_lab.demo.glyphs import draw_glyphs

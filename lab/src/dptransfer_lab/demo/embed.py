@@ -16,7 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from dptransfer.base.arrays import AnyArray, Integers, PixelArray
+from dptransfer.base.types import AnyArray, Integers, PixelArray
 from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, read_store
 from dptransfer.encoders import EncodeOptions, Encoder, encode_images
 from dptransfer.errors import DataError, DPTransferError

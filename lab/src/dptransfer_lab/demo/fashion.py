@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.base.arrays import Labels, PixelArray
+from dptransfer.base.types import Labels, PixelArray
 from dptransfer.data import long_tail
 from dptransfer.errors import DataError
 from dptransfer_lab.demo.sets import DemoSets, PictureSet

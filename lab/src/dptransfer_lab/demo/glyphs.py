@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from dptransfer.base.arrays import PixelArray
+from dptransfer.base.types import PixelArray
 from dptransfer_lab.demo.sets import PictureSet
 
 FONTS = (

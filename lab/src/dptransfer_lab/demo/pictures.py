@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
-from dptransfer.base.arrays import PixelArray
+from dptransfer.base.types import PixelArray
 from dptransfer_lab.demo.sets import Result
 
 _INK = "#1b2631"

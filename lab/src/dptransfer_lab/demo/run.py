@@ -22,7 +22,7 @@ import numpy as np
 
 from dptransfer import Fit, Ledger, SeededNoise, Source, evaluate, verify
 from dptransfer.accounting import LARGEST_EPSILON
-from dptransfer.base.arrays import AnyArray, Floats, Integers
+from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.data import Labelled
 from dptransfer.encoders import get_encoder
 from dptransfer.errors import ArgumentError, BudgetExceeded, DPTransferError, PrivacyWarning

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.base.arrays import Labels, PixelArray
+from dptransfer.base.types import Labels, PixelArray
 from dptransfer.errors import DataError
 from dptransfer.release import Evaluation
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, PixelArray
+from dptransfer.base.types import AnyArray, PixelArray
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.per_example import probe_pictures
 from dptransfer.encoders.registry import adapted

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats
 from dptransfer.base.progress import steps as counted
+from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError

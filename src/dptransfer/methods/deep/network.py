@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import PixelArray
+from dptransfer.base.types import PixelArray
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.per_example import PerExample, is_plain_linear, rows_alone

@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, grains
 from dptransfer.exact.plain_floats import square_root
 from dptransfer.exact.sums import by_size, scaled_down, whole_people

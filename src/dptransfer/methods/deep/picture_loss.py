@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats, Integers, Labels, PixelArray
+from dptransfer.base.types import Floats, Integers, Labels, PixelArray
 from dptransfer.exact.device_sample import replayed
 from dptransfer.methods.deep.augment import views_of
 from dptransfer.methods.deep.network_gradient import Gradients

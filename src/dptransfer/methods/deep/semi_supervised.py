@@ -46,7 +46,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptransfer.base import progress
-from dptransfer.base.arrays import Floats, Integers, PixelArray
+from dptransfer.base.types import Floats, Integers, PixelArray
 from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.methods.deep import augment
 from dptransfer.methods.deep.network import Network

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats32
+from dptransfer.base.types import AnyArray, Floats32
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder
 from dptransfer.methods.deep.teachers import public_layer, repeated

@@ -23,8 +23,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.base.progress import tell
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.queries.votes import ABSTAINS
 

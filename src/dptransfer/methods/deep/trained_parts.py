@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.encoders.per_example import PerExample, keeps_pictures_apart, plain_kernels
 from dptransfer.errors import ArgumentError

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.data import Facts
 from dptransfer.encoders.encoder import BESIDE, EncoderDelta
 from dptransfer.encoders.in_memory import encode_pixels

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures

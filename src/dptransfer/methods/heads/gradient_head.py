@@ -22,8 +22,8 @@ import numpy as np
 
 from dptransfer.accounting import fits, largest_times, noise_multiplier_for
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats, People
 from dptransfer.base.progress import steps as counted
+from dptransfer.base.types import Floats, People
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import BudgetError
 from dptransfer.exact.chunks import over_chunks

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.exact.public_map import FittedPublicMap
 
 # Of the squared shift, all axes together; a shift of mapped rows is hardly longer than the rows.

@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
 from dptransfer.base.progress import steps as counted
+from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import STRETCHES, Features, FittedFeatures, FittedSideBySide, apply

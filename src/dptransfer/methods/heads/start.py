@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from dptransfer.base.arrays import Floats, Floats32, Labels, Rows
+from dptransfer.base.types import Floats, Floats32, Labels, Rows
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.data.examples import slabs
 from dptransfer.errors import ArgumentError, DataError, Incompatible

@@ -73,7 +73,7 @@ from itertools import repeat
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.mechanisms import SharesLeft

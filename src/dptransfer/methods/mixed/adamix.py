@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.arrays import Floats, Integers
+from dptransfer.base.types import Floats, Integers
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures

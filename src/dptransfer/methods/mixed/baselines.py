@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats, Integers
+from dptransfer.base.types import Floats, Integers
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.methods.about import BLUE, GREEN, MIXED, RIGHT_STEPS, SLATE, TEAL, WINE, About

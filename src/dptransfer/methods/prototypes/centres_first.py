@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dptransfer.base.arrays import AnyArray, Floats
+from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data import Facts, PrivateData
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds

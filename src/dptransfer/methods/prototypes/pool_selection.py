@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from dptransfer.accounting import selection_epsilon_for
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.capped_similarity import GRID_NORM

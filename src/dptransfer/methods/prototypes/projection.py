@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base.arrays import Floats
+from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import one_blas_thread

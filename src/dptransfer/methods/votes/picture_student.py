@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import EncodedRows
+from dptransfer.base.types import EncodedRows
 from dptransfer.data import EncoderIdentity, PublicEmbeddings
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError

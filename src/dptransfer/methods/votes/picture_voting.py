@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from dptransfer.base.arrays import Integers
+from dptransfer.base.types import Integers
 from dptransfer.data import Facts
 from dptransfer.methods.method import Outcome, Task
 from dptransfer.methods.settings import Moderate, Rate, Whole

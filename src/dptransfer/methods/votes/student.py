@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import softmax
 
-from dptransfer.base.arrays import Floats, Integers
+from dptransfer.base.types import Floats, Integers
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.methods.heads.start import fitted_to_chances
 from dptransfer.methods.votes.voting import Answers, spread

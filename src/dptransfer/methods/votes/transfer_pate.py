@@ -19,8 +19,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base.arrays import AnyArray, Floats, Floats32, Integers, Labels
 from dptransfer.base.progress import tell
+from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, Labels
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.feature_map import Features, FittedFeatures, apply

@@ -16,7 +16,7 @@ import numpy as np
 
 from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger, Receipt

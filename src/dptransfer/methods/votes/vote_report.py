@@ -38,7 +38,7 @@ from typing import Any
 from dptransfer.accounting import epsilon_of, guarantee_of, mu_of, noise_multiplier_for
 from dptransfer.accounting.renyi import epsilon_at_order
 from dptransfer.base import checks
-from dptransfer.base.arrays import AnyArray
+from dptransfer.base.types import AnyArray
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger

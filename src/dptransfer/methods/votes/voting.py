@@ -16,7 +16,7 @@ import numpy as np
 
 from dptransfer.accounting import fits, noise_multiplier_for
 from dptransfer.accounting.safe_search import largest_whole
-from dptransfer.base.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import GaussianMechanism, Step

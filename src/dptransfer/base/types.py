@@ -1,4 +1,4 @@
-"""The arrays that go through this library, by name: what their numbers are and stand for."""
+"""Names for types: arrays by what their numbers stand for, and JSON objects."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ RandomWords: TypeAlias = NDArray[np.uint64]
 """Random bits, 64 at a time."""
 PixelArray: TypeAlias = NDArray[np.uint8]
 """Pictures, a byte per value."""
+JsonObject: TypeAlias = dict[str, Any]
+"""An object as JSON has it, read from a file or to be written to one."""
 
 
 def array_or_none(values: ArrayLike) -> AnyArray | None:
