@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 import dptransfer as dpt
-from dptransfer.data.people import person_positions
+from dptransfer.data.labels import person_positions
 from dptransfer.exact.feature_map import OnLattice
 from dptransfer.exact.sums import by_size
 from dptransfer.privacy import EACH_ROW, Bound, Unit

@@ -6,12 +6,12 @@ from dptransfer import methods as methods
 from dptransfer import privacy as privacy
 from dptransfer import testing as testing
 from dptransfer._version import __version__ as __version__
-from dptransfer.api.check import check as check
-from dptransfer.api.encode import encode as encode
-from dptransfer.api.evaluate import evaluate as evaluate
+from dptransfer.api.checkup import check as check
 from dptransfer.api.fit import Fit as Fit
 from dptransfer.api.fit import fit as fit
 from dptransfer.api.fit import plan as plan
+from dptransfer.api.requests import encode as encode
+from dptransfer.api.requests import evaluate as evaluate
 from dptransfer.api.source import Declared as Declared
 from dptransfer.api.source import Reading as Reading
 from dptransfer.api.source import Source as Source

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.api.check import check
+from dptransfer.api.checkup import check
 from dptransfer.api.forecast import ALMOST_NO_NOISE, EncodingTime
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.errors import ArgumentError

@@ -323,7 +323,7 @@ def test_unknown_encoders_get_a_suggestion(cli, photos):
 
 
 def test_texts(cli, cli_json, monkeypatch):
-    from dptransfer.data.identity import EncoderIdentity
+    from dptransfer.data.facts import EncoderIdentity
 
     class Lengths:
         kind, dimension, identity = "text", 2, EncoderIdentity("lengths", "0" * 64, "long, short")

@@ -78,8 +78,8 @@ def test_fit_gives_the_pool_to_them(cli, data, given_to):
 
 
 def test_check_gives_the_pool_to_them(cli, data, given_to, monkeypatch):
-    monkeypatch.setattr("dptransfer.api.check.why_no_forecast", lambda *_: "")  # too few rows
-    monkeypatch.setattr("dptransfer.api.check.expected_accuracy", lambda *_: ())
+    monkeypatch.setattr("dptransfer.api.checkup.why_no_forecast", lambda *_: "")  # too few rows
+    monkeypatch.setattr("dptransfer.api.checkup.expected_accuracy", lambda *_: ())
     words = ("--public", data / "pool.npz", "--classes", "cat,dog,bird")
     cli("check", data / "private.npz", *words, "--engine", "processes", "--workers", "1")
     assert given_to == [Processes(1)]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import RowMetadata, write_embeddings
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.release import read_release
 
 

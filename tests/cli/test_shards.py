@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import write_embeddings
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.shards import EncodeShard
 from dptransfer.release import predictions as predicted_shards
 from dptransfer.sources import read_table

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptransfer.data.people import person_positions
+from dptransfer.data.labels import person_positions
 from dptransfer.errors import DataError
 
 NAN = float("nan")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptransfer.data import shard_files as npy_shards
+from dptransfer.data import sharded_rows as npy_shards
 from dptransfer.data.examples import content_digest
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import ArgumentError, DataError
@@ -82,7 +82,7 @@ def test_any_part_of_any_cut_is_that_of_the_one_array(pools, number, part, place
         assert type(found) is np.ndarray
         assert found.dtype == rows.dtype == whole.dtype
         assert found.tolist() == whole[which].tolist()
-    chosen = rows.chosen(positions)
+    chosen = rows.take(positions)
     assert chosen.shape == (len(places), WIDTH)
     assert chosen[part].tolist() == whole[positions][part].tolist()
 
@@ -251,4 +251,4 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
 def test_a_row_is_told_by_its_file_and_its_number_there(tmp_path):
     rows = cut(tmp_path, "float32", (10, 15))
     assert rows.whereabouts(12) == f"row 2 of '{rows.files[1]}'"
-    assert rows.chosen(np.array([3, 22])).whereabouts(1) == f"row 7 of '{rows.files[2]}'"
+    assert rows.take(np.array([3, 22])).whereabouts(1) == f"row 7 of '{rows.files[2]}'"

@@ -7,10 +7,10 @@ from PIL import Image
 
 from dptransfer.base.progress import reported_to
 from dptransfer.data import Labelled
+from dptransfer.data.examples import file_digests
 from dptransfer.encoders import encode_images_in_memory, extract, shards
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import TextList, find_images, read_private, read_public, read_table
-from dptransfer.sources.digests import file_digests
 
 from . import toys
 from .toys import MeanColour, WordLengths, encode, pictures

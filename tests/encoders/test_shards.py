@@ -249,14 +249,14 @@ def test_whoever_finds_that_a_shard_was_begun_opens_pictures_apart(images, tmp_p
     """The first attempt died of picture 3; the second is told by the one who opens apart that it does so."""
     asked = []
 
-    class Apart(shards.OpenedApart):
+    class Apart(shards.SandboxedDecoder):
         def __call__(self, path):
             asked.append(path)
             if path == images.paths[3]:
                 raise DataError("it crashed")
             return toys.Image.open(path).convert("RGB")
 
-    monkeypatch.setattr(shards, "OpenedApart", Apart)
+    monkeypatch.setattr(shards, "SandboxedDecoder", Apart)
     work = EncodeShard(tmp_path, "0" * 64, None, MeanColour(), MeanColour().identity, EncodeOptions(batch=4))
     (tmp_path / f"00001-{'0' * 16}.begun").touch()
     assert work((0, images.paths[:8])).unreadable == ()

@@ -125,5 +125,5 @@ def test_of_very_many_rows_in_files_an_even_sample_is_read(tmp_path, monkeypatch
     assert read[-1] == 2999
     assert np.diff(np.sort(read)).max() < 1000
     assert len(np.concatenate(list(parts_of(rows)))) == 3000  # in memory all are looked at
-    few = sharded.chosen(np.arange(512))
+    few = sharded.take(np.arange(512))
     assert len(np.concatenate(list(parts_of(few)))) == 512

@@ -8,8 +8,7 @@ import pytest
 
 from dptransfer.accounting import fits, mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity, Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap

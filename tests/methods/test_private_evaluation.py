@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded, Incompatible, UnsafeRelease
 from dptransfer.exact.feature_map import apply
 from dptransfer.ledger import Ledger

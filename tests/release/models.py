@@ -8,8 +8,7 @@ import numpy as np
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.data.embeddings import PublicEmbeddings
-from dptransfer.data.facts import Facts
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity, Facts
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.exact.feature_map import FittedSideBySide, UnitNorm
 from dptransfer.exact.public_map import PublicMap

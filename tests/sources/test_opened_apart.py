@@ -8,7 +8,7 @@ from PIL import Image
 
 from dptransfer.errors import DataError
 from dptransfer.sources.decode import open_image
-from dptransfer.sources.sandboxed_decode import OpenedApart
+from dptransfer.sources.sandboxed_decode import SandboxedDecoder
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_pictures_are_those_that_open_image_gives_and_what_hangs_or_crashes_is_u
     for name in ("hangs.png", "dies.png"):
         (tmp_path / name).write_bytes(picture.read_bytes())
     (tmp_path / "damaged.png").write_bytes(b"damaged")
-    with closing(OpenedApart(seconds=0.5)) as apart:
+    with closing(SandboxedDecoder(seconds=0.5)) as apart:
         for name in ("damaged.png", "hangs.png", "dies.png"):
             with pytest.raises(DataError, match="Repair or remove"):
                 apart(tmp_path / name)
@@ -55,14 +55,14 @@ def test_nothing_is_imported_from_the_folder_that_we_are_in(picture, tmp_path, m
     """It may be a folder of pictures from anywhere."""
     (tmp_path / "PIL.py").write_text("open('taken', 'w')")
     monkeypatch.chdir(tmp_path)
-    with closing(OpenedApart()) as apart:
+    with closing(SandboxedDecoder()) as apart:
         assert apart(picture).size == (10, 10)
     assert not (tmp_path / "taken").exists()
 
 
 def test_a_declared_grey_range_reaches_the_child_which_ends_when_nobody_asks_any_more(tmp_path):
     Image.fromarray(np.full((4, 4), 1000, dtype=np.uint16)).save(tmp_path / "a.png")
-    apart = OpenedApart((0, 2000))
+    apart = SandboxedDecoder((0, 2000))
     found = np.asarray(apart(tmp_path / "a.png"))
     assert np.array_equal(found, np.asarray(open_image(tmp_path / "a.png", (0, 2000))))
     child = apart._child
@@ -80,7 +80,7 @@ def test_the_child_waits_for_the_next_picture_as_long_as_it_takes(picture, tmp_p
         "signal.alarm = alarm\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with closing(OpenedApart()) as apart:
+    with closing(SandboxedDecoder()) as apart:
         apart(picture)
         apart(picture)
     assert (tmp_path / "alarms").read_text().split() == ["120", "0"] * 2

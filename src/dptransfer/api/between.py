@@ -11,7 +11,7 @@ import numpy as np
 
 from dptransfer.api.advice import Finding
 from dptransfer.api.checked_examples import Examples, in_both
-from dptransfer.api.findings import SIDE, Look, found
+from dptransfer.api.findings import SIDE, Look, report
 from dptransfer.base.types import AnyArray, Floats32, Integers
 
 NOBODY = -1
@@ -195,7 +195,7 @@ def duplicates_between(private: Content, other: Content) -> Iterator[Finding]:
 def _pairs(key: str, mine: Content, theirs: Content, twins: Integers) -> Iterator[Finding]:
     places = np.flatnonzero(twins != NOBODY).tolist()
     name, other = mine.examples.name, theirs.examples.name
-    return found(key, mine.examples, [f"{name(place)} = {other(int(twins[place]))}" for place in places])
+    return report(key, mine.examples, [f"{name(place)} = {other(int(twins[place]))}" for place in places])
 
 
 def not_compared(mine: Content, theirs: Content | None = None) -> Iterator[str]:
@@ -265,7 +265,7 @@ def people_in_both(private: Examples, test: Examples) -> Iterator[Finding]:
         return
     first = {int(private.people[place]): place for place in reversed(in_both(private.ids, test.ids))}
     told = [f"who has {private.name(place)}" for place in sorted(first.values())]
-    yield from found("people-in-test", private, told)
+    yield from report("people-in-test", private, told)
 
 
 def mismatches(
@@ -281,4 +281,4 @@ def mismatches(
         yield Finding("widths", other.role, 1, tuple(f"{role}: {width}" for role, width in widths.items()))
     if looks:
         new = {look.bits for look in other_looks} - {look.bits for look in looks} - {0}
-        yield from found("forms", other, [f"{bits} bits" for bits in sorted(new)])
+        yield from report("forms", other, [f"{bits} bits" for bits in sorted(new)])

@@ -15,8 +15,7 @@ from dptransfer.api.source import Source
 from dptransfer.base.types import AnyArray, Labels, People
 from dptransfer.data import Columns, EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.columns import read_label_words
-from dptransfer.data.labels import places, whole_word
-from dptransfer.data.people import person_positions
+from dptransfer.data.labels import person_positions, places, whole_word
 from dptransfer.data.tables import require
 from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError
@@ -24,10 +23,9 @@ from dptransfer.sources import STORED, find_images, find_texts, read_table
 from dptransfer.sources.contents import Contents
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import patient_of
-from dptransfer.sources.load import column_of, people_of
 from dptransfer.sources.open_columns import has_columns, open_columns
 from dptransfer.sources.person_files import DICOM, FOLDER
-from dptransfer.sources.readers import read_labels
+from dptransfer.sources.readers import column_of, people_of, read_labels
 
 
 def ids_of(path: Path, people: str | Path, found: Examples, split: str | None) -> list[Any] | None:

@@ -124,11 +124,11 @@ def findings_in(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
     """All that is found in one set; `looks` are those at its pictures, if it has some."""
     yield from _pictures(examples, looks)
     empty = [place for place, text in enumerate(examples.texts) if not text.strip()]
-    yield from found_at("empty-texts", examples, empty)
+    yield from report_places("empty-texts", examples, empty)
     if examples.rows is not None:
         wild, zeros = _odd_rows(examples.rows)
-        yield from found_at("non-finite", examples, wild)
-        yield from found_at("zeros", examples, zeros)
+        yield from report_places("non-finite", examples, wild)
+        yield from report_places("zeros", examples, zeros)
     if examples.role != "public":  # a pool may have labels of its own, of other classes
         yield from _labels(examples)
     if examples.role == "private":
@@ -136,7 +136,7 @@ def findings_in(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
         yield from _people(examples)
 
 
-def found(key: str, examples: Examples, names: Iterable[str]) -> Iterator[Finding]:
+def report(key: str, examples: Examples, names: Iterable[str]) -> Iterator[Finding]:
     """A finding with so many names, the first few of them shown; none without names."""
     listed = list(names)
     if listed:
@@ -145,21 +145,23 @@ def found(key: str, examples: Examples, names: Iterable[str]) -> Iterator[Findin
         yield Finding(key, examples.role, len(listed), shown)
 
 
-def found_at(key: str, examples: Examples, places: Iterable[int]) -> Iterator[Finding]:
+def report_places(key: str, examples: Examples, places: Iterable[int]) -> Iterator[Finding]:
     """A finding about the examples at these places; none without places."""
-    return found(key, examples, [examples.name(int(place)) for place in places])
+    return report(key, examples, [examples.name(int(place)) for place in places])
 
 
 def _pictures(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
     seen = [(place, look) for place, look in enumerate(looks) if look.digest]
-    yield from found_at("unreadable", examples, [p for p, look in enumerate(looks) if not look.form])
+    yield from report_places("unreadable", examples, [p for p, look in enumerate(looks) if not look.form])
     refused = [f"{examples.name(p)}: {look.refused}" for p, look in enumerate(looks) if look.refused]
-    yield from found("refused", examples, refused)
-    yield from found_at("flat", examples, [p for p, look in seen if look.flat])
-    yield from found_at("dark", examples, [p for p, look in seen if look.brightest < DARK and not look.flat])
+    yield from report("refused", examples, refused)
+    yield from report_places("flat", examples, [p for p, look in seen if look.flat])
+    yield from report_places(
+        "dark", examples, [p for p, look in seen if look.brightest < DARK and not look.flat]
+    )
     depths = Counter(look.bits for look in looks if look.form)
     if len(depths) > 1:
-        yield from found("depths", examples, [f"{bits} bits: {n:,}" for bits, n in depths.most_common()])
+        yield from report("depths", examples, [f"{bits} bits: {n:,}" for bits, n in depths.most_common()])
 
 
 def _odd_rows(rows: AnyArray) -> tuple[Integers, Integers]:
@@ -179,18 +181,18 @@ def _labels(examples: Examples) -> Iterator[Finding]:
         return
     kinds = Counter(map(_kind, labels))
     if len(kinds) > 1:
-        yield from found("label-types", examples, [f"{kind}: {n:,}" for kind, n in kinds.most_common()])
+        yield from report("label-types", examples, [f"{kind}: {n:,}" for kind, n in kinds.most_common()])
     elif "fraction" in kinds:
-        yield from found_at("fractions", examples, range(len(labels)))
+        yield from report_places("fractions", examples, range(len(labels)))
     if examples.positions is None:
         each = Counter(map(str, labels)).most_common()
-        yield from found("undeclared", examples, [f"{label} ({n:,})" for label, n in each])
+        yield from report("undeclared", examples, [f"{label} ({n:,})" for label, n in each])
         return
     unknown = [label for label, place in zip(labels, examples.positions, strict=True) if place == UNKNOWN]
     told = [
         _suggested(label, n, examples.classes or ()) for label, n in Counter(map(str, unknown)).most_common()
     ]
-    for one in found("unknown-labels", examples, told):
+    for one in report("unknown-labels", examples, told):
         yield Finding(one.key, one.role, len(unknown), one.examples)
 
 
@@ -228,15 +230,15 @@ def class_sizes(examples: Examples) -> dict[str, int]:
 
 def _class_sizes(examples: Examples) -> Iterator[Finding]:
     sizes = class_sizes(examples).items()
-    yield from found("empty-classes", examples, [name for name, count in sizes if not count])
+    yield from report("empty-classes", examples, [name for name, count in sizes if not count])
     small = [f"{name} ({count})" for name, count in sizes if 0 < count < FEW]
-    yield from found("small-classes", examples, small)
+    yield from report("small-classes", examples, small)
 
 
 def _people(examples: Examples) -> Iterator[Finding]:
     if examples.people is None:
         inner = {name.split("/")[1] for name in examples.names or () if name.count("/") > 1}
-        yield from found("folders", examples, sorted(inner) if examples.labels is not None else ())
+        yield from report("folders", examples, sorted(inner) if examples.labels is not None else ())
         return
     if not len(examples.people):
         return
@@ -244,6 +246,8 @@ def _people(examples: Examples) -> Iterator[Finding]:
     many = np.flatnonzero(each > MANY_TIMES * np.median(each))
     many = many[np.argsort(-each[many], kind="stable")]
     told = [f"who has {examples.name(int(first[one]))}: {each[one]:,} examples" for one in many]
-    yield from found("many-examples", examples, told)
+    yield from report("many-examples", examples, told)
     ids = examples.ids or ()
-    yield from found_at("no-person", examples, [p for p, one in enumerate(ids) if _kind(one) == "missing"])
+    yield from report_places(
+        "no-person", examples, [p for p, one in enumerate(ids) if _kind(one) == "missing"]
+    )

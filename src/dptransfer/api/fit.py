@@ -32,7 +32,7 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 
 if TYPE_CHECKING:
-    from dptransfer.api.check import Checkup
+    from dptransfer.api.checkup import Checkup
     from dptransfer.base.workers import Workers
     from dptransfer.encoders import Encoder
     from dptransfer.methods.deep.network import Network
@@ -130,7 +130,7 @@ class Fit:
 
     def check(self) -> Checkup:
         """What is wrong with the data, for their owner's eyes alone; nothing is charged."""
-        from dptransfer.api.check import check
+        from dptransfer.api.checkup import check
 
         budget = self.budget
         return check(

@@ -70,7 +70,7 @@ class EncodingTime:
 
 
 @dataclass(frozen=True)
-class Expected:
+class Forecast:
     """Balanced accuracy on tasks made of public rows.
 
     Attributes:
@@ -110,13 +110,13 @@ def public_rows(pool: Examples) -> PublicEmbeddings:
 
 def expected_accuracy(
     facts: Facts, public: PublicEmbeddings, budgets: Sequence[Budget]
-) -> tuple[Expected, ...]:
+) -> tuple[Forecast, ...]:
     """What the default method reaches on tasks of the declared size that are made of public rows.
 
     No private row, label or count goes in: the tasks have the declared number of classes and the declared
     size, or what `Auto` assumes where none is, and their rows are mixed from the pool's.
     """
-    found: list[Expected] = []
+    found: list[Forecast] = []
     for turn, budget in enumerate(budgets):
         tasks, scaled = tasks_like(facts, budget, public)
         reached = []
@@ -124,5 +124,5 @@ def expected_accuracy(
             model = fitted_on(task, PublicPriorPrototypes(), scaled)
             reached.append(float((model.scores(task.test_rows).argmax(axis=1) == task.test_labels).mean()))
             tell(turn * len(tasks) + len(reached), len(budgets) * len(tasks), "public task")
-        found.append(Expected(budget.amount, float(np.mean(reached)), min(reached), max(reached)))
+        found.append(Forecast(budget.amount, float(np.mean(reached)), min(reached), max(reached)))
     return tuple(found)

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
 from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.embeddings import PoolOutline
+from dptransfer.data.examples import file_digests, picture_digests, text_digests
 from dptransfer.data.grey_levels import GreyRange
-from dptransfer.data.labels import Classes, declared_classes
-from dptransfer.data.people import person_positions
+from dptransfer.data.labels import Classes, declared_classes, person_positions
 from dptransfer.data.tables import require
 from dptransfer.encoders.encoding import (
     NOBODY,
@@ -32,7 +32,6 @@ from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.privacy.relation import Unit
 from dptransfer.sources import STORED, read_private, read_public
 from dptransfer.sources.contents import Contents, contents_of
-from dptransfer.sources.digests import file_digests, picture_digests, text_digests
 from dptransfer.sources.file_types import IMAGE_ENDINGS
 
 if TYPE_CHECKING:
@@ -287,11 +286,11 @@ class Source:
         if self.is_encoded:
             return None
         if self.reading.encoder is None and self.path is not None:
-            _ = self.found
+            _ = self.listing
         return self.reading.load(self.form)
 
     @cached_property
-    def found(self) -> ImageList | TextList | None:
+    def listing(self) -> ImageList | TextList | None:
         """Private images or texts at a path, with a label each; None for rows and for examples in memory."""
         if self.path is None or self.is_encoded:
             return None
@@ -325,11 +324,11 @@ class Source:
     @property
     def source_digests(self) -> NDArray[np.uint64] | None:
         """Digests of private files or texts at a path that are still to be encoded."""
-        return None if self.encoder is None or self.found is None else self.found.source_digests
+        return None if self.encoder is None or self.listing is None else self.listing.source_digests
 
     def facts(self) -> Facts | None:
         """What is public about examples that are still to be encoded; None for rows."""
-        found = None if self.is_encoded else self.found
+        found = None if self.is_encoded else self.listing
         classes = self.class_list if found is None else found.classes
         if self.encoder is None or classes is None:
             return None
@@ -359,10 +358,10 @@ class Source:
 
     def _private(self, beside: EncodedBeside | None) -> PrivateEmbeddings:
         declared: dict[str, Any] = {"name": self.name, **vars(self.declared)}
-        if self.encoder is not None and self.found is not None:
+        if self.encoder is not None and self.listing is not None:
             assert self.path is not None
             assert beside is not None
-            rows = beside.private(self.found, self.encoder, self.path)
+            rows = beside.private(self.listing, self.encoder, self.path)
             return read_private(rows, **declared)  # the folder keeps classes and people
         if self.path is not None:
             return read_private(
@@ -403,7 +402,7 @@ class Source:
         if private.encoder is None or self.path is None or self.is_encoded:
             return None
         found, words = self._pool(private.encoder), known_vocabulary(private.encoder.identity)
-        own = private.class_list if private.found is None else private.found.classes
+        own = private.class_list if private.listing is None else private.listing.classes
         shots = found.classes is not None and set(found.classes) <= set(own or ())
         return PoolOutline(len(found), None if words is None else len(words), unlabelled=not shots)
 

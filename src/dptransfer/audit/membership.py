@@ -18,8 +18,7 @@ from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.audit.lower_bound import high_limit, low_limit
 from dptransfer.base import checks
 from dptransfer.base.types import Floats, Integers
-from dptransfer.data.labels import Labelled, class_positions
-from dptransfer.data.people import person_positions
+from dptransfer.data.labels import Labelled, class_positions, person_positions
 from dptransfer.errors import DataError
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.privacy import Guarantee, Unit

@@ -65,7 +65,7 @@ def check(
     hands = workers.start()
     note_if_idle(hands, public_rows=public is not None)
 
-    from dptransfer.api.check import check as look
+    from dptransfer.api.checkup import check as look
     from dptransfer.api.source import Source
 
     private = Source(

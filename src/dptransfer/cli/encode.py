@@ -58,7 +58,7 @@ def encode(
 
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
-    from dptransfer.api.encode import encode as encode_source
+    from dptransfer.api.requests import encode as encode_source
     from dptransfer.api.source import Reading, Source
     from dptransfer.base.document import name_list
     from dptransfer.base.workers import Here

@@ -144,7 +144,7 @@ def evaluate(
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
-    from dptransfer.api.evaluate import evaluate as evaluate_release
+    from dptransfer.api.requests import evaluate as evaluate_release
     from dptransfer.api.source import EncodedBeside, Reading, Source
     from dptransfer.encoders.model_inputs import encoder_behind
     from dptransfer.exact.cuda import DEVICES

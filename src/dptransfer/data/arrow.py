@@ -13,7 +13,7 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray
 from dptransfer.data.columns import ROW_NAMES, Columns, NamedColumns, feature_names
 from dptransfer.data.labels import declared_classes
-from dptransfer.data.tables import chosen_split, listed, parsing, require, unreadable
+from dptransfer.data.tables import chosen_split, list_names, parsing, require, unreadable
 
 WHOLE_FILE = ("a .parquet file must be complete; this is not.", "Write it again.")
 _WHOLE_FOLDER = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
@@ -177,7 +177,7 @@ def row_columns(
     chosen = feature_names(path, numeric, features, others)
     if not chosen:
         absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
-        raise unreadable(path, f"{absent}found {listed(schema.names)}.", "Rename the column.")
+        raise unreadable(path, f"{absent}found {list_names(schema.names)}.", "Rename the column.")
     return tuple(chosen)
 
 

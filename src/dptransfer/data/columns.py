@@ -12,9 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dptransfer.base.types import AnyArray, People
-from dptransfer.data.labels import Classes, Labelled, declared_classes, places, whole_word
-from dptransfer.data.people import person_positions
-from dptransfer.data.tables import RawTable, listed, natural_order, parsing, require, unreadable
+from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions, places, whole_word
+from dptransfer.data.tables import RawTable, list_names, natural_order, parsing, require, unreadable
 
 ROW_NAMES = ("x", "features", "embeddings", "embedding")
 LABEL_NAMES = ("y", "labels", "label")
@@ -59,7 +58,7 @@ USUAL_COLUMNS = Columns()
 """The usual names of all columns."""
 
 
-class Listed(NamedTuple):
+class ListedExamples(NamedTuple):
     """Examples that a table lists, and what stands beside them.
 
     Attributes:
@@ -144,7 +143,9 @@ def read_rows(table: NamedColumns, columns: Columns) -> RawTable:
     )
 
 
-def read_listed(table: NamedColumns, column: str, columns: Columns, kind: str | None = None) -> Listed:
+def read_listed(
+    table: NamedColumns, column: str, columns: Columns, kind: str | None = None
+) -> ListedExamples:
     """Read a column of examples, with labels, by default under 'label', and people if they are named.
 
     Args:
@@ -175,7 +176,7 @@ def read_listed(table: NamedColumns, column: str, columns: Columns, kind: str | 
     classes = table.classes(label)
     labels = _words(table.labels(label, cells[label]), classes) if labelled else None
     people = None if person is None else table.people(person, cells[person], len(examples))
-    return Listed(examples, labels, people, classes)
+    return ListedExamples(examples, labels, people, classes)
 
 
 def read_label_words(
@@ -201,7 +202,7 @@ def _words(labels: AnyArray | list[Any], classes: tuple[str | int, ...] | None) 
 
 def require_person_column(path: Path, person: str | None, columns: Collection[str]) -> None:
     """Raise unless the column of ids is there, if one is named."""
-    found = f"found {listed(columns)}" if columns else "there are no columns"
+    found = f"found {list_names(columns)}" if columns else "there are no columns"
     remedy = "Name the column that has them." if columns else "Name a .csv or .npy file that has them."
     known = person is None or person in columns
     require(known, path, f"people must be in the column '{person}'; {found}.", remedy)

@@ -47,12 +47,10 @@ from dptransfer.data.atomic_files import (
 )
 from dptransfer.data.embeddings import rows_of
 from dptransfer.data.examples import ContentDigest, one_digest_each
-from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.labels import Classes, Labelled, declared_classes
+from dptransfer.data.facts import EncoderIdentity
+from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions
 from dptransfer.data.numpy_files import load_array
-from dptransfer.data.people import person_positions
-from dptransfer.data.shard_files import NpyShard
-from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.sharded_rows import NpyShard, ShardedRows
 from dptransfer.data.tables import RawTable, parsing, require
 from dptransfer.errors import ArgumentError, DataError
 
@@ -85,7 +83,7 @@ class RowMetadata:
         name: what the ledger files the data set under when it is private.
         public: nobody's data, which `read_public` takes: files get the modes that the umask allows;
             otherwise they are the owner's alone.
-        source_digests: of the files or texts behind the rows, as uint64 (`sources.digests`).
+        source_digests: of the files or texts behind the rows, as uint64.
     """
 
     labels: ArrayLike | Labelled | None = None

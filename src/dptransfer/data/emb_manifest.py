@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.tables import parsing, require, unreadable
 
 VERSION = 1

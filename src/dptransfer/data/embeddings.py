@@ -22,8 +22,13 @@ from dptransfer.data.examples import (
     one_digest_each,
     read_only,
 )
-from dptransfer.data.facts import Facts, named_columns, require_same_columns
-from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.facts import (
+    EncoderIdentity,
+    Facts,
+    named_columns,
+    require_same_columns,
+    require_same_encoder,
+)
 from dptransfer.data.labels import Classes, Labelled, declared_classes
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.vocabulary import Vocabulary
@@ -61,7 +66,7 @@ class PrivateEmbeddings(PrivateData):
             a data frame are not taken unless they are given: where columns were made from values, as
             `get_dummies` does, names tell of rows.
         fingerprint: SHA-256 of the content where a store has it on record already.
-        source_digests: of the files or texts behind the rows (`sources.digests`), by which the ledger
+        source_digests: of the files or texts behind the rows, by which the ledger
             knows them again in another encoding.
     """
 
@@ -105,7 +110,7 @@ class PrivateEmbeddings(PrivateData):
         """The rows at these positions as data of their own, with labels and people, and these facts."""
         # Of rows in many files the part is a list of positions: a hold-out leaves nearly all of them in it.
         rows: Any = self.rows
-        rows = rows.chosen(positions) if isinstance(rows, ShardedRows) else rows[positions]
+        rows = rows.take(positions) if isinstance(rows, ShardedRows) else rows[positions]
         part = self._part(positions, facts, rows)
         part.rows = rows
         return part
@@ -128,7 +133,7 @@ class PublicEmbeddings(PublicData):
         fingerprint: SHA-256 of the content where a store has it on record already.
         vocabulary: the words that the encoder has for its rows, which are then as it gave them. That of an
             encoder on record that we know is found without it.
-        source_digests: of the files or texts behind the rows (`sources.digests`); a fit refuses rows that
+        source_digests: of the files or texts behind the rows; a fit refuses rows that
             were made from private ones.
     """
 

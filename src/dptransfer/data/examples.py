@@ -1,9 +1,16 @@
-"""What rows and pictures have in common: labels, a fingerprint, and what they print of themselves."""
+"""What rows and pictures have in common: labels, a fingerprint, and what they print of themselves.
+
+Digests of what rows were made from (files, texts or pixels) let a ledger know data again in any encoding.
+Each is 64 bits of BLAKE2b, and as private as the example itself, for whoever guesses the example can check
+the guess: it is kept in `.emb` folders, beside the rows, and ledgers keep keyed hashes of it alone. 0
+stands for what cannot be recognised: a file that cannot be read, an empty text, a picture of one colour.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,10 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.base.types import AnyArray, Integers
-from dptransfer.data.facts import Facts
-from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.labels import Labelled, LabelledList, class_positions
-from dptransfer.data.people import person_positions
+from dptransfer.base.worker_env import cores_here
+from dptransfer.data.facts import EncoderIdentity, Facts
+from dptransfer.data.labels import Labelled, LabelledList, class_positions, person_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy.relation import Unit
 
@@ -42,7 +48,7 @@ class PrivateData(ABC):
 
     _known_fingerprint: str | None = None
     source_digests: NDArray[np.uint64] | None = None
-    """Of the files or texts behind the examples (`sources.digests`); for the owner's ledger only."""
+    """Of the files or texts behind the examples; for the owner's ledger only."""
 
     def __init__(
         self,
@@ -106,7 +112,7 @@ class PublicData(LabelledList):
     encoder: EncoderIdentity | None = None
     _known_fingerprint: str | None = None
     source_digests: NDArray[np.uint64] | None = None
-    """Of the files or texts behind the examples (`sources.digests`)."""
+    """Of the files or texts behind the examples."""
 
     def __init__(
         self, examples: Any, labelled: Labelled | None, name: str | None, sources: Iterable[str | Path] | None
@@ -268,3 +274,49 @@ def finite_rows(rows: AnyArray) -> NDArray[np.bool_]:
         largest = (np.ascontiguousarray(rows).view(np.uint16) & 0x7FFF).max(axis=1, initial=0)
         return np.asarray(largest < infinite)
     return np.asarray(np.isfinite(rows).all(axis=1))
+
+
+_FILE, _TEXT, _PICTURE = b"file", b"text", b"picture"
+
+
+def file_digests(paths: Sequence[Path]) -> NDArray[np.uint64]:
+    """Of the bytes of files, whatever their names and places."""
+    with ThreadPoolExecutor(min(8, len(cores_here()))) as threads:
+        return _listed(threads.map(_of_file, paths))
+
+
+def text_digests(texts: Iterable[str]) -> NDArray[np.uint64]:
+    """Of texts, whatever their white space and composition of letters."""
+    return _listed(
+        _digest(_TEXT, words.encode("utf-8", "surrogatepass")) if words else 0
+        for words in (" ".join(unicodedata.normalize("NFC", str(text)).split()) for text in texts)
+    )
+
+
+def picture_digests(pixels: Any) -> NDArray[np.uint64]:
+    """Of pictures as bytes, (pictures, height, width, 3), or of what is indexed like that."""
+    form = repr(tuple(pixels.shape[1:])).encode()
+    return _listed(
+        _digest(_PICTURE, form + picture.tobytes()) if (picture != picture[0, 0]).any() else 0
+        for slab in slabs(pixels)
+        for picture in np.asarray(pixels[slab])
+    )
+
+
+def _of_file(path: Path) -> int:
+    digest = hashlib.blake2b(digest_size=8, person=_FILE)
+    try:
+        with open(path, "rb") as stream:
+            while part := stream.read(2**20):
+                digest.update(part)
+    except OSError:  # reading it for its pixels fails likewise, and says so where that may be said
+        return 0
+    return int.from_bytes(digest.digest(), "little")
+
+
+def _digest(kind: bytes, content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8, person=kind).digest(), "little")
+
+
+def _listed(digests: Iterable[int]) -> NDArray[np.uint64]:
+    return np.fromiter(digests, dtype=np.uint64)

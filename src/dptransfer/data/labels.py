@@ -1,18 +1,112 @@
-"""The declared list of classes, and labels as positions in it."""
+"""Classes, labels and people: labels become positions in the declared list, and ids become numbers.
+
+The numbers of people tell who is the same, and nothing else.
+"""
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.base.types import AnyArray, Labels, People, array_or_none
-from dptransfer.errors import DataError
+from dptransfer.base import checks
+from dptransfer.base.types import AnyArray, Integers, Labels, People, array_or_none
+from dptransfer.errors import ArgumentError, DataError
+
+_LONGEST_SPELT = 1000  # composing letters takes time by the square of their number
+_MOST_BITS = 2000  # of a number that Python writes in decimals under any of its settings
+
+
+def person_positions(ids: Any, count: int) -> People:
+    """The person of each example, as a number from 0 in order of appearance; no error tells an id.
+
+    Spellings of one id are one person: blanks around a word do not count, nor whether an é is one character
+    or two, and 7, 7.0 and '7' are the same, for a column with gaps may have all three. A missing id (None,
+    NaN, NA, NaT, an empty word) makes a person of its own.
+
+    The numbers carry on who is the same as whom, and forget the ids. That alone decides what is protected as
+    a whole: somebody with two ids is two people here, each with a voice, and two people with one id share a
+    voice, so that either can change it all.
+
+    >>> person_positions(["ann", "bob", None, " ann", ""], 5).tolist()
+    [0, 1, 2, 0, 3]
+
+    Args:
+        ids: words or numbers in one column: a list, an array, masked or not, or a column of pandas, pyarrow
+            or polars.
+        count: the number of examples.
+    """
+    entries = _entries(ids)
+    if entries is None or len(entries) != count:
+        raise DataError(
+            "people must have one entry per example; it does not. Pass the person of each, in the same order."
+        )
+    kinds = set(map(type, entries))
+    other = sorted(kind.__name__ for kind in kinds if not _may_be_id(kind))
+    if other:
+        raise DataError(
+            f"people must be words or whole numbers; got the type {other[0]}. Convert them, say to str."
+        )
+    if kinds <= {int}:
+        return _numbered(entries, count)
+    # A word is no whole number, so a row that has none is alone under its own.
+    return _numbered((_word(one) or row for row, one in enumerate(entries)), count)
+
+
+def _entries(ids: Any) -> list[Any] | None:
+    """The ids as Python's own words and numbers, None where missing; None for what is no single column.
+
+    By the column's own list: as an array, a masked one forgets its mask, and whole numbers with gaps become
+    floats, in which long ids run together.
+    """
+    if getattr(ids, "ndim", 1) != 1 or isinstance(ids, str | bytes):
+        return None
+    if getattr(getattr(ids, "dtype", None), "kind", "") in ("m", "M"):
+        return list(ids)  # whose own list may be of plain numbers
+    for listing in ("to_pylist", "to_list", "tolist"):  # pyarrow; polars and pandas; NumPy and torch
+        if hasattr(ids, listing):
+            return list(getattr(ids, listing)())
+    if isinstance(ids, Sequence):
+        return list(ids)
+    found = array_or_none(ids)
+    return found.tolist() if found is not None and found.ndim == 1 else None
+
+
+def _may_be_id(kind: type) -> bool:
+    """Whether an entry of this type is a word, a number or a gap; pandas calls its own gaps NA and NaT."""
+    words = issubclass(kind, str | int | float | np.integer | np.floating) and kind is not bool
+    return words or kind is type(None) or kind.__name__ in ("NAType", "NaTType")
+
+
+def _word(one: Any) -> str:
+    """An id as it is compared; empty for a missing one."""
+    if isinstance(one, str):
+        word = one.strip()
+        return word if word.isascii() or len(word) > _LONGEST_SPELT else normalize("NFC", word)
+    if isinstance(one, float | np.floating):
+        if one != one:
+            return ""
+        if not one.is_integer():
+            return repr(float(one))
+    elif not isinstance(one, int | np.integer):
+        return ""
+    whole = int(one)
+    return str(whole) if whole.bit_length() < _MOST_BITS else hex(whole)
+
+
+def _numbered(keys: Iterable[Hashable], count: int) -> People:
+    """Equal keys by one number, in order of appearance."""
+    numbers: dict[Hashable, int] = defaultdict(itertools.count().__next__)
+    return np.fromiter(map(numbers.__getitem__, keys), np.int64, count)
+
 
 Classes: TypeAlias = "Sequence[str | int] | int"
 """A declared list: names, or a number n for the classes 0 to n − 1."""
@@ -217,3 +311,68 @@ def places(labels: Iterable[Any], classes: Iterable[Any]) -> Labels:
             return -1
 
     return np.array([place(label) for label in labels], dtype=np.int64)
+
+
+def long_tail_counts(largest: int, ratio: float, classes: int) -> Integers:
+    """Class sizes n_c = N·IR^(−c/(C−1)), rounded, at least one: from `largest` (N) down to `largest`/`ratio`.
+
+    The exponent runs from 0 to exactly −1, so the last class is IR times smaller than the first. (The
+    published code raises to t/C with t = linspace(0, C, C), which is the same: t_c/C = c/(C−1).)
+
+    >>> long_tail_counts(100, 10, 3).tolist()
+    [100, 32, 10]
+
+    Args:
+        largest: size of the first class, N.
+        ratio: imbalance ratio IR, at least 1.
+        classes: number of classes, C.
+    """
+    checks.whole("largest", largest)
+    checks.whole("classes", classes)
+    if not checks.positive("ratio", ratio) >= 1:
+        raise ArgumentError(
+            f"ratio must be at least 1, the size of the largest class over the smallest; got {ratio}."
+        )
+    exponents = np.arange(classes) / max(classes - 1, 1)
+    return np.maximum(np.rint(largest * ratio**-exponents), 1).astype(np.int64)
+
+
+def long_tail(
+    labels: ArrayLike, ratio: float, *, rng: np.random.Generator, classes: int | Sequence[str | int]
+) -> Integers:
+    """Indices of an exponentially long-tailed subset, for benchmarks alone: it reads labels freely.
+
+    Which class gets which place in the tail is shuffled by `rng`; the first place gets N examples, N being
+    the smallest class size available, so that every ratio uses one N. Examples are drawn without replacement.
+
+    >>> balanced = np.repeat([0, 1, 2], 100)
+    >>> kept = long_tail(balanced, 10, rng=np.random.default_rng(0), classes=3)
+    >>> sorted(np.bincount(balanced[kept]).tolist())
+    [10, 32, 100]
+
+    Args:
+        labels: position of each example's class.
+        ratio: imbalance ratio, largest class over smallest; 1 gives a balanced subset.
+        rng: shuffles the classes and draws the examples.
+        classes: the class list, or how many classes there are.
+
+    Returns:
+        Sorted indices into `labels`.
+    """
+    found = np.asarray(labels)
+    number = classes if isinstance(classes, int) else len(classes)
+    if (
+        found.ndim != 1
+        or found.dtype.kind not in "iu"
+        or (found.size and not 0 <= found.min() <= found.max() < number)
+    ):
+        raise ArgumentError(f"labels must be class positions from 0 to {number - 1}, in one dimension.")
+    sizes = np.bincount(found, minlength=number)
+    if sizes.min() == 0:
+        raise ArgumentError("A long tail needs at least one example of each class; a class has none.")
+    counts = long_tail_counts(int(sizes.min()), ratio, number)
+    chosen = [
+        rng.choice(np.flatnonzero(found == name), size=count, replace=False)
+        for name, count in zip(rng.permutation(number), counts, strict=True)
+    ]
+    return np.sort(np.concatenate(chosen))

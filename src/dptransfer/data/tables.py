@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptransfer.base.types import AnyArray, People
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.errors import DataError, DPTransferError
 
 
@@ -78,14 +78,14 @@ def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str 
     require(splits, path, none, "Leave it out.")
     if split not in splits:
         wrong = "" if split is None else f"; split='{split}' is none"
-        which = f"it has the splits {listed(splits)}, and one must be chosen{wrong}."
+        which = f"it has the splits {list_names(splits)}, and one must be chosen{wrong}."
         last = sorted(splits)[-1]
         inside = f", or point at '{path / last}'" if path.is_dir() else ""
         raise unreadable(path, which, f"Pass split='{last}'{inside}.")
     return split
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """The names that a file gives its parts, sorted; the first ten of many."""
     ordered = sorted(names)
     return ", ".join(ordered[:_MOST_NAMED]) + " and more" * (len(ordered) > _MOST_NAMED)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base import checks
 from dptransfer.base.types import EncodedRows, PixelArray
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import runtime_for
 from dptransfer.encoders.encoder import ImageEncoder

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import EncodedRows, Floats32
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.grey_levels import GreyRange, declared_range
-from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 

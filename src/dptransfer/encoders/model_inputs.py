@@ -20,7 +20,7 @@ from dptransfer.exact.cuda import on_cuda
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts, RawTable
-    from dptransfer.data.identity import EncoderIdentity
+    from dptransfer.data.facts import EncoderIdentity
     from dptransfer.encoders import Encoder
     from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.sources import ImageList, TextList

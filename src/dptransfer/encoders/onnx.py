@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base import checks
 from dptransfer.base.types import EncodedRows, Floats32
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, require_rows
 from dptransfer.encoders.framing import Framing

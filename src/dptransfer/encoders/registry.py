@@ -16,8 +16,8 @@ from dptransfer.base import checks
 from dptransfer.base.plugins import Registry, is_place
 from dptransfer.base.types import EncodedRows, Floats32
 from dptransfer.data.embeddings import PublicEmbeddings
+from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.grey_levels import GreyRange
-from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.encoder import BESIDE, MADE_BY, Encoder, EncoderDelta, ImageEncoder, Kind, reading
 from dptransfer.errors import ArgumentError, DataError, MissingDependency

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base import checks
 from dptransfer.base.types import EncodedRows
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.device import runtime_for
 from dptransfer.encoders.encoder import Kind
 from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each

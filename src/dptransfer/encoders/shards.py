@@ -32,7 +32,7 @@ from dptransfer.base.types import EncodedRows, Integers, Rows
 from dptransfer.base.workers import Here, Workers
 from dptransfer.data.atomic_files import owner_only
 from dptransfer.data.emb_folder import RowType
-from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.resumable import draft_folder, kept_on_disk, require_seen, written_whole
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.encoders.device import take_gpu
@@ -41,7 +41,7 @@ from dptransfer.encoders.in_memory import Progress, encode_images_in_memory, enc
 from dptransfer.encoders.preprocess import PreprocessPool, preprocess_pool
 from dptransfer.errors import ArgumentError
 from dptransfer.sources.images import ImageList
-from dptransfer.sources.sandboxed_decode import OpenedApart
+from dptransfer.sources.sandboxed_decode import SandboxedDecoder
 from dptransfer.sources.texts import TextList
 
 SHARD_ROWS = 10_000
@@ -230,7 +230,7 @@ class EncodeShard:
                 return rows, ()
             if self.source is not None:
                 require_seen(self.source)
-            with closing(OpenedApart(encoder.identity.grey_range)) as apart:
+            with closing(SandboxedDecoder(encoder.identity.grey_range)) as apart:
 
                 def opened(path: Path) -> Any:
                     alive()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base import checks
 from dptransfer.base.types import EncodedRows, Floats32
-from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.encoder import EncoderDelta, ImageEncoder, require_rows

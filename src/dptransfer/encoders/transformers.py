@@ -14,7 +14,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import EncodedRows, Floats32
-from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.encoder import Encoder, EncoderDelta, ImageEncoder, Kind, require_rows

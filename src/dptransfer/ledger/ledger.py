@@ -265,7 +265,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         then this asks the accounts that have a name, for none of them would be the one that is charged.
 
         Args:
-            digests: of the files or texts (`sources.digests`); None asks nothing.
+            digests: of the files or texts; None asks nothing.
             name: of the data set that would be charged.
             new_data_set: the owner's word that examples on record are other people's.
         """

@@ -51,7 +51,7 @@ from dptransfer.release.heads import Head
 from dptransfer.sources import PrivateImages, PublicImages
 
 if TYPE_CHECKING:
-    from dptransfer.data.identity import EncoderIdentity
+    from dptransfer.data.facts import EncoderIdentity
     from dptransfer.encoders import Encoder
     from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.methods.deep.network import Network

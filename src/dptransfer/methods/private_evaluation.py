@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
 from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PrivateEmbeddings
-from dptransfer.data.identity import require_same_encoder
+from dptransfer.data.facts import require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.exact.evaluation_layout import EvaluationLayout
 from dptransfer.exact.feature_map import FittedFeatures, UnitNorm

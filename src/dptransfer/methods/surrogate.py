@@ -11,7 +11,7 @@ import numpy as np
 from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.base.types import AnyArray, Floats32, Integers, People
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.imbalance import long_tail_counts
+from dptransfer.data.labels import long_tail_counts
 from dptransfer.ledger import AnyDataSet, Ledger, Receipt
 from dptransfer.privacy import Budget, Event
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from dptransfer.base.types import AnyArray, Floats, Integers
-from dptransfer.data.facts import Facts
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity, Facts
 from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import DataError, ReleaseError

@@ -24,8 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from dptransfer._version import __version__
 from dptransfer.base.plugins import path_now
-from dptransfer.data.facts import Facts
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.facts import EncoderIdentity, Facts
 from dptransfer.errors import ReleaseError
 from dptransfer.privacy import Guarantee, event_from_dict, event_to_dict
 

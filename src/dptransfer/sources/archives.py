@@ -72,7 +72,7 @@ class _Member(NamedTuple):
     opened: Callable[[], IO[bytes] | None]
 
 
-class Unpacked(NamedTuple):
+class UnpackedArchive(NamedTuple):
     """What was unpacked, as long as `held` is held.
 
     Attributes:
@@ -95,7 +95,7 @@ def archive_in(path: Path) -> tuple[Path, PurePosixPath] | None:
     return None
 
 
-def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> Unpacked:
+def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> UnpackedArchive:
     """Unpack files of these endings, and folders, even empty ones; nothing leads out of the place.
 
     Links, devices, hidden names and names with '..' or a drive are passed over; two files of one name are an
@@ -137,7 +137,7 @@ def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> Unp
                     with source:
                         _copy(source, written, member.size)
             os.utime(target, ns=(stamp, stamp))
-    return Unpacked(_folder(archive, root, inside), held)
+    return UnpackedArchive(_folder(archive, root, inside), held)
 
 
 def _members(archive: Path) -> Iterator[_Member]:

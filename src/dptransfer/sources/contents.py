@@ -21,12 +21,12 @@ from dptransfer.data.columns import (
     label_column_in,
     require_person_column,
 )
-from dptransfer.data.people import person_positions
+from dptransfer.data.labels import person_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import RawTable, chosen_split, natural_order, require
-from dptransfer.sources.csv_files import CsvColumns
 from dptransfer.sources.file_types import IMAGE_ENDINGS, ROW_ENDINGS, has_added_reader, require_known_type
 from dptransfer.sources.images import picture_column
+from dptransfer.sources.open_columns import CsvColumns
 
 _KINDS = (".npy", ".parquet")
 

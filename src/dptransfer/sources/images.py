@@ -17,18 +17,18 @@ from dptransfer.data.arrow import ArrowColumns, is_columnar
 from dptransfer.data.columns import (
     USUAL_COLUMNS,
     Columns,
-    Listed,
+    ListedExamples,
     declared_labels,
     read_listed,
     require_label_column,
 )
+from dptransfer.data.examples import file_digests
 from dptransfer.data.labels import Classes, Labelled, LabelledList, declared_classes, places
-from dptransfer.data.tables import listed, parsing, require
+from dptransfer.data.tables import list_names, parsing, require
 from dptransfer.sources.archives import TemporaryFolder, archive_in, unpack
-from dptransfer.sources.csv_files import CsvColumns
 from dptransfer.sources.dicom import require_reader
-from dptransfer.sources.digests import file_digests
 from dptransfer.sources.file_types import IMAGE_ENDINGS, require_known_type
+from dptransfer.sources.open_columns import CsvColumns
 from dptransfer.sources.person_files import (
     DICOM,
     FOLDER,
@@ -53,14 +53,16 @@ def picture_column(schema: Any) -> str | None:
     return next((name for name in _USUAL if name in raw), None)
 
 
-def _unpack_pictures(path: Path, columns: Columns) -> tuple[Listed, TemporaryFolder]:
+def _unpack_pictures(path: Path, columns: Columns) -> tuple[ListedExamples, TemporaryFolder]:
     """Write the pictures of a table to a temporary folder, in the order of the rows.
 
     An empty cell, or one that has a path and no bytes, is an empty file: a picture that cannot be read.
     """
     table = ArrowColumns(path, columns.split)
     column = picture_column(table.schema)
-    found = f"pictures must be in a column of structs (bytes, path) or of bytes; found {listed(table.names)}."
+    found = (
+        f"pictures must be in a column of structs (bytes, path) or of bytes; found {list_names(table.names)}."
+    )
     require(column is not None, path, found, "Write it again with datasets, or name that column 'image'.")
     pictures = read_listed(table, str(column), columns)
     held = TemporaryFolder()
@@ -146,7 +148,7 @@ def find_images(
     - a folder of images, or a list of files: unlabelled;
     - a CSV file with the columns `path` (relative to the CSV) and, optionally, `label`: with labels,
       `classes` must be passed, for a class list is never read off private labels. Columns are separated by
-      commas, semicolons or tabs (see `csv_files.delimiter_of`);
+      commas, semicolons or tabs (see `open_columns.delimiter_of`);
     - a zip or tar archive of such a folder, or a folder in it: 'photos.zip/train'. It is unpacked into a
       temporary folder that goes with the list (see `archives.unpack`);
     - a Parquet file or a saved Hugging Face data set with a column of pictures and, optionally, `label`.
@@ -210,7 +212,7 @@ def _from_path(path: Path, columns: Columns, classes: Classes | None, labelled: 
 
 def _from_table(
     path: Path,
-    table: Listed,
+    table: ListedExamples,
     root: Path,
     classes: Classes | None,
     labelled: bool,

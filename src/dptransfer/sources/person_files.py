@@ -10,12 +10,12 @@ import numpy as np
 
 from dptransfer.base.types import People
 from dptransfer.data.columns import Columns, read_listed
+from dptransfer.data.labels import person_positions
 from dptransfer.data.numpy_files import load_array
-from dptransfer.data.people import person_positions
 from dptransfer.data.tables import require
-from dptransfer.sources.csv_files import CsvColumns
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import DICOM_ENDINGS, patient_of
+from dptransfer.sources.open_columns import CsvColumns
 
 FOLDER = "folder"
 """The word for people by the folder that pictures are in, which no column can be called by."""

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.base import checks
 from dptransfer.base.types import Integers, PixelArray, array_or_none
-from dptransfer.data.examples import PrivateData, PublicData, one_digest_each, read_only, slabs
+from dptransfer.data.examples import (
+    PrivateData,
+    PublicData,
+    file_digests,
+    one_digest_each,
+    picture_digests,
+    read_only,
+    slabs,
+)
 from dptransfer.data.facts import Facts
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.labels import Classes, Labelled, declared_classes
@@ -20,7 +28,6 @@ from dptransfer.errors import DataError, Incompatible
 from dptransfer.privacy.relation import Unit
 from dptransfer.sources.decode import open_image, without_warnings
 from dptransfer.sources.dicom import require_reader
-from dptransfer.sources.digests import file_digests, picture_digests
 from dptransfer.sources.images import ImageList
 
 
@@ -166,7 +173,7 @@ class PrivateImages(PrivateData):
         rows_per_person: about how many pictures a person has, only if that may be public.
         grey_range: the stored values that are black and white in greys of more than bytes, for the whole set;
             by default what each file says. Of an array, how it was read.
-        source_digests: of the files that an array was read from (`sources.digests`); by default those of
+        source_digests: of the files that an array was read from; by default those of
             the files, or of the pictures in the array.
     """
 

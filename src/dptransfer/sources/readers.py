@@ -1,6 +1,7 @@
 """Read embeddings from the formats other tools write, without ever unpickling.
 
-One function, `read_table`, picks the reader by the name's ending:
+`read_private` and `read_public` add to what a reader found what the owner declares. `read_table` picks the
+reader by the name's ending:
 
     .emb                     our own folder (see `dptransfer.data.emb_folder`)
     .npy                     rows only; labels come from a second file or array
@@ -22,20 +23,27 @@ An `.emb` folder may know whose each row is; the others, but for .npy, may have 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dptransfer.base.types import AnyArray
+from dptransfer.base.types import AnyArray, People
 from dptransfer.data.arrow import is_columnar, is_dataset_folder
 from dptransfer.data.columns import USUAL_COLUMNS, Columns, read_rows, require_person_column
-from dptransfer.data.emb_folder import read_store
+from dptransfer.data.emb_folder import in_private_folder, read_store
+from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions
 from dptransfer.data.numpy_files import load_array
-from dptransfer.data.tables import RawTable, chosen_split, require
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.tables import RawTable, chosen_split, require, unreadable
 from dptransfer.sources.contents import read_shards, shards_in
 from dptransfer.sources.file_types import has_added_reader, read_added, unknown_type
 from dptransfer.sources.open_columns import as_rows, has_columns, open_columns
+from dptransfer.sources.person_files import DICOM, FOLDER, is_person_file, people_by_folder, people_in_file
 
 
 def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bool = True) -> RawTable:
@@ -87,3 +95,159 @@ def read_labels(path: str | Path) -> AnyArray:
     alone = "labels in a file of their own must be an .npy array."
     require(found.suffix == ".npy", found, alone, "Save them with numpy.save.")
     return np.array(load_array(found))
+
+
+STORED = "stored"
+"""Whose each row is, as an `.emb` folder keeps it; where none does, each row stands for itself."""
+
+
+def read_private(
+    path: str | Path,
+    *,
+    classes: Classes | None = None,
+    name: str | None = None,
+    size: int | None = None,
+    class_counts: Sequence[int] | None = None,
+    people: str | Path | ArrayLike | None = STORED,
+    person_bound: float = 1.0,
+    rows_per_person: float | None = None,
+    labels: str | Path | ArrayLike | None = None,
+    split: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label_column: str | None = None,
+    verify: bool = True,
+) -> PrivateEmbeddings:
+    """Read private labelled rows from any format of `read_table`.
+
+    Args:
+        path: a file or folder.
+        classes: the full public list of classes. Without it the list declared in the file is used; the labels
+            are never looked at to find one.
+        name: what the ledger files this data set under; default the name in the `.emb` manifest.
+        size: approximate number of examples, only if it may be public.
+        class_counts: exact class sizes, only if they are public.
+        people: whose each row is: the file's column of ids (in an archive, the array's name); a file of its
+            own, as `people_in_file` reads it; 'folder', for an `.emb` folder of pictures that lay in
+            class/person/picture; or the ids themselves. By default what an `.emb` folder keeps. None makes
+            each row stand for itself, and the promise is for single rows then, whoever has several.
+        person_bound: as how many examples one person counts, at most.
+        rows_per_person: about how many rows a person has, only if that may be public.
+        labels: labels, or an `.npy` file of them, where the rows come without.
+        split: which part of a file that has several.
+        features: which columns of a table are features, as names or patterns such as 'f*', or as a list of
+            names; by default a list column of a known name, or else every column of numbers but those of
+            labels and people. Their names are public: a release records them.
+        label_column: the column of labels in a table, or the name of their array, if it is not 'label',
+            'labels' or 'y'; an `.emb` folder knows its labels.
+        verify: check the checksums of an `.emb` folder.
+    """
+    columns = Columns(label=label_column, features=features, person=column_of(people), split=split)
+    table = read_table(path, columns, verify=verify)
+    table = _with_labels(path, labels, table)
+    if table.labels is None:
+        where = "'label', 'labels' or 'y'" if label_column is None else f"'{label_column}'"
+        none = f"private rows must have labels; these have none, under {where}."
+        raise unreadable(Path(path), none, "Name their column, label_column='NAME', or pass labels=...")
+    if classes is None and table.classes is None:
+        rule = "classes must be declared, and the file declares none (private labels are never asked)."
+        raise unreadable(Path(path), rule, "Pass classes=[...], the full public list.")
+    labelled = _labelled(table, declared_classes(table.classes or () if classes is None else classes))
+    return PrivateEmbeddings(
+        table.rows,
+        labelled,
+        name=table.name if name is None else name,
+        encoder=table.encoder,
+        size=size,
+        class_counts=class_counts,
+        people=people_of(Path(path), table, people),
+        person_bound=person_bound,
+        rows_per_person=rows_per_person,
+        columns=table.columns,
+        fingerprint=table.fingerprint if labelled.classes == table.classes else None,
+        source_digests=table.source_digests,
+    )
+
+
+def column_of(people: object) -> str | None:
+    """The column that tells people, where they are told by one."""
+    by_name = isinstance(people, str) and people not in (STORED, FOLDER, DICOM) and not is_person_file(people)
+    return str(people) if by_name else None
+
+
+def people_of(path: Path, table: RawTable, people: str | Path | ArrayLike | None) -> People | None:
+    """The person of each row; those of a column, or of the folder itself, were read with the rows."""
+    if people is None:
+        return None
+    if not isinstance(people, str | Path):
+        return person_positions(people, len(table.rows))
+    if is_person_file(people):
+        return people_in_file(Path(people), len(table.rows), paths=table.sources)
+    if people != FOLDER:
+        return table.people
+    rule = "people by folder need the names of the pictures behind the rows; these are not on record."
+    require(table.sources is not None, path, rule, "Name a column, or a file that tells the people.")
+    return people_by_folder(path, table.sources or ())
+
+
+def read_public(
+    path: str | Path,
+    *,
+    classes: Classes | None = None,
+    name: str | None = None,
+    labels: str | Path | ArrayLike | None = None,
+    split: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label_column: str | None = None,
+    verify: bool = True,
+    private_too: bool = False,
+) -> PublicEmbeddings:
+    """Read public rows, labelled or not, from any format of `read_table`.
+
+    Public labels are nobody's secret, so when neither the caller nor the file declares a class list, the
+    sorted distinct labels are the list. The arguments are those of `read_private`; rows without the named
+    column of labels are unlabelled. Without `verify` rows in many files are not read at all yet, and are
+    taken for finite. An `.emb` folder that is not marked public is refused, and so is a file in it, unless it
+    is `private_too`: its owner's, for a test without protection.
+    """
+    columns = Columns(label=label_column, features=features, split=split)
+    table = read_table(path, columns, verify=verify)
+    rule = "an .emb folder of public rows must be marked public; this one, or its original, is private."
+    again = "If it is nobody's data, encode it again with --public, or write it with public=True."
+    private = table.public is False or in_private_folder(Path(path))
+    require(private_too or not private, Path(path), rule, again)
+    table = _with_labels(path, labels, table)
+    rows: Any = table.rows
+    if not verify and isinstance(rows, ShardedRows):
+        rows.finite = True
+    labelled = None
+    if table.labels is not None:
+        listed = table.classes if classes is None else classes
+        found = np.unique(table.labels).tolist() if listed is None else listed
+        labelled = _labelled(table, declared_classes(found))
+    return PublicEmbeddings(
+        table.rows,
+        labelled,
+        name=table.name if name is None else name,
+        encoder=table.encoder,
+        sources=table.sources,
+        columns=table.columns,
+        fingerprint=table.rows_fingerprint,
+        source_digests=table.source_digests,
+    )
+
+
+def _with_labels(path: str | Path, labels: str | Path | ArrayLike | None, table: RawTable) -> RawTable:
+    if labels is None:
+        return table
+    if table.labels is not None:
+        raise unreadable(Path(path), "labels were given, and the file has its own.", "Leave labels out.")
+    given = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
+    return replace(table, labels=given)
+
+
+def _labelled(table: RawTable, declared: tuple[str | int, ...]) -> Labelled:
+    """The table's labels among the declared classes."""
+    assert table.labels is not None
+    if table.labels_are_positions and table.classes is not None:
+        return Labelled(table.labels.astype(np.int64), table.classes).among(declared)
+    return Labelled.of(table.labels, declared)

@@ -34,7 +34,7 @@ _NO_ANSWER = (
 _COMMAND = f"from {__name__} import serve; serve()"
 
 
-class OpenedApart:
+class SandboxedDecoder:
     """Opens pictures, one at a time, from whatever threads; close it at the end.
 
     Args:

@@ -18,9 +18,9 @@ from dptransfer.data.columns import (
     read_listed,
     require_label_column,
 )
+from dptransfer.data.examples import text_digests
 from dptransfer.data.labels import Classes, Labelled, LabelledList
 from dptransfer.data.tables import parsing, require
-from dptransfer.sources.digests import text_digests
 from dptransfer.sources.file_types import require_known_type
 from dptransfer.sources.open_columns import open_columns
 from dptransfer.sources.person_files import people_in_file, person_column

@@ -11,8 +11,8 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import PixelArray
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.grey_levels import GreyRange
-from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.per_example import PerExample, is_plain_linear, rows_alone
 from dptransfer.encoders.registry import get_encoder
 from dptransfer.encoders.torch_module import TorchModuleEncoder

@@ -8,7 +8,7 @@ from PIL import Image
 
 import dptransfer as dpt
 from dptransfer.api.advice import ADVICE
-from dptransfer.api.check import check
+from dptransfer.api.checkup import check
 from dptransfer.api.source import Source
 from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError

@@ -27,7 +27,7 @@ from dptransfer.api.fit import source_of
 from dptransfer.api.forecast import (
     ALMOST_NO_NOISE,
     EncodingTime,
-    Expected,
+    Forecast,
     expected_accuracy,
     public_rows,
     why_no_forecast,
@@ -61,7 +61,7 @@ class Checkup:
     """
 
     findings: tuple[Finding, ...]
-    expected: tuple[Expected, ...]
+    expected: tuple[Forecast, ...]
     encoding: EncodingTime | None
     unchecked: tuple[str, ...]
     facts: Facts | None
@@ -151,7 +151,7 @@ def _table(what: str, counts: Mapping[Role, Mapping[str, int]]) -> Table:
     return Table((what, *(role.capitalize() for role in counts)), rows, align="l" + "r" * len(counts))
 
 
-def _accuracies(expected: Sequence[Expected], facts: Facts) -> Iterator[Block]:
+def _accuracies(expected: Sequence[Forecast], facts: Facts) -> Iterator[Block]:
     full = expected[-1].mean
     yield Table(
         ("ε", "Mean of the tasks", "Hardest", "Easiest", "Kept of the last line"),
