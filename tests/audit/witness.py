@@ -17,9 +17,9 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, RoundsLeft
 from dptransfer.methods import METHODS, FromShots, FromZero, Pace
-from dptransfer.methods.heads.gradient_head import Guide
+from dptransfer.methods.heads.gradient_head import UpdateRule
+from dptransfer.methods.heads.mixed import MeanClip
 from dptransfer.methods.method import Task
-from dptransfer.methods.mixed.baselines import _MeanClipGuide
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 
@@ -124,7 +124,7 @@ def public_start(start, features, public):
 def shown_by(method, plan, private, noise, features=FEATURES):
     public = EASY if method.name == "adamix" else SHOTS
     with witnessing() as shown, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_MeanClipGuide, "head", Guide.head)  # its last fit is slow, and shows nothing new
+        patch.setattr(MeanClip, "head", UpdateRule.head)  # its last fit is slow, and shows nothing new
         if isinstance(getattr(method, "start", None), FromShots):
             weights = public_start(method.start, features, public)
             patch.setattr(FromShots, "weights", lambda *given: weights.copy())

@@ -40,7 +40,7 @@ PLAIN = AdaMix(
 def asked(method, weights):
     """The method's guide, and the question it asks at these weights."""
     features = method.features.fit(WIDTH, None)
-    guide = method.guide(features, private().facts, shots())
+    guide = method.rule(features, private().facts, shots())
     return guide, guide.question(weights, features)
 
 

@@ -4,8 +4,8 @@ import pytest
 from dptransfer.accounting import epsilon_of
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.heads.warm_start import released_directions, sums_before
 from dptransfer.methods.method import Outline
-from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
 from dptransfer.privacy import GaussianEvent, Relation
 from dptransfer.queries import SoftmaxGradient
 

@@ -34,7 +34,7 @@ def test_without_noise_the_centres_go_to_the_class_means():
 
 
 def test_clips_and_radii_follow_the_printed_recursion(monkeypatch):
-    from dptransfer.methods.prototypes import coinpress
+    from dptransfer.methods.prototypes import class_sums
 
     asked = []
 
@@ -43,7 +43,7 @@ def test_clips_and_radii_follow_the_printed_recursion(monkeypatch):
         return with_query(step, **changes)
 
     with_query = coinpress.with_query
-    monkeypatch.setattr(coinpress, "with_query", listening)
+    monkeypatch.setattr(class_sums, "with_query", listening)
     fit(CoinPressPrototypes(), declared(), budget=REPLACE)
     tail = math.sqrt(WIDTH + 2 * math.sqrt(WIDTH * math.log(100)) + 2 * math.log(100))
     radius = np.full(3, math.sqrt(WIDTH))

@@ -17,7 +17,7 @@ SIZED = {"size": 600}
 
 def guide(method=METHOD, size=600):
     features = method.features.fit(WIDTH, None)
-    return method.guide(features, private(size=size).facts, None), features
+    return method.rule(features, private(size=size).facts, None), features
 
 
 def answer(share, method=METHOD, size=600, realised=1.0):
@@ -76,7 +76,7 @@ OWNED = {"people": np.arange(600) // 6, "rows_per_person": 6.0, "person_bound": 
 def test_of_people_the_count_is_divided_by_the_people_that_there_should_be():
     """A hundred of them, of whom each that is counted adds twice the weight."""
     features = METHOD.features.fit(WIDTH, None)
-    led, weights = METHOD.guide(features, private(**OWNED).facts, None), np.zeros((3, WIDTH))
+    led, weights = METHOD.rule(features, private(**OWNED).facts, None), np.zeros((3, WIDTH))
     led.gradient(weights, answer(0.3, size=100) * 2.0)
     assert led.question(weights, features).threshold == pytest.approx(math.exp(0.2 * (0.3 - 0.1)))
     for _ in range(100):

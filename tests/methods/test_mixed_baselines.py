@@ -48,7 +48,7 @@ def test_ngd_is_adamix_without_its_adaptive_parts():
 def test_the_clip_of_ppgd_is_the_norm_of_the_mean_public_gradient():
     made, method = shots(), PPGD()
     features = method.features.fit(WIDTH, None)
-    guide = method.guide(features, private().facts, made)
+    guide = method.rule(features, private().facts, made)
     for seed in range(3):
         weights = np.random.default_rng(seed).normal(size=(3, WIDTH))
         mean = clipped_gradient(weights, unit(made.rows), made.labels) / len(made)

@@ -10,7 +10,7 @@ from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.methods import FiLM
 from dptransfer.methods.auto import AutoOnPictures, _noise, pixels_pay
 from dptransfer.methods.method import Task
-from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes
+from dptransfer.methods.prototypes.class_sums import MeanPrototypes
 from dptransfer.privacy import Budget, Relation, Unit
 
 FACTS = Facts(tuple(range(10)), shape=(32, 32, 3), size=10_000)

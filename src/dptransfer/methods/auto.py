@@ -32,16 +32,14 @@ from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError, PrivacyWarning
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.about import SLATE, About
+from dptransfer.methods.about import SLATE, About, NonNegative
+from dptransfer.methods.heads.mixed import AdaMix, OnlyPublic
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes
 from dptransfer.methods.heads.start import FromShots
 from dptransfer.methods.method import EmbeddingMethod, ImageMethod, Outcome, Plan, PrivateMethod
-from dptransfer.methods.mixed.adamix import AdaMix
-from dptransfer.methods.mixed.baselines import OnlyPublic
-from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes
+from dptransfer.methods.prototypes.class_sums import MeanPrototypes
 from dptransfer.methods.prototypes.pool_selection import PublicPrototypes, TopKPrototypes
-from dptransfer.methods.settings import NonNegative
 from dptransfer.methods.surrogate import Surrogate, SurrogateLedger, scaled_budget, surrogate_size, surrogates
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit

@@ -42,8 +42,7 @@ from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
-from dptransfer.methods.about import About
-from dptransfer.methods.settings import Whole, check_settings
+from dptransfer.methods.about import About, Whole, check_settings
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.release.classifier import PrivateClassifier

@@ -19,7 +19,7 @@ from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.mechanisms.mechanism import at_noise_of
-from dptransfer.methods.about import About
+from dptransfer.methods.about import About, Fraction
 from dptransfer.methods.auto import Auto
 from dptransfer.methods.method import (
     EmbeddingMethod,
@@ -31,7 +31,6 @@ from dptransfer.methods.method import (
     configuration_of,
     require_as_planned,
 )
-from dptransfer.methods.settings import Fraction
 from dptransfer.privacy import BestOfManyEvent, Budget, Unit, rounded_up
 from dptransfer.queries import CorrectCount
 from dptransfer.release.heads import score_arrays
@@ -42,7 +41,7 @@ _MOST_VALUES = 6  # of one setting, in a sentence
 def tuned_settings(candidates: Sequence[PrivateMethod]) -> str:
     """The methods, and the settings in which those of one name differ, each with the values it may take.
 
-    >>> from dptransfer.methods.prototypes.mean_prototypes import MeanPrototypes
+    >>> from dptransfer.methods.prototypes.class_sums import MeanPrototypes
     >>> from dptransfer.methods.heads.noisy_gd import NoisyGD
     >>> tuned_settings([NoisyGD(steps=10), NoisyGD(steps=30), MeanPrototypes()])
     "'noisy-gd' with steps 10 or 30, 'mean'"

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from dptransfer.methods.about import TEAL, About
+from dptransfer.methods.about import TEAL, About, one_of
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
-from dptransfer.methods.settings import one_of
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.mechanisms import GaussianRounds, rounds_of
+from dptransfer.methods.about import Moderate, Rate, Whole
 from dptransfer.methods.deep.augment import MOST_VIEWS
 from dptransfer.methods.deep.cross_example_check import require_as_released, require_own_gradients
 from dptransfer.methods.deep.network import Network
@@ -27,7 +28,6 @@ from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
 from dptransfer.methods.deep.trained_parts import TrainedParts
 from dptransfer.methods.heads.gradient_head import Descent, Pace
 from dptransfer.methods.method import ImageMethod, Outcome, Plan, Task
-from dptransfer.methods.settings import Moderate, Rate, Whole
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import LinearHead

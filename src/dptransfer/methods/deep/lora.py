@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dptransfer.methods.about import OLIVE, About
+from dptransfer.methods.about import OLIVE, About, Whole
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
-from dptransfer.methods.settings import Whole
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,20 @@ from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION, require_exact_norms
 from dptransfer.exact.softmax import IntegerLogits, logit_steps
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import BROWN, About
+from dptransfer.methods.about import BROWN, About, Fraction, Moderate, Whole, one_of
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.picture_loss import Combination, PictureLoss
 from dptransfer.methods.deep.trained_parts import TrainedParts
-from dptransfer.methods.heads.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart, joined
+from dptransfer.methods.heads.warm_start import (
+    LOSSES,
+    PRIOR_OPTIONS,
+    WarmStart,
+    combine_heads,
+    released_directions,
+    sums_before,
+)
 from dptransfer.methods.method import Outcome, Outline, Plan
-from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
-from dptransfer.methods.settings import Fraction, Moderate, Whole, one_of
 from dptransfer.noise import NoiseSource
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import Head, LinearHead
@@ -156,7 +161,9 @@ class WarmStartNetwork(FineTuning):
         )
 
     def _joined(self, weights: Floats, prior: Floats) -> Head:
-        return joined(weights + prior, None) if self.loss == "logits" else joined(weights, prior)
+        return (
+            combine_heads(weights + prior, None) if self.loss == "logits" else combine_heads(weights, prior)
+        )
 
 
 @dataclass(frozen=True, eq=False)

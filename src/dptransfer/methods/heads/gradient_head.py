@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -31,8 +30,8 @@ from dptransfer.exact.cuda import DEVICES, to_device, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, OnLattice, mapped_on_cuda
 from dptransfer.exact.sums import by_size
 from dptransfer.mechanisms import GaussianRounds, rounds_of
+from dptransfer.methods.about import Moderate, ModerateOrZero, Positive, Whole, check_settings
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
-from dptransfer.methods.settings import Moderate, ModerateOrZero, Positive, Whole, check_settings
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Event, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
@@ -68,16 +67,15 @@ class Descent:
         start: (classes, dimension), or any matrix.
         steps: how many there will be.
         pace: how far they go.
-        knows: whether the start has something to lose; by default, if it is not zero.
+        is_informative: whether the start has something to lose; by default, if it is not zero.
     """
 
-    def __init__(self, start: Floats, steps: int, pace: Pace, *, knows: bool | None = None) -> None:
+    def __init__(self, start: Floats, steps: int, pace: Pace, *, is_informative: bool | None = None) -> None:
         self.weights = start
         self._start, self._steps, self._pace = start, steps, pace
-        self._away = np.zeros_like(start)
-        self._knows = bool(start.any()) if knows is None else knows
+        self._offset, self._average = np.zeros_like(start), np.zeros_like(start)
+        self._is_informative = bool(start.any()) if is_informative is None else is_informative
         self._taken = 0
-        self._average = np.zeros_like(start)
 
     def step(self, gradient: Floats, noise: float) -> None:
         """One step against a gradient that holds noise of this norm."""
@@ -85,18 +83,18 @@ class Descent:
         unit = math.sqrt(len(self._start))
         share = 2 * (self._steps + 1 - self._taken) / (self._steps * (self._steps + 1))
         seen = max(_length(gradient), 1e-300)
-        signal = math.sqrt(1 - min(1.0, noise / seen) ** 2) if self._knows else 1.0
+        signal = math.sqrt(1 - min(1.0, noise / seen) ** 2) if self._is_informative else 1.0
         length = self._pace.reach * unit * share * signal / seen
-        away = self._away  # changed in place: with many classes these passes are a good part of a step
+        offset = self._offset  # changed in place: with many classes these passes are a good part of a step
         if self._pace.weight_decay:
-            away *= max(0.0, 1 - self._pace.weight_decay * share)
-        away -= length * gradient
+            offset *= max(0.0, 1 - self._pace.weight_decay * share)
+        offset -= length * gradient
         # Projection to the ball, line 5 of Algorithm 1 of Golatkar et al. (2022).
-        if (inside := self._pace.radius * unit / max(_length(away), 1e-300)) < 1:
-            away *= inside
-        self.weights = self._start + away
+        if (inside := self._pace.radius * unit / max(_length(offset), 1e-300)) < 1:
+            offset *= inside
+        self.weights = self._start + offset
         # Weights 2t/(T(T+1)): later iterates count for more, as in their Theorem 3.
-        self._average += (2 * self._taken / (self._steps * (self._steps + 1))) * away
+        self._average += (2 * self._taken / (self._steps * (self._steps + 1))) * offset
 
     @property
     def average(self) -> Floats:
@@ -130,6 +128,11 @@ class HeadRows:
     private: PrivateEmbeddings
     people: People | None = None
 
+    @property
+    def examples(self) -> tuple[Any, Any, People | None]:
+        """Rows, labels and people, in the order in which mechanisms take them."""
+        return self.rows, self.labels, self.people
+
 
 def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str = "cpu") -> HeadRows:
     """Map the rows once, where they will be visited; on the CPU at most half of float64's memory is kept."""
@@ -157,7 +160,7 @@ STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷
 
 
 @dataclass(eq=False)
-class Guide:
+class UpdateRule:
     """Says where descent starts, what it asks of the private rows, what it makes of answers, and of the end.
 
     It sees public and released values only. This one takes the private gradient as it is.
@@ -173,9 +176,13 @@ class Guide:
     bound: Bound
 
     @property
-    def knows(self) -> bool:
+    def is_informative(self) -> bool:
         """Whether there is something to lose by steps along pure noise: a start of zeros has nothing."""
         return bool(self.start.any())
+
+    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
+        """The rule, with what is released before the gradients; as it is, mostly."""
+        return self
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """What to ask at these weights, of the planned shape and sensitivity: the clipped gradient."""
@@ -230,7 +237,7 @@ class GradientHead(EmbeddingMethod):
         return 1.0
 
     @abstractmethod
-    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """What leads the descent, from public knowledge alone."""
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
@@ -238,17 +245,20 @@ class GradientHead(EmbeddingMethod):
         zero = np.zeros((len(facts.classes), outline.dimension))
         return SoftmaxGradient(outline, zero, zero[:, 0], bound=facts.bound)
 
-    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+    def pre_steps(
+        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
+    ) -> list[GaussianRounds]:
         """What is released before these rounds, for a share of what they cost; nothing, mostly."""
         return []
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Rounds of noisy gradients; what is not given of their number and noise is made to fit."""
-        query = self.planned_question(self.outline(facts, public), facts)
+        outline = self.outline(facts, public)
+        query = self.planned_question(outline, facts)
 
         def releases(z: float, times: int) -> list[GaussianRounds]:
             rounds = GaussianRounds(query, z, budget.relation, times, sampling_rate=self.rate)
-            return [*self.beforehand(facts, rounds), rounds]
+            return [*self.pre_steps(rounds, outline, facts), rounds]
 
         def events(z: float, times: int) -> list[Event]:
             return [release.event for release in releases(z, times)]
@@ -276,18 +286,13 @@ class GradientHead(EmbeddingMethod):
         """Ask, make a gradient of the answer, step; everything but the noisy answers is post-processing."""
         *before, paid = rounds_of(task.plan.mechanisms)
         seen = head_rows(task.prepared, task.private, self.device)
-        guide = self.informed(self.guide(task.prepared, task.facts, task.public), before, seen, task.noise)
+        rule = self.rule(task.prepared, task.facts, task.public)
+        rule = rule.with_released(before, seen, task.noise)
         rounds = paid.open(noise=task.noise)
-        descent = Descent(guide.start, paid.times, self.pace, knows=guide.knows)
+        descent = Descent(rule.start, paid.times, self.pace, is_informative=rule.is_informative)
         for _ in counted(paid.times, "noisy gradient step"):
-            question = guide.question(descent.weights, seen.features)
-            answer = rounds.release(question, seen.rows, seen.labels, seen.people)
-            gradient = guide.gradient(descent.weights, answer)
-            descent.step(gradient, guide.noise_norm(answer, paid.scale))
-        return Outcome(guide.head(descent.average), task.plan.events)
-
-    def informed(
-        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
-    ) -> Guide:
-        """The guide, with what is released before the gradients; as it is, mostly."""
-        return guide
+            question = rule.question(descent.weights, seen.features)
+            answer = rounds.release(question, *seen.examples)
+            gradient = rule.gradient(descent.weights, answer)
+            descent.step(gradient, rule.noise_norm(answer, paid.scale))
+        return Outcome(rule.head(descent.average), task.plan.events)

@@ -17,12 +17,11 @@ from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.mechanisms import GaussianShares, SharesLeft
-from dptransfer.methods.about import INDIGO, About
+from dptransfer.methods.about import INDIGO, About, Fraction, Moderate, NonNegative, Whole
 from dptransfer.methods.heads.gradient_head import HeadRows, head_rows
 from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentred
 from dptransfer.methods.heads.words import CONFIDENCE_SHARE, WordReader
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Outline, Plan, Task
-from dptransfer.methods.settings import Fraction, Moderate, NonNegative, Whole
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
 from dptransfer.release.heads import LinearHead, QuadraticHead
@@ -240,7 +239,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         found = start.copy()
         for _ in counted(taken, "noisy gradient step"):
             here = replace(query, linear=found)
-            answer = purse.release(here, share / taken, seen.rows, seen.labels, seen.people)
+            answer = purse.release(here, share / taken, *seen.examples)
             found[:, :axes] -= rate * answer
         return found, taken
 

@@ -22,7 +22,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.data.examples import slabs
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.exact.feature_map import FittedFeatures, apply
-from dptransfer.methods.settings import Moderate, check_settings
+from dptransfer.methods.about import Moderate, check_settings
 
 
 def residuals(weights: Floats, rows: Floats, labels: Labels) -> Floats:

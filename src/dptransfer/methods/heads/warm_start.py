@@ -1,25 +1,66 @@
-"""Private class centres first, then DP-SGD on what they miss."""
+"""Private class centres first, for a part of the price; then DP-SGD on what they miss."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 
-from dptransfer.base.types import Floats
-from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.base.types import AnyArray, Floats
+from dptransfer.data import Facts, PrivateData, PublicEmbeddings
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import BROWN, About
-from dptransfer.methods.heads.dpsgd import DPSGDProbe
-from dptransfer.methods.heads.gradient_head import STEPS_SEE, Guide, HeadRows
-from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
-from dptransfer.methods.settings import Fraction, Moderate, one_of
+from dptransfer.methods.about import BROWN, About, Fraction, Moderate, one_of
+from dptransfer.methods.heads.gradient_head import STEPS_SEE, HeadRows, UpdateRule
+from dptransfer.methods.heads.noisy_gd import DPSGDProbe
 from dptransfer.noise import NoiseSource
-from dptransfer.queries import L2Query, SoftmaxGradient
-from dptransfer.release.heads import AverageHead, CosineHead, Head, LinearHead
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
+from dptransfer.queries import ClassSums, L2Query, SoftmaxGradient
+from dptransfer.release.heads import AverageHead, CosineHead, Head, LinearHead, unit_rows
+
+
+def sums_before(
+    rounds: GaussianRounds, features: FittedFeatures, facts: Facts, share: float
+) -> GaussianRounds:
+    """The class sums that cost this share, in μ², of what they and the rounds cost together.
+
+    The price of sampled rounds is taken from their central limit, rate²·steps·(exp(1/z²) − 1) (Bu et al.
+    2020); under replace-one an answer moves by twice what their noise is in units of. It decides about shares
+    alone: the guarantee is computed from the events, exactly.
+    """
+    query, z = rounds.query, rounds.noise_multiplier
+    gap = query.l2_sensitivity(rounds.relation) / rounds.sensitivity
+    each = rounds.sampling_rate**2 * math.expm1(min(z**-2, 50.0)) if rounds.is_sampled else z**-2
+    price = share / (1 - share) * rounds.times * gap**2 * each
+    sums = ClassSums(features, len(facts.classes), bound=facts.bound)
+    return GaussianRounds(sums, max(price**-0.5, SMALLEST_NOISE_MULTIPLIER), rounds.relation, 1)
+
+
+def released_directions(
+    paid: GaussianRounds,
+    features: FittedFeatures,
+    rows: AnyArray,
+    private: PrivateData,
+    noise: NoiseSource,
+    *,
+    device: str = "cpu",
+) -> Floats:
+    """(classes, dimension) directions of the noisy sums; directions need no count, which would cost more.
+
+    Args:
+        paid: the planned release.
+        features: map of the rows.
+        rows: of the private examples.
+        private: the examples, for their labels and whose they are.
+        noise: the source.
+        device: where rows are summed; the sums are the same.
+    """
+    facts = private.facts
+    asked = ClassSums(features, len(facts.classes), device, bound=facts.bound)
+    return unit_rows(paid.open(noise=noise).release(asked, rows, private.labels, private.people))
+
 
 LOSSES = ("logits", "average")
 PRIOR_OPTIONS = {
@@ -54,7 +95,7 @@ class WarmStart(DPSGDProbe):
                    both stages have less noise.
 
     Attributes:
-        share: of the price, in μ², that the centres get (see `centres_first`): half, as neither stage is
+        share: of the price, in μ², that the centres get (see `sums_before`): half, as neither stage is
             known to need more. On scikit-learn's digits and on hwu64 that was better than 0.2 at ε = 0.5
             and 2, and no worse by much at 8.
         loss: 'logits' or 'average'. On digits and on hwu64 (64 intents) 'logits' was better at every ε and
@@ -81,45 +122,43 @@ class WarmStart(DPSGDProbe):
         options={**DPSGDProbe.about.options, **PRIOR_OPTIONS},
     )
 
-    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+    def pre_steps(
+        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
+    ) -> list[GaussianRounds]:
         """The class sums, for their share of what these rounds cost."""
-        assert isinstance(rounds.query, SoftmaxGradient)
-        return [sums_before(rounds, rounds.query.features, facts, self.share)]
+        return [sums_before(rounds, outline, facts, self.share)]
 
-    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The clipped gradient, from the start; without a prior yet."""
-        return _PriorGuide(self.start.weights(features, facts, public), self.clip, facts.bound, features)
-
-    def informed(
-        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
-    ) -> Guide:
-        """The same beside the prior that the released centres give, or started at it."""
-        (paid,) = before
-        assert isinstance(guide, _PriorGuide)
-        private, device = seen.private, self.device
-        centres = released_directions(paid, guide.features, private.rows, private, noise, device=device)
-        prior = centres / self.prior_temperature
-        if self.loss == "logits":
-            return replace(guide, start=guide.start + prior)
-        return replace(guide, prior=prior)
+        return _BesidePrior(
+            self.start.weights(features, facts, public), self.clip, facts.bound, self, features
+        )
 
 
 @dataclass(eq=False)
-class _PriorGuide(Guide):
+class _BesidePrior(UpdateRule):
     """The gradient beside a prior, once there is one.
 
     Attributes:
+        method: says what the prior is, and what becomes of it.
         features: the map of the rows whose sums give the prior.
         prior: (classes, dimension) logits that stay as they are.
     """
 
+    method: WarmStart
     features: FittedFeatures
     prior: Floats | None = None
+    is_informative: ClassVar[bool] = False
+    """Steps keep their length: the prior is noisy itself, and on digits shortened steps were worse."""
 
-    @property
-    def knows(self) -> bool:
-        """Steps keep their length: the prior is noisy itself, and on digits shortened steps were worse."""
-        return False
+    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
+        """The same beside the prior that the released centres give, or started at it."""
+        private, device = seen.private, self.method.device
+        centres = released_directions(paid[0], self.features, private.rows, private, noise, device=device)
+        prior = centres / self.method.prior_temperature
+        if self.method.loss == "logits":
+            return replace(self, start=self.start + prior)
+        return replace(self, prior=prior)
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient of the loss of both."""
@@ -128,10 +167,10 @@ class _PriorGuide(Guide):
 
     def head(self, weights: Floats) -> Head:
         """Both heads, or the one that started at the prior."""
-        return joined(weights, self.prior)
+        return combine_heads(weights, self.prior)
 
 
-def joined(weights: Floats, prior: Floats | None) -> Head:
+def combine_heads(weights: Floats, prior: Floats | None) -> Head:
     """A linear head, or the mean of its softmax and a prior's."""
     offset = np.zeros(len(weights))
     return LinearHead(weights, offset) if prior is None else AverageHead(weights, offset, prior)

@@ -16,9 +16,8 @@ from dptransfer.exact.capped_similarity import GRID_NORM
 from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
-from dptransfer.methods.about import GOLD, PROTOTYPES, VERMILION, About
+from dptransfer.methods.about import GOLD, PROTOTYPES, VERMILION, About, Whole, one_of
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
-from dptransfer.methods.settings import Whole, one_of
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SimilarityScores
 from dptransfer.queries.similarity import GridPool

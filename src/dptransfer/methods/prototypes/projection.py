@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -16,17 +15,16 @@ from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import PROTOTYPES, SLATE, About
+from dptransfer.methods.about import PROTOTYPES, SLATE, About, Fraction, Moderate, Rate, Whole
 from dptransfer.methods.heads.gradient_head import (
     STEP_OPTIONS,
     STEPS_SEE,
     GradientHead,
-    Guide,
     HeadRows,
     Pace,
+    UpdateRule,
 )
-from dptransfer.methods.prototypes.centres_first import released_directions, sums_before
-from dptransfer.methods.settings import Fraction, Moderate, Rate, Whole
+from dptransfer.methods.heads.warm_start import released_directions, sums_before
 from dptransfer.noise import NoiseSource
 from dptransfer.queries import L2Query, ProjectionGradient
 from dptransfer.queries.projection_gradient import nearest_prototype
@@ -115,26 +113,16 @@ class Projection(GradientHead):
         blank = np.zeros((width, outline.dimension)), np.zeros((classes, outline.dimension))
         return ProjectionGradient(outline, *blank, bound=facts.bound)
 
-    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+    def pre_steps(
+        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
+    ) -> list[GaussianRounds]:
         """The class sums, for the rest of the price."""
-        assert isinstance(rounds.query, ProjectionGradient)
-        return [sums_before(rounds, rounds.query.features, facts, 1 - self.share)]
+        return [sums_before(rounds, outline, facts, 1 - self.share)]
 
-    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """From the start; without prototypes yet."""
         start = _START * public_axes(self._width(features.dimension), features.dimension)
-        return _MapGuide(start, self.clip, facts.bound, features, np.zeros(0))
-
-    def informed(
-        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
-    ) -> Guide:
-        """The same with the directions of the released sums."""
-        (paid,) = before
-        assert isinstance(guide, _MapGuide)
-        return replace(
-            guide,
-            prototypes=released_directions(paid, guide.features, seen.private.rows, seen.private, noise),
-        )
+        return _OfMap(start, self.clip, facts.bound, features, np.zeros(0))
 
     def _width(self, columns: int) -> int:
         """Rows of the map for so many columns."""
@@ -149,16 +137,19 @@ class Projection(GradientHead):
 
 
 @dataclass(eq=False)
-class _MapGuide(Guide):
+class _OfMap(UpdateRule):
     """The gradient of the map; its head is that of the nearest prototype."""
 
     features: FittedFeatures
     prototypes: Floats
+    is_informative: ClassVar[bool] = False
+    """Steps keep their length: on digits, shortened ones hardly moved the map."""
 
-    @property
-    def knows(self) -> bool:
-        """Steps keep their length: on digits, shortened ones hardly moved the map."""
-        return False
+    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
+        """The same with the directions of the released sums."""
+        private = seen.private
+        directions = released_directions(paid[0], self.features, private.rows, private, noise)
+        return replace(self, prototypes=directions)
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient at this map."""

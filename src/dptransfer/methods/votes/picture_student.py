@@ -16,8 +16,8 @@ from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm, apply
 from dptransfer.exact.public_map import PublicMap
+from dptransfer.methods.about import Whole, one_of
 from dptransfer.methods.method import ImageMethod
-from dptransfer.methods.settings import Whole, one_of
 from dptransfer.methods.votes.student import linear_student
 from dptransfer.methods.votes.voting import Answers, Voting
 from dptransfer.noise import NoiseSource

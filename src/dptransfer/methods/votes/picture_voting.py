@@ -11,8 +11,8 @@ import numpy as np
 
 from dptransfer.base.types import Integers
 from dptransfer.data import Facts
+from dptransfer.methods.about import Moderate, Rate, Whole
 from dptransfer.methods.method import Outcome, Task
-from dptransfer.methods.settings import Moderate, Rate, Whole
 from dptransfer.methods.votes.picture_student import PictureStudent, Untaught
 from dptransfer.methods.votes.voting import teacher_of_each_row
 from dptransfer.sources import PrivateImages, PublicImages

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dptransfer.methods.about import PURPLE, TEACHERS, About
-from dptransfer.methods.settings import Whole, one_of
+from dptransfer.methods.about import PURPLE, TEACHERS, About, Whole, one_of
 from dptransfer.methods.votes.picture_voting import PictureVoting
 
 if TYPE_CHECKING:

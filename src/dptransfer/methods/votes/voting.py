@@ -20,8 +20,8 @@ from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import GaussianMechanism, Step
+from dptransfer.methods.about import Moderate, Whole, one_of
 from dptransfer.methods.method import Plan, PrivateMethod
-from dptransfer.methods.settings import Moderate, Whole, one_of
 from dptransfer.methods.votes.vote_aggregation import (
     MOST_NOISE,
     noisy_answers,

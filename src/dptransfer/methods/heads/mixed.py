@@ -1,0 +1,439 @@
+"""Heads for mixed public and private data: AdaMix, and its baselines."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from dptransfer.base import checks
+from dptransfer.base.types import Floats, Integers
+from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.exact.chunks import one_blas_thread
+from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.about import (
+    BLUE,
+    GREEN,
+    MIXED,
+    RIGHT_STEPS,
+    SLATE,
+    TEAL,
+    VERMILION,
+    WINE,
+    About,
+    Fraction,
+    Moderate,
+    ModerateOrZero,
+    Whole,
+)
+from dptransfer.methods.heads.gradient_head import (
+    STEP_OPTIONS,
+    STEPS_SEE,
+    GradientHead,
+    HeadRows,
+    Pace,
+    UpdateRule,
+)
+from dptransfer.methods.heads.hierarchical import count_estimates
+from dptransfer.methods.heads.start import (
+    FromNames,
+    FromShots,
+    FromZero,
+    clipped_gradient,
+    fitted_softmax,
+    gradient_norms,
+    labelled_rows,
+    mapped_shots,
+    residuals,
+)
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Unit
+from dptransfer.queries import ClassCounts, L2Query, SoftmaxGradient
+from dptransfer.release.heads import Head, LinearHead
+
+SMALLEST_CLIP = 1e-3  # shots that are fitted well have no gradient left to take a quantile of
+
+
+@dataclass(frozen=True)
+class AdaMix(GradientHead):
+    """Softmax regression on public shots and private rows together, each adaptive part switchable.
+
+    Every step takes its clip from a quantile of the public gradients' norms, asks the private rows for their
+    clipped gradient, along the public gradient's axes if `axes` says so, and adds the public gradient to the
+    answer. Private rows are asked as rows whose classes have the sizes that a noisy count said, so that the
+    weights learn what tells classes apart, as the shots do, and not which of them is large.
+
+    Releases:      the class counts, then `steps` sums of clipped gradients over all rows, with Gaussian
+                   noise. Counts that are declared public are not released.
+    Guarantee:     GaussianEvents: `steps` gradients at z, and counts at z·√((1 − share)/(share·steps)) with
+                   share = `count_share`; together √(steps/(1 − share))/z-GDP, exactly.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`: in units of the step's clip it does not depend on the clip; and
+                   `ClassCounts`.
+    Assumes:       declared classes; labelled public rows, which the private rows did not influence. Clips and
+                   axes come from public rows and released weights.
+    Reference:     Golatkar et al. (2022), Section 3.2 and Algorithm 2, with T/2σ² for the printed T²/2σ². The
+                   gradient is clipped after the projection, which only shortens it, so that less is cut off.
+                   Printed there: axes of the public gradient at the current weights. Weights that fit the
+                   shots leave it nothing but what the hardest shots lack; here the axes are those at zero
+                   weights, where it spans what tells the shots' classes apart. The counts are ours; what they
+                   are for is the adjusted softmax of Ren et al. (2020) and Menon et al. (2021).
+
+    Attributes:
+        features: the public feature map.
+        steps: how many; by default 30, or as many as the budget allows at the given noise.
+        noise_multiplier: noise of one step ÷ clip; by default as small as the budget allows.
+        pace: how far the steps go, weight decay toward the start, and the ball they stay in.
+        device: where gradients are computed; a projection needs 'cpu'.
+        start: where the weights start, and what weight decay pulls toward.
+        quantile: of the public gradients' norms that a step's clip is; None for the fixed `clip`.
+        clip: norm that each example's gradient is clipped to, where no quantile is taken.
+        axes: how many singular vectors of the public gradient the steps look along; None, the default, for
+            all axes: what few shots leave out is more than what the smaller noise gains.
+        public_weight: how often a public example counts for one private one.
+        count_share: share of the budget, in μ², for class counts; 0 to take the private classes for as large
+            as one another. Free where class sizes are declared.
+    """
+
+    pace: Pace = field(default_factory=lambda: Pace(reach=80.0))
+    start: FromZero | FromShots | FromNames = field(default_factory=FromShots)
+    quantile: Fraction | None = 0.9
+    clip: Moderate = 1.0
+    axes: Whole | None = None
+    public_weight: ModerateOrZero = 1.0
+    count_share: float = 0.1
+    name: ClassVar[str] = "adamix"
+    about: ClassVar[About] = About(
+        summary="Noisy class counts, and noisy gradients whose clip labelled public rows choose: a "
+        "few labelled examples per class are public.",
+        card="A linear softmax head was trained on private rows and a few labelled public rows together; "
+        f"{STEPS_SEE}. Class sizes were declared, counted with noise or not used. Start, clips and axes were "
+        "fixed or came from public data, which are not protected.",
+        reference=f"{MIXED}, Algorithm 2, {RIGHT_STEPS}",
+        family="Linear heads that need labelled public rows",
+        colour=VERMILION,
+        marker="D",
+        options={
+            **STEP_OPTIONS,
+            "clip": "Longest gradient of one example.",
+            "start": "Where the weights start: zero, shots or names.",
+        },
+    )
+    needs_public: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the share that is a fraction, or nothing."""
+        super().__post_init__()
+        if self.count_share != 0:
+            checks.fraction("count_share", self.count_share)
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Labelled rows, and what the start needs."""
+        super().require_public(facts, public)
+        labelled_rows(facts, public)
+        self.start.require(facts, public)
+
+    def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
+        """A gradient in as many axes as a step looks along."""
+        width, classes = outline.dimension, len(facts.classes)
+        axes = None if self.axes is None else np.eye(width, self._axes_of(width, classes))
+        zero = np.zeros((classes, width))
+        return SoftmaxGradient(outline, zero, zero[:, 0], projection=axes, bound=facts.bound)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """A projected gradient is computed on the CPU."""
+        return super().devices if self.axes is None else ("cpu",)
+
+    def pre_steps(
+        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
+    ) -> list[GaussianRounds]:
+        """The class counts; where they are declared, or not wanted, nothing."""
+        if self.count_share == 0 or facts.class_counts is not None:
+            return []
+        beside = math.sqrt((1 - self.count_share) / (self.count_share * rounds.times))
+        z = max(beside * rounds.noise_multiplier, SMALLEST_NOISE_MULTIPLIER)
+        counting = ClassCounts(len(facts.classes), bound=facts.bound)
+        return [GaussianRounds(counting, z, rounds.relation, 1)]
+
+    def _axes_of(self, width: int, classes: int) -> int:
+        """A public gradient has as many singular vectors as its smaller side."""
+        return width if self.axes is None else min(self.axes, width, classes)
+
+    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
+        """Clip, axes and public gradient from the shots; class sizes where they are declared and wanted."""
+        rows, labels = mapped_shots(features, facts, public)
+        start = self.start.weights(features, facts, public)
+        axes = None
+        if self.axes is not None:
+            # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
+            gradient = residuals(np.zeros_like(start), rows, labels).T @ rows
+            count = self._axes_of(features.dimension, len(facts.classes))
+            with one_blas_thread(min(gradient.shape)):
+                axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
+        known = self.count_share > 0 and facts.class_counts is not None
+        offset = _log_sizes(np.array(facts.class_counts if known else np.ones(len(start)), dtype=np.float64))
+        public_gradient = self.public_weight, np.zeros_like(start)
+        shots = rows, labels, self.quantile
+        return _LedByShots(start, self.clip, facts.bound, *shots, axes, *public_gradient, offset)
+
+
+def _log_sizes(sizes: Floats) -> Floats:
+    """Logarithms of the classes' sizes; an empty class counts as one row."""
+    logs: Floats = np.log(np.maximum(sizes, 1.0))
+    return logs
+
+
+@dataclass(eq=False)
+class _LedByShots(UpdateRule):
+    """What the public rows say at the current weights; `clip` is that of the latest question.
+
+    `offset` is what the private rows' logits have beyond the shots': the log of their classes' sizes.
+    """
+
+    rows: Floats
+    labels: Integers
+    quantile: float | None
+    axes: Floats | None
+    public_weight: float
+    public_gradient: Floats
+    offset: Floats
+
+    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
+        """With the logarithms of the classes' sizes, where these were counted."""
+        if not paid:
+            return self
+        private, counting = seen.private, paid[0]
+        counts = counting.open(noise=noise)
+        noisy = counts.release(counting.query, private.rows, private.labels, private.people)
+        return replace(self, offset=_log_sizes(count_estimates(noisy, counting.scale)))
+
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+        """The private gradient, clipped and projected as the public one says."""
+        residual = residuals(weights, self.rows, self.labels)
+        self.public_gradient = residual.T @ self.rows
+        if self.quantile is not None:
+            norms = gradient_norms(residual, self.rows)
+            self.clip = max(float(np.quantile(norms, self.quantile)), SMALLEST_CLIP)
+        return SoftmaxGradient(
+            features, weights, self.offset, clip=self.clip, projection=self.axes, bound=self.bound
+        )
+
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
+        """The private gradient, back from its axes and units, and the public one."""
+        private = answer if self.axes is None else answer @ self.axes.T
+        return self.clip * private + self.public_weight * self.public_gradient
+
+    def noise_norm(self, answer: Floats, scale: float) -> float:
+        """The answer is in units of the step's clip, and carrying it back from its axes lengthens nothing."""
+        return self.clip * scale * math.sqrt(answer.size)
+
+
+@dataclass(frozen=True)
+class OnlyPublic(EmbeddingMethod):
+    """Softmax regression on the labelled public rows; no private row is looked at.
+
+    Releases:      nothing about the private rows.
+    Guarantee:     ε = 0: there is no event.
+    Relation:      either.
+    Sensitivity:   0.
+    Assumes:       labelled public rows that the private rows did not influence.
+    Reference:     Golatkar et al. (2022), Section 4, "Only-Public".
+
+    Attributes:
+        features: the public feature map.
+        start: how the shots are fitted.
+    """
+
+    start: FromShots | FromNames = field(default_factory=FromShots)
+    name: ClassVar[str] = "only-public"
+    about: ClassVar[About] = About(
+        summary="Nothing about private rows, ε = 0: where labelled public rows suffice, and the "
+        "baseline to beat.",
+        card="A linear softmax head was fitted to labelled public rows. No private row was used.",
+        reference=f"{MIXED}, the baseline Only-Public.",
+        family="Without private rows",
+        colour=SLATE,
+        marker="s",
+    )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    needs_public: ClassVar[bool] = True
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """What the start needs."""
+        super().require_public(facts, public)
+        self.start.require(facts, public)
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """No steps."""
+        return self.make_plan([], budget, facts.unit)
+
+    def run(self, task: RowsTask) -> Outcome:
+        """The start is all there is."""
+        weights = self.start.weights(task.prepared, task.facts, task.public)
+        return Outcome(LinearHead(weights, np.zeros(len(weights))), ())
+
+
+@dataclass(frozen=True)
+class FullyPrivate(GradientHead):
+    """Noisy gradient descent from zero: all rows are private and no public row is used.
+
+    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
+    Guarantee:     GaussianEvent(z, times=steps).
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`.
+    Assumes:       declared classes.
+    Reference:     Golatkar et al. (2022), Section 4, "Fully-Private".
+
+    Attributes:
+        clip: norm that each example's gradient is clipped to.
+    """
+
+    clip: Moderate = 1.0
+    name: ClassVar[str] = "fully-private"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients over all rows: the baseline of adamix without labelled public rows.",
+        card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}. No "
+        "labelled public row was used.",
+        reference=f"{MIXED}, the baseline Fully-Private, {RIGHT_STEPS}",
+        family="Linear heads",
+        colour=WINE,
+        marker="v",
+        options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
+    )
+
+    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
+        """The clipped gradient, from zero."""
+        return UpdateRule(FromZero().weights(features, facts, public), self.clip, facts.bound)
+
+
+@dataclass(frozen=True)
+class NGD(AdaMix):
+    """AdaMix without its adaptive parts: public shots start it and are in its loss; one clip, all axes.
+
+    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
+    Guarantee:     GaussianEvent(z, times=steps).
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`.
+    Assumes:       declared classes; labelled public rows that the private rows did not influence.
+    Reference:     Golatkar et al. (2022), Section 4, "NGD".
+    """
+
+    # Short: without counts long steps learn which classes are large, and the shots are forgotten.
+    pace: Pace = field(default_factory=lambda: Pace(reach=20.0))
+    quantile: float | None = None
+    count_share: float = 0.0
+    name: ClassVar[str] = "ngd"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients over all rows: the baseline of adamix with one clip and all axes.",
+        card="A linear softmax head was trained on private rows and a few labelled public rows together; "
+        f"{STEPS_SEE}. Start and clip were fixed or came from public data, which are not protected.",
+        reference=f"{MIXED}, the ablation NGD, {RIGHT_STEPS}",
+        family="Linear heads that need labelled public rows",
+        colour=BLUE,
+        marker=">",
+        options=AdaMix.about.options,
+    )
+
+
+@dataclass(frozen=True)
+class PPGD(GradientHead):
+    """A private model first, then a public one that stays near it.
+
+    The private model is trained from zero, its clip at each step the norm of the mean public gradient; the
+    public shots are then fitted with a pull toward it ("model reuse").
+
+    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
+    Guarantee:     GaussianEvent(z, times=steps).
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`.
+    Assumes:       declared classes; labelled public rows that the private rows did not influence.
+    Reference:     Wang and Zhou (2020), Private-Public SGD, with full batches as Golatkar et al. (2022) run
+                   it.
+
+    Attributes:
+        reuse: strength of the pull toward the private model while the shots are fitted.
+    """
+
+    reuse: Moderate = 0.01
+    name: ClassVar[str] = "ppgd"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients over all rows: the baseline of adamix in which public rows come last.",
+        card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}, "
+        "clipped at the norm of the mean public gradient. Labelled public rows, which are not protected, "
+        "were then fitted with a pull toward that head.",
+        reference="Wang, Zhou: Differentially Private Learning with Small Public Data (AAAI 2020), with full "
+        "batches as Golatkar et al. (CVPR 2022) run it.",
+        family="Linear heads that need labelled public rows",
+        colour=GREEN,
+        marker="^",
+        options=STEP_OPTIONS,
+    )
+    needs_public: ClassVar[bool] = True
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Labelled rows."""
+        super().require_public(facts, public)
+        labelled_rows(facts, public)
+
+    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
+        """Clips from the mean public gradient."""
+        rows, labels = mapped_shots(features, facts, public)
+        start = FromZero().weights(features, facts, public)
+        return MeanClip(start, SMALLEST_CLIP, facts.bound, rows, labels, self.reuse)
+
+
+@dataclass(eq=False)
+class MeanClip(UpdateRule):
+    """The private gradient, clipped to the norm of the mean public one; `clip` is the least it may be."""
+
+    rows: Floats
+    labels: Integers
+    reuse: float
+
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+        """The clipped gradient at these weights."""
+        mean = clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
+        clip = max(float(np.linalg.norm(mean)), self.clip)
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip, bound=self.bound)
+
+    def head(self, weights: Floats) -> Head:
+        """The shots, fitted near the private model."""
+        return super().head(fitted_softmax(self.rows, self.labels, weights, self.reuse))
+
+
+@dataclass(frozen=True)
+class LanguageInit(OnlyPublic):
+    """Zero-shot: each class's weights are the encoding of its name; no private row is looked at.
+
+    The same weights start the other heads: `NoisyGD(start=FromNames(...))`, `AdaMix(start=FromNames(...))`.
+
+    Releases:      nothing about the private rows.
+    Guarantee:     ε = 0: there is no event.
+    Relation:      either.
+    Sensitivity:   0.
+    Assumes:       class names are public; a text tower that shares the rows' space.
+    Reference:     Golatkar et al. (2022), Section 3.3; Radford et al. (2021) for the zero-shot head.
+
+    Attributes:
+        features: the public feature map; plain unit norm keeps both modalities in one space.
+        start: the tower, the sentence a name is put into, and the scale.
+    """
+
+    start: FromNames = field(default_factory=FromNames)
+    name: ClassVar[str] = "language"
+    about: ClassVar[About] = About(
+        summary="Nothing about private rows, ε = 0: where a text tower knows the class names.",
+        card="Each class's weights are the encoding of its name by a public text encoder. No private row was "
+        "used.",
+        reference=f"{MIXED}, Section 3.3; Radford et al.: Learning Transferable Visual Models From Natural "
+        "Language Supervision (ICML 2021).",
+        family="Without private rows",
+        colour=TEAL,
+        marker="p",
+    )
+    needs_public: ClassVar[bool] = False

@@ -1,1 +1,0 @@
-"""Methods that mix public and private labelled data, and their baselines."""
