@@ -42,7 +42,7 @@ def test_clips_and_radii_follow_the_printed_recursion(monkeypatch):
         asked.append((changes["radii"] * math.sqrt(WIDTH), step.scale))
         return with_query(step, **changes)
 
-    with_query = coinpress.with_query
+    with_query = class_sums.with_query
     monkeypatch.setattr(class_sums, "with_query", listening)
     fit(CoinPressPrototypes(), declared(), budget=REPLACE)
     tail = math.sqrt(WIDTH + 2 * math.sqrt(WIDTH * math.log(100)) + 2 * math.log(100))
