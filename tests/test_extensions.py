@@ -5,13 +5,13 @@ import re
 from pathlib import Path
 
 from dptransfer import extensions
-from dptransfer.methods import settings
+from dptransfer.methods import about
 
 PAGE = (Path(__file__).parents[1] / "docs" / "adding-a-method.md").read_text()
 
 
 def test_every_name_is_that_of_what_it_stands_for():
-    types_of_settings = vars(settings)
+    types_of_settings = vars(about)
     for name in extensions.__all__:
         found = getattr(extensions, name)
         assert found.__name__ == name or found is types_of_settings[name]
