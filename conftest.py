@@ -46,12 +46,9 @@ def no_pool_of_another_test():
 @pytest.fixture
 def repeatable_noise(monkeypatch):
     """Noise that is the same in every run where none is given, so that no accuracy is a matter of luck."""
-    from dptransfer.noise import SecureNoise, SeededNoise
+    from messages import repeat_noise
 
-    source = SeededNoise(3)
-    for name in set(vars(SecureNoise)) & set(vars(SeededNoise)):
-        if not name.startswith("_") and callable(drawn := getattr(source, name)):
-            monkeypatch.setattr(SecureNoise, name, lambda self, *given, drawn=drawn: drawn(*given))
+    repeat_noise(monkeypatch)
 
 
 @pytest.fixture(scope="session")
