@@ -16,7 +16,7 @@ MODULES = {  # modules that are public as they are
     "dptransfer.methods.configuration",
     "dptransfer.methods.about",
     "dptransfer.methods.surrogate",
-    "dptransfer.base.ray_connection",
+    "dptransfer.base.ray_workers",
     "dptransfer.base.worker_env",
 }
 

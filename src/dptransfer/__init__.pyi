@@ -16,7 +16,7 @@ from dptransfer.api.source import Declared as Declared
 from dptransfer.api.source import Reading as Reading
 from dptransfer.api.source import Source as Source
 from dptransfer.base.ray_workers import RayCluster as RayCluster
-from dptransfer.base.worker_pool import Processes as Processes
+from dptransfer.base.workers import Processes as Processes
 from dptransfer.data import Columns as Columns
 from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
 from dptransfer.data import PublicEmbeddings as PublicEmbeddings

@@ -39,11 +39,11 @@ def test_arrays_become_a_model_under_one_charge(ledger):
 
 
 def test_who_works_is_asked_first_and_gets_the_pool(ledger, monkeypatch):
-    from dptransfer.base.workers import Here
+    from dptransfer.base.workers import ThisProcess
 
     asked = []
 
-    class Asked(Here):
+    class Asked(ThisProcess):
         def ready(self):
             assert not ledger.history()
             asked.append(self)

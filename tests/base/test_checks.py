@@ -26,9 +26,9 @@ def test_others_do_not_and_zero_only_where_it_may(value):
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_installs_it():
-    assert checks.installed("math", "none", "Counting").pi == math.pi
+    assert checks.import_optional("math", "none", "Counting").pi == math.pi
     with pytest.raises(MissingDependency, match=r"Flying needs the package 'no_such'.*dptransfer\[wings\]"):
-        checks.installed("no_such.package", "wings", "Flying")
+        checks.import_optional("no_such.package", "wings", "Flying")
 
 
 def test_a_rate_is_above_zero_and_at_most_one():

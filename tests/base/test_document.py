@@ -2,7 +2,18 @@ import json
 
 import pytest
 
-from dptransfer.base.document import Document, Figure, Paragraph, Section, Superscript, Table, Words, plain
+from dptransfer.base.document import (
+    Document,
+    Figure,
+    Paragraph,
+    Section,
+    Superscript,
+    Table,
+    Words,
+    one_line,
+    plain,
+    visible,
+)
 from dptransfer.errors import ArgumentError
 
 from .pages import NASTY, with_everything
@@ -56,3 +67,14 @@ def test_a_document_of_a_title_alone_has_every_form():
     assert bare.markdown() == "# Bare\n\n## One\n\nwords\n"
     assert bare.text() == "Bare\n====\n\nOne\n---\nwords\n"
     assert "<nav" not in bare.html()
+
+
+@pytest.mark.parametrize("hidden", ["\x1b", "\u202e", "\u2066", "\ufeff", "\x00", "\u200b", "\ud800"])
+def test_what_nobody_would_see_is_shown_as_a_mark(hidden):
+    assert one_line(f"a{hidden}b") == "a\ufffdb"
+
+
+def test_lines_become_one_and_joiners_stay():
+    assert one_line(" two\n\tlines\r\n") == "two lines"
+    assert one_line("na\u200cme") == "na\u200cme"
+    assert visible("  two  spaces") == "  two  spaces"

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dptransfer.base.progress import progress_bar, reported_to, shown, steps, tell
+from dptransfer.base.progress import progress_bar, reported_to, show_progress, steps, tell
 
 
 def test_every_step_is_told_after_it_is_done():
@@ -79,7 +79,7 @@ def test_in_a_notebook_a_bar_is_written_over_and_over(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=Shell))
     display = SimpleNamespace(HTML=str, display=lambda shown, display_id: Place())
     monkeypatch.setitem(sys.modules, "IPython.display", display)
-    with shown("Encoding <photos>"):
+    with show_progress("Encoding <photos>"):
         tell(30, 40, "")
     # It is saved with the notebook, so that how many examples there are must not be in it.
     assert written == ['<progress value="75" max="100"></progress> Encoding &lt;photos&gt;, 75%']
@@ -90,6 +90,6 @@ def test_in_a_notebook_a_bar_is_written_over_and_over(monkeypatch):
 
 def test_an_ipython_without_a_notebook_is_a_terminal(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
-    with shown("Encoding"):
+    with show_progress("Encoding"):
         tell(3, 4, "")
     assert capsys.readouterr().err == ""

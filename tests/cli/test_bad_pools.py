@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.base.worker_pool import Processes
-from dptransfer.base.workers import Here
+from dptransfer.base.workers import Processes, ThisProcess
 from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import pool_choice
@@ -128,7 +127,7 @@ def five_pieces(count, *_):
     return [slice(start, start + 24) for start in range(0, count, 24)]
 
 
-class Meddles(Here):
+class Meddles(ThisProcess):
     """Changes a file after the first piece was counted."""
 
     def __init__(self, file):
@@ -181,7 +180,7 @@ def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, l
     assert "again, which goes" in said
     asked = []
 
-    class Watched(Here):
+    class Watched(ThisProcess):
         def each(self, work, todo, what):
             asked.extend(todo if isinstance(work, pool_choice.Counting) else ())
             return super().each(work, todo, what)
@@ -219,7 +218,7 @@ def test_workers_without_public_rows_are_told_to_have_nothing_to_do(cli, private
 
 
 def test_workers_with_public_rows_need_no_note(cli, private, monkeypatch):
-    monkeypatch.setattr(Processes, "each", Here.each)
+    monkeypatch.setattr(Processes, "each", ThisProcess.each)
     monkeypatch.setattr("dptransfer.cli.options.workers_from", lambda *_: Processes(1))
     assert "Note: --engine" not in cli("fit", private, *FIT, *PUBLIC, "--public", FILES).stderr
 

@@ -2,8 +2,7 @@ import sys
 
 import pytest
 
-from dptransfer.base.worker_pool import Processes
-from dptransfer.base.workers import Here
+from dptransfer.base.workers import Processes, ThisProcess
 from dptransfer.cli.options import workers_from
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, MissingDependency
@@ -31,7 +30,7 @@ def test_options_that_do_not_go_together_are_refused(engine, workers, address, s
 
 
 def test_nothing_named_is_this_process_and_a_number_alone_means_processes():
-    assert isinstance(workers_from(None, None, None), Here)
+    assert isinstance(workers_from(None, None, None), ThisProcess)
     assert workers_from(None, 3, None) == workers_from("processes", 3, None) == Processes(3)
 
 

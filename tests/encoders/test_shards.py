@@ -10,7 +10,7 @@ import pytest
 
 from contracts.backwards import Backwards
 from dptransfer.base.progress import reported_to
-from dptransfer.base.worker_pool import Processes
+from dptransfer.base.workers import Processes
 from dptransfer.encoders import EncodeOptions, get_encoder, shards
 from dptransfer.encoders.shards import EncodeShard
 from dptransfer.errors import ArgumentError, DataError, Incompatible

@@ -6,7 +6,7 @@ import pytest
 from contracts.backwards import Backwards
 from contracts.full_disk import full_disk
 from dptransfer.base import workers as pieces
-from dptransfer.base.workers import Here
+from dptransfer.base.workers import ThisProcess
 from dptransfer.data import PublicEmbeddings
 from dptransfer.exact import principal_axes as module
 from dptransfer.exact.principal_axes import cache_folder, principal_axes
@@ -109,7 +109,7 @@ def test_sums_are_the_same_in_whatever_pieces_and_order(low, dimension, monkeypa
     rows = np.random.default_rng(0).uniform(low, 1.0, (200, dimension)).astype(np.float32)
     pool = PublicEmbeddings(rows)
     whole = module._compute(pool)
-    for rows_each, workers in ((199, Here()), (7, Backwards())):
+    for rows_each, workers in ((199, ThisProcess()), (7, Backwards())):
         monkeypatch.setattr(pieces, "_PIECE_BYTES", 4 * dimension * rows_each)
         found = module._compute(pool.with_workers(workers))
         assert found.root is whole.root is (low == 0.0)

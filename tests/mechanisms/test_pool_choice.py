@@ -7,7 +7,7 @@ import pytest
 from contracts.backwards import Backwards
 from dptransfer.base import workers as pieces
 from dptransfer.base.progress import reported_to
-from dptransfer.base.workers import Here
+from dptransfer.base.workers import ThisProcess
 from dptransfer.data import PublicEmbeddings, ShardedRows
 from dptransfer.errors import DataError
 from dptransfer.exact.feature_map import UnitNorm
@@ -31,7 +31,7 @@ def choose(name, *, caps=(0.0, 2.0), people=None, workers=None, precision="float
     features = UnitNorm().fit(6, None)
     candidates = GridPool(features, pool, precision)
     bound = Bound(Unit.ROW if people is None else Unit.PERSON)
-    given = {"workers": workers or Here(), "precision": precision, "bound": bound}
+    given = {"workers": workers or ThisProcess(), "precision": precision, "bound": bound}
     query = SimilarityScores(features, candidates, 3, *caps, **given)
     made = CHOICES[name](query, 5.0, Relation.ADD_REMOVE)
     return made.release(ROWS, LABELS, people, noise=SeededNoise(7)).tolist()
@@ -118,7 +118,7 @@ class CountsRetries:
 
 def test_noise_in_pieces_is_drawn_twice_by_a_retry_and_noise_at_the_end_is_not(monkeypatch):
     law = exponential_mechanism(SCORES, WIDTH)
-    honest, faulty = NoiseInPieces(Here()), NoiseInPieces(CountsRetries())
+    honest, faulty = NoiseInPieces(ThisProcess()), NoiseInPieces(CountsRetries())
     assert fits_table([honest.winner() for _ in range(6_000)], law)
     assert not fits_table([faulty.winner() for _ in range(6_000)], law)
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 16)
@@ -130,7 +130,7 @@ def test_noise_in_pieces_is_drawn_twice_by_a_retry_and_noise_at_the_end_is_not(m
 class Changing:
     """Scores that are others when they are asked for again."""
 
-    classes, bytes_each, workers, at_hand = 1, 8, Here(), Here()
+    classes, bytes_each, workers, at_hand = 1, 8, ThisProcess(), ThisProcess()
 
     def __init__(self):
         self.asked = 0
@@ -201,7 +201,7 @@ def test_how_looking_up_goes_is_told_to_nobody(monkeypatch):
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 8)
     heard, asked = [], []
 
-    class Watched(Here):
+    class Watched(ThisProcess):
         def each(self, work, todo, what):
             asked.append(len(todo))
             return super().each(work, todo, what)
@@ -213,7 +213,7 @@ def test_how_looking_up_goes_is_told_to_nobody(monkeypatch):
 
 
 @dataclass(frozen=True)
-class FailsAtLast(Here):
+class FailsAtLast(ThisProcess):
     """Whoever looks up finds a file that is gone, and says which."""
 
     def each(self, work, todo, what):
@@ -236,7 +236,7 @@ def test_a_file_that_changes_after_the_count_is_noticed_whatever_is_chosen(chang
     for file, part in zip(files, np.array_split(POOL, 3), strict=True):
         np.save(file, part)
 
-    class Meddler(Here):
+    class Meddler(ThisProcess):
         def each(self, work, todo, what):
             yield from super().each(work, todo, what)
             np.save(files[changed], np.zeros((40, 6), dtype=np.float32))

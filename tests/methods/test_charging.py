@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget
-from dptransfer.base.workers import Here
+from dptransfer.base.workers import ThisProcess
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
 from dptransfer.ledger import Ledger
@@ -37,7 +37,7 @@ def test_a_script_that_fits_outside_of_a_main_guard_is_charged_for_each_fit_once
     script = """
         import numpy as np
         from dptransfer import *
-        from dptransfer.base.worker_pool import Processes
+        from dptransfer.base.workers import Processes
 
         private = PrivateEmbeddings(np.eye(6), np.arange(6) % 2, classes=["a", "b"], name="few")
         how = {"budget": Budget(epsilon=1.0, delta=1e-5), "ledger": Ledger("ledger.sqlite")}
@@ -53,7 +53,7 @@ def test_a_script_that_fits_outside_of_a_main_guard_is_charged_for_each_fit_once
     assert [type(entry).__name__ for entry in entries] == ["Charge", "ClosingEntry"]  # that of the means
 
 
-class Away(Here):
+class Away(ThisProcess):
     def ready(self):
         raise DPTransferError("they do not answer")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dptransfer.base import workers as pieces
-from dptransfer.base.worker_pool import Processes
+from dptransfer.base.workers import Processes
 from dptransfer.data import Facts, PublicEmbeddings, ShardedRows
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes, PublicPrototypes, TopKPrototypes

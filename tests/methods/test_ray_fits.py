@@ -14,7 +14,7 @@ import pytest
 
 from dptransfer import Budget
 from dptransfer.base.ray_workers import RayCluster
-from dptransfer.base.workers import Here
+from dptransfer.base.workers import ThisProcess
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import pool_choice
@@ -113,7 +113,7 @@ def folder(tmp_path):
 @pytest.mark.filterwarnings("ignore")  # of Ray
 def test_fits_on_a_cluster_that_fails_in_every_way_give_one_release(folder, two_nodes):
     """One cluster for all of it, since it takes seconds to start."""
-    whole = fitted(folder, Here(), "here")
+    whole = fitted(folder, ThisProcess(), "here")
     nodes = folder / "nodes"
 
     command = [sys.executable, "-W", "ignore", "-m", "methods.test_ray_fits"]

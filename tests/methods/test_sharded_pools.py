@@ -7,7 +7,7 @@ import pytest
 
 from dptransfer import Budget
 from dptransfer.base import workers as pieces
-from dptransfer.base.worker_pool import Processes
+from dptransfer.base.workers import Processes
 from dptransfer.data import (
     Facts,
     PrivateEmbeddings,

@@ -17,7 +17,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from dptransfer.base.ray_connection import connected
+from dptransfer.base.ray_workers import connect
 from dptransfer.base.worker_env import environment_of_task, own_core
 from dptransfer.errors import DPTransferError, MissingDependency
 from dptransfer_lab.cells import Cell
@@ -201,7 +201,7 @@ class RayCluster:
         self.places, self._ray = workers, ray
         self._mine = not ray.is_initialized()
         if self._mine:
-            connected(address or "local", workers)
+            connect(address or "local", workers)
         self._stored = {name: _InObjectStore.put(ray, one) for name, one in stored.items()}
         environment = {"env_vars": environment_of_task(Path(__file__).parents[1])}
         self._task = ray.remote(num_cpus=1, max_retries=0, runtime_env=environment)(_on_own_core)

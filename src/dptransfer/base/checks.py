@@ -12,11 +12,14 @@ import math
 import sys
 from collections.abc import Callable, Collection, Mapping
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from types import ModuleType
+from typing import Any, SupportsFloat, TypeAlias
 
 from dptransfer.errors import ArgumentError, MissingDependency
 
-Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
+Check: TypeAlias = Callable[[str, Any], Any]
+"""Takes a field's name and its value; returns the value, or raises."""
+Checks: TypeAlias = Mapping[str, Check]
 """The function that checks each field of a class, by the field's name."""
 
 
@@ -75,7 +78,7 @@ def rate(name: str, value: float) -> float:
     return _plain(value)
 
 
-def or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+def or_none(check: Check) -> Check:
     """The same check for a setting that may be left open."""
     return lambda name, value: None if value is None else check(name, value)
 
@@ -95,7 +98,7 @@ def one_of(name: str, value: str, allowed: Collection[str]) -> str:
     return value
 
 
-def installed(module: str, extra: str, purpose: str) -> Any:
+def import_optional(module: str, extra: str, purpose: str) -> ModuleType:
     """The module of an optional package, or an error that says which extra of ours installs it."""
     try:
         return importlib.import_module(module)
@@ -113,6 +116,6 @@ def _is_finite(value: object) -> bool:
         return False
 
 
-def _plain(value: Any) -> float:
+def _plain(value: SupportsFloat) -> float:
     """The same number as Python's int or float."""
     return int(value) if isinstance(value, Integral) else float(value)

@@ -6,9 +6,12 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.base.types import JsonObject
 
 _JOINERS = "\u200c\u200d"  # invisible, but several scripts need them
 
@@ -232,7 +235,7 @@ class Document:
 
         return to_terminal(self, width, colour=colour)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """JSON-ready form: each block names its kind, and `numbers` are exact."""
         return {
             "title": one_line(self.title),
@@ -316,7 +319,7 @@ def parts_of(text: Text) -> list[str | Strong | Superscript]:
     ]
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> object:
     """Text as clean lines, blocks as dictionaries; pictures are left out."""
     if isinstance(value, str | Words):
         return plain(value)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any
 
 
-def lazy_exports(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(module: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The functions `__getattr__` and `__dir__` of a module, from the stub beside it.
 
     In the stub `from a.b import c as c` exports `a.b.c`, and `d = c` gives it another name. The stub is read
@@ -35,7 +34,7 @@ def lazy_exports(module: str) -> tuple[Callable[[str], Any], Callable[[], list[s
                 found[ast.unparse(node.targets[0])] = found.pop(ast.unparse(node.value))
         return found
 
-    def find(name: str) -> Any:
+    def find(name: str) -> object:
         if name == "__all__":
             return sorted(one for one in places() if not one.startswith("_"))
         if name not in places():

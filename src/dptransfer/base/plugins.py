@@ -84,7 +84,7 @@ class Registry(Mapping[str, Found], Generic[Found]):
         """
         if is_place(text):
             try:
-                return self.accepted("", imported(text))
+                return self.accepted("", import_place(text))
             except DPTransferError:
                 raise
             except Exception as problem:
@@ -100,7 +100,7 @@ class Registry(Mapping[str, Found], Generic[Found]):
 
     def __getitem__(self, name: str) -> Found:
         if name in self.own:
-            return self.accepted(name, imported(self.own[name]))
+            return self.accepted(name, import_place(self.own[name]))
         return self._loaded(name, self._added()[name])
 
     def __contains__(self, name: object) -> bool:
@@ -157,10 +157,10 @@ def _entry_points(group: str, path: tuple[tuple[str, int], ...]) -> tuple[EntryP
     return tuple(entry_points(group=group))
 
 
-def imported(place: str) -> Any:
+def import_place(place: str) -> object:
     """The object at 'package.module:Name'.
 
-    >>> imported("math:pi")
+    >>> import_place("math:pi")
     3.141592653589793
     """
     module, _, name = place.partition(":")

@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Listener = Callable[[int, int, str], None]
 """Called with the steps done, the steps in all, and what they are."""
@@ -59,14 +62,14 @@ def tell(done: int, count: int, what: str) -> None:
 
 
 @contextmanager
-def shown(what: str = "Working") -> Iterator[None]:
+def show_progress(what: str = "Working", *, count_is_private: bool = True) -> Iterator[None]:
     """Show how far whatever is done inside the block has come; see `progress_bar`.
 
-    >>> with shown("Counting"):
+    >>> with show_progress("Counting"):
     ...     list(steps(2, "step"))
     [0, 1]
     """
-    with progress_bar(what, count_is_private=True) as step, reported_to(step):
+    with progress_bar(what, count_is_private=count_is_private) as step, reported_to(step):
         yield
 
 
@@ -82,12 +85,12 @@ def progress_bar(what: str, *, count_is_private: bool = False) -> Iterator[Calla
         count_is_private: whether the total is, as of private pictures: then a line, which may end up in a
             log, and a notebook, which is saved, tell the share alone.
     """
-    pace, notebook = _Pace(), _notebook()
-    if notebook is not None:
-        yield partial(_update, notebook, what, pace, count_is_private)
+    pace, write = _Pace(what, count_is_private), _notebook_place()
+    if write is not None:
+        yield partial(pace.write_bar, write)
         return
     if not sys.stderr.isatty():
-        yield partial(_tell_now_and_then, what, pace, count_is_private)
+        yield pace.print_now_and_then
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -96,8 +99,7 @@ def progress_bar(what: str, *, count_is_private: bool = False) -> Iterator[Calla
         task = shown.add_task(what, total=None)
 
         def step(done: int, total: int, unit: str = "") -> None:
-            words = _with_rate(what, done, total, unit, pace.heard(done, total, unit))
-            shown.update(task, completed=done, total=total, description=words)
+            shown.update(task, completed=done, total=total, description=pace.words(done, total, unit))
 
         yield step
 
@@ -105,26 +107,46 @@ def progress_bar(what: str, *, count_is_private: bool = False) -> Iterator[Calla
 class _Pace:
     """Steps a second since the first one of a kind that was heard of, and when somebody was told last."""
 
-    def __init__(self) -> None:
-        self.told = _now()
+    def __init__(self, what: str, count_is_private: bool) -> None:
+        self._what, self._count_is_private = what, count_is_private
+        self._told = self._since = _now()
         self._kind: tuple[int, str] | None = None
-        self._first, self._since = 0, self.told
+        self._first, self._rate = 0, 0.0
 
-    def heard(self, done: int, total: int, unit: str) -> float:
+    def words(self, done: int, total: int, unit: str, each: str = "/s") -> str:
+        """How far it is, and how fast."""
         now = _now()
         if (total, unit) != self._kind:
             self._kind, self._first, self._since = (total, unit), done, now
-        return (done - self._first) / (now - self._since) if now > self._since else 0.0
+        self._rate = (done - self._first) / (now - self._since) if now > self._since else 0.0
+        counted = f"{self._what}, {f'{unit} ' if unit else ''}{done} of {total}"
+        return counted + (f", {self._rate:.3g}{each}" if self._rate else "")
+
+    def write_bar(self, write: Callable[[str], None], done: int, total: int, unit: str = "") -> None:
+        """Show it in a notebook."""
+        words = self.words(done, total, unit)
+        if self._count_is_private:
+            words, done, total = f"{self._what}, {done / total:.0%}", round(100 * done / total), 100
+        write(f'<progress value="{done}" max="{total}"></progress> {html.escape(words)}')
+
+    def print_now_and_then(self, done: int, total: int, unit: str = "") -> None:
+        """Print a line, if none was printed for a while."""
+        words = self.words(done, total, unit, " a second")
+        if _now() - self._told < _HALF_MINUTE or not self._rate:
+            return
+        self._told = _now()
+        words = f"{self._what}, {done / total:.0%}" if self._count_is_private else words
+        print(f"{words}, {duration((total - done) / self._rate)} left", file=sys.stderr, flush=True)
 
 
-def _console() -> Any:
+def _console() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
-def _notebook() -> Any:
-    """A place in the notebook that runs this, to be written over and over; None elsewhere."""
+def _notebook_place() -> Callable[[str], None] | None:
+    """Writes over and over to one place in the notebook that runs this; None elsewhere."""
     ipython = sys.modules.get("IPython")  # a notebook has loaded it, and nobody else needs it
     shell = None if ipython is None else ipython.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):
@@ -133,42 +155,6 @@ def _notebook() -> Any:
 
     place = display(HTML(""), display_id=True)
     return None if place is None else lambda words: place.update(HTML(words))
-
-
-def _update(
-    place: Callable[[str], None],
-    what: str,
-    pace: _Pace,
-    count_is_private: bool,
-    done: int,
-    total: int,
-    unit: str = "",
-) -> None:
-    words = _with_rate(what, done, total, unit, pace.heard(done, total, unit))
-    if count_is_private:
-        words, done, total = f"{what}, {done / total:.0%}", round(100 * done / total), 100
-    place(f'<progress value="{done}" max="{total}"></progress> {html.escape(words)}')
-
-
-def _tell_now_and_then(
-    what: str, pace: _Pace, count_is_private: bool, done: int, total: int, unit: str = ""
-) -> None:
-    rate = pace.heard(done, total, unit)
-    if _now() - pace.told < _HALF_MINUTE or not rate:
-        return
-    pace.told = _now()
-    left = f"{duration((total - done) / rate)} left"
-    how_far = f"{what}, {done / total:.0%}" if count_is_private else _counted(what, done, total, unit)
-    words = f"{how_far}, {left}" if count_is_private else f"{how_far}, {rate:.3g} a second, {left}"
-    print(words, file=sys.stderr, flush=True)
-
-
-def _with_rate(what: str, done: int, total: int, unit: str, rate: float) -> str:
-    return _counted(what, done, total, unit) + (f", {rate:.3g}/s" if rate else "")
-
-
-def _counted(what: str, done: int, total: int, unit: str) -> str:
-    return f"{what}, {unit} {done} of {total}".replace(",  ", ", ")
 
 
 def duration(seconds: float) -> str:

@@ -61,7 +61,7 @@ def encode(
     from dptransfer.api.requests import encode as encode_source
     from dptransfer.api.source import Reading, Source
     from dptransfer.base.document import name_list
-    from dptransfer.base.workers import Here
+    from dptransfer.base.workers import ThisProcess
     from dptransfer.data import Columns
     from dptransfer.encoders import EncodeOptions
     from dptransfer.encoders.encoding import note_problems
@@ -80,7 +80,7 @@ def encode(
         overwrite=overwrite,
         dtype=row_type,  # type: ignore[arg-type]  # checked there
         shard_rows=shard_rows,
-        workers=None if isinstance(hands, Here) else hands,
+        workers=None if isinstance(hands, ThisProcess) else hands,
     )
     report = encode_source(read, out, public=public, allow_unreadable=allow_unreadable, options=made)
     problems = None if public else note_problems(report.unreadable, out)

@@ -129,11 +129,10 @@ def workers_from(
     Of processes on GPUs there is one for each, unless another number is given.
 
     >>> workers_from(None, None, None), workers_from("processes", 2, None)
-    (Here(), Processes(workers=2, patience=None))
+    (ThisProcess(), Processes(workers=2, patience=None))
     """
     from dptransfer.base.ray_workers import RayCluster
-    from dptransfer.base.worker_pool import Processes
-    from dptransfer.base.workers import Here
+    from dptransfer.base.workers import Processes, ThisProcess
 
     if engine not in (None, "processes", "ray"):
         raise ArgumentError(f"--engine must be processes or ray; got '{engine}'. Choose one of them.")
@@ -156,16 +155,16 @@ def workers_from(
     if address is not None:
         chosen = RayCluster(address, workers)
     else:
-        chosen = Here() if engine is None and workers is None else Processes(workers)
+        chosen = ThisProcess() if engine is None and workers is None else Processes(workers)
     chosen.ready()
     return chosen
 
 
 def note_if_idle(workers: Workers, *, public_rows: bool) -> None:
     """Say it where workers were named and have nothing to do, which is no error: results are the same."""
-    from dptransfer.base.workers import Here
+    from dptransfer.base.workers import ThisProcess
 
-    if not public_rows and not isinstance(workers, Here):
+    if not public_rows and not isinstance(workers, ThisProcess):
         say("Note: --engine shares out work on public rows. There are none; this process does all.", err=True)
 
 

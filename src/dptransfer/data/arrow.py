@@ -55,10 +55,10 @@ class ArrowColumns(NamedColumns):
 
     def _table(self, columns: list[str]) -> Any:
         if not self.path.is_dir():
-            parquet = checks.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
+            parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
             with parsing(self.path, *WHOLE_FILE):
                 return parquet.read_table(self.path, columns=columns)
-        arrow = checks.installed("pyarrow", "readers", "Reading a Hugging Face data set")
+        arrow = checks.import_optional("pyarrow", "readers", "Reading a Hugging Face data set")
         with parsing(self.path, *_WHOLE_FOLDER):
             # Mapped, not read: a data set of pictures may be larger than memory.
             files = _shards(_part(self.path, self._split))
@@ -93,10 +93,10 @@ class ArrowColumns(NamedColumns):
 def schema_of(path: Path, split: str | None = None) -> Any:
     """Names and types of the columns; of a data set in several parts, those of the first one."""
     if not path.is_dir():
-        parquet = checks.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
+        parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
         with parsing(path, *WHOLE_FILE):
             return _readable(parquet.read_schema(path))
-    arrow = checks.installed("pyarrow", "readers", "Reading a Hugging Face data set")
+    arrow = checks.import_optional("pyarrow", "readers", "Reading a Hugging Face data set")
     with parsing(path, *_WHOLE_FOLDER):
         first = _shards(_part(path, split or next(iter(splits_of(path)), None)))[0]
         return _readable(arrow.ipc.open_stream(arrow.memory_map(str(first))).schema)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dptransfer.base import checks
 from dptransfer.base.progress import tell
 from dptransfer.base.types import Integers, Labels, Rows, array_or_none
-from dptransfer.base.workers import Here, Workers
+from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data.examples import (
     ContentDigest,
     PrivateData,
@@ -156,7 +156,7 @@ class PublicEmbeddings(PublicData):
         self.encoder, self._known_fingerprint = encoder, fingerprint
         self.source_digests = one_digest_each(source_digests, len(self.rows))
         self.columns = None if columns is None else named_columns(columns, self.rows.shape[1:])
-        self.workers: Workers = Here()
+        self.workers: Workers = ThisProcess()
         self._shots: PublicEmbeddings | None = None
         rows: Any = self.rows
         if isinstance(rows, ShardedRows):

@@ -243,14 +243,14 @@ class ParquetShard:
 
 
 def _opened(path: Path, stream: Any) -> Any:
-    parquet = checks.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
+    parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
     with parsing(path, *WHOLE_FILE):
         return parquet.ParquetFile(stream)
 
 
 def _first_cells(path: Path, opened: Any, columns: tuple[str, ...]) -> Any:
     """The first cells of a column, decoded alone, to see how long its lists are; None without any."""
-    arrow = checks.installed("pyarrow", "readers", "Reading a Parquet file")
+    arrow = checks.import_optional("pyarrow", "readers", "Reading a Parquet file")
     with parsing(path, *WHOLE_FILE):
         batch = next(iter(opened.iter_batches(batch_size=64, columns=list(columns))), None)
         return None if batch is None else arrow.Table.from_batches([batch])

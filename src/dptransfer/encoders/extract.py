@@ -99,7 +99,7 @@ def encode_images(
         out: the `.emb` folder to write; unfinished work is kept in `<out>.partial` beside it.
         options: batch, shards, workers, element type and the like.
         progress: called with (done, total) after each batch; default whoever listens, see
-            `dptransfer.base.progress.shown`.
+            `dptransfer.base.progress.show_progress`.
     """
     return _encode(images, encoder, Path(out), options, progress or _tell)
 

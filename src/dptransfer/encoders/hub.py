@@ -23,7 +23,7 @@ _PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]
 
 def require_transformers() -> Any:
     """The transformers module, or an error that says how to install it."""
-    return checks.installed("transformers", "transformers", "A transformers encoder")
+    return checks.import_optional("transformers", "transformers", "A transformers encoder")
 
 
 def model_folder(source: str) -> Path:

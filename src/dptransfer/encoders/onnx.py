@@ -177,8 +177,8 @@ def export_encoder(encoder: Encoder, path: str | Path) -> OnnxEncoder:
 def _write(encoder: Any, file: Path) -> None:
     """The encoder's module with its scaling in front, as torch's exporter sees it work on one picture."""
     framing, mean, scale = _preprocessing(encoder)
-    torch = checks.installed("torch", "torch", "Exporting an encoder")
-    onnx = checks.installed("onnx", "onnx", "Exporting an encoder")
+    torch = checks.import_optional("torch", "torch", "Exporting an encoder")
+    onnx = checks.import_optional("onnx", "onnx", "Exporting an encoder")
 
     subtracted, divisor = (torch.tensor(values).reshape(-1, 1, 1) for values in (mean, scale))
 

@@ -44,7 +44,7 @@ class OnnxGraph:
     """
 
     def __init__(self, name: str, *, extra: str, dtype: Any = np.float32) -> None:
-        self._onnx = checks.installed("onnx", extra, f"Making the graph of {name}")
+        self._onnx = checks.import_optional("onnx", extra, f"Making the graph of {name}")
         self._name = name
         self._dtype = dtype
         self._nodes: list[Any] = []
@@ -121,7 +121,7 @@ def onnx_session(model: bytes | Path, *, extra: str, device: str = "cpu") -> Any
         extra: the extra of ours that installs ONNX Runtime for this.
         device: 'cpu' or 'cuda'.
     """
-    onnxruntime = checks.installed("onnxruntime", extra, "An ONNX encoder")
+    onnxruntime = checks.import_optional("onnxruntime", extra, "An ONNX encoder")
     if isinstance(model, Path) and not model.is_file():
         raise DataError(f"'{model}': the ONNX file must exist; it does not. Check the path.")
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device.partition(":")[0])

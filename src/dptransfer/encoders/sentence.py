@@ -169,7 +169,7 @@ class SentenceOnnx:
     one_by_one = True
 
     def __init__(self, folder: Path, *, name: str, longest: int) -> None:
-        tokenizers = checks.installed("tokenizers", "text", f"The encoder {name}")
+        tokenizers = checks.import_optional("tokenizers", "text", f"The encoder {name}")
         self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(longest)

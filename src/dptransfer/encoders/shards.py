@@ -29,7 +29,7 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.progress import reported_to, tell
 from dptransfer.base.types import EncodedRows, Integers, Rows
-from dptransfer.base.workers import Here, Workers
+from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data.atomic_files import owner_only
 from dptransfer.data.emb_folder import RowType
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
@@ -330,14 +330,14 @@ def encode_in_shards(
         options: batch, shards, workers and the like.
         progress: called with (items done, items in all).
     """
-    asked, workers = request_of(found, encoder, options), options.workers or Here()
+    asked, workers = request_of(found, encoder, options), options.workers or ThisProcess()
     sent: Encoder | bytes = encoder
     items: Sequence[Item] = found.texts if isinstance(found, TextList) else found.paths
     source, size, order = getattr(found, "root", None), int(asked["shard_rows"]), None
     if isinstance(found, TextList) and not options.in_shards:  # alike ones together, which is faster
         order = _by_length(found.texts)
         items = [found.texts[place] for place in order]
-    if not isinstance(workers, Here):  # they may be in another folder
+    if not isinstance(workers, ThisProcess):  # they may be in another folder
         out, source = out.absolute(), None if source is None else source.absolute()
         items = [item if isinstance(item, str) else item.absolute() for item in items]
         sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // options.batch))

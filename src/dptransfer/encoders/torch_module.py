@@ -93,7 +93,7 @@ class TorchModuleEncoder(ImageEncoder):
         source_head: torch.nn.Module | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
-        self._torch = checks.installed("torch", "torch", "A torch encoder")
+        self._torch = checks.import_optional("torch", "torch", "A torch encoder")
         self._device = torch_device(device)
         self._transform = transform
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format

@@ -59,7 +59,7 @@ class TransformersText:
         longest: int | None = None,
         unit_norm: bool = False,
     ) -> None:
-        self._torch = checks.installed("torch", "transformers", "A text encoder")
+        self._torch = checks.import_optional("torch", "transformers", "A text encoder")
         self._device = torch_device(device)
         self._tokenizer = load_part("AutoTokenizer", folder, name, "a tokenizer", other_kind="image")
         self._model, digest, _ = load_model(folder, name, self._device)
@@ -170,7 +170,7 @@ class TransformersImage(ImageEncoder):
     """
 
     def __init__(self, folder: Path, *, name: str, device: str = "cpu") -> None:
-        self._torch = checks.installed("torch", "transformers", "A transformers encoder")
+        self._torch = checks.import_optional("torch", "transformers", "A transformers encoder")
         self._device = torch_device(device)
         # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
         before_five = require_transformers().__version__.startswith("4.")

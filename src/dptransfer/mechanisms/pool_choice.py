@@ -24,7 +24,7 @@ import numpy as np
 from dptransfer.base.progress import reported_to
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.base.workers import Here, Workers, pieces_of
+from dptransfer.base.workers import ThisProcess, Workers, pieces_of
 from dptransfer.errors import DataError
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.cuda import on_cuda, on_host
@@ -83,7 +83,7 @@ class ScoreTable:
     """
 
     table: Integers
-    workers: Workers = Here()  # noqa: RUF009  # it has no state
+    workers: Workers = ThisProcess()  # noqa: RUF009  # it has no state
     candidate_bytes: int | None = None
 
     @property

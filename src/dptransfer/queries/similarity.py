@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.base.worker_pool import Processes
-from dptransfer.base.workers import Here, Workers
+from dptransfer.base.workers import Processes, ThisProcess, Workers
 from dptransfer.data.sharded_rows import ShardedRows, stored_bytes
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.capped_similarity import GRID_DTYPE, GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
@@ -131,7 +130,7 @@ class SimilarityScores(BoundedQuery):
     highest: float = 2.0
     precision: str = "float16"
     device: str = "cpu"
-    workers: Workers = field(default_factory=Here)
+    workers: Workers = field(default_factory=ThisProcess)
 
     label = "public prototypes by similarity"
 
@@ -251,7 +250,7 @@ class PoolScores:
 
     candidates: GridRows | GridPool
     similarity: ClassSimilarity
-    engine: Workers = field(default_factory=Here)
+    engine: Workers = field(default_factory=ThisProcess)
 
     @property
     def workers(self) -> Workers:
@@ -259,7 +258,7 @@ class PoolScores:
 
         Beside a device too: while it multiplies for one, others read.
         """
-        return Threads(self.threads) if type(self.engine) is Here else self.engine
+        return Threads(self.threads) if type(self.engine) is ThisProcess else self.engine
 
     @property
     def threads(self) -> int:
@@ -269,7 +268,11 @@ class PoolScores:
     @property
     def at_hand(self) -> Workers:
         """The same, but for processes, which would have to be started: here are the same cores."""
-        return replace(self, engine=Here()).workers if isinstance(self.engine, Processes) else self.workers
+        return (
+            replace(self, engine=ThisProcess()).workers
+            if isinstance(self.engine, Processes)
+            else self.workers
+        )
 
     @property
     def classes(self) -> int:
@@ -288,7 +291,7 @@ class PoolScores:
     def fits_here(self) -> bool:
         """Whether all scores may be computed once, here, and kept, so that none is computed again."""
         rows = self.candidates.rows if isinstance(self.candidates, GridPool) else self.candidates
-        here = type(self.engine) is Here and self.similarity.device == "cpu"
+        here = type(self.engine) is ThisProcess and self.similarity.device == "cpu"
         return here and isinstance(rows, np.ndarray) and 8 * len(self) * self.classes <= _KEPT_BYTES
 
     def all(self) -> Integers:
@@ -310,7 +313,7 @@ class PoolScores:
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers work, and have none of their own."""
-        return {**self.__dict__, "engine": Here()}
+        return {**self.__dict__, "engine": ThisProcess()}
 
 
 def row_weights(people: People, bound: float) -> Integers:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray
-from dptransfer.base.workers import Here, Workers
+from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data.atomic_files import claim, owner_only
 from dptransfer.data.resumable import draft_folder, kept_on_disk, place_draft, require_seen, written_whole
 from dptransfer.data.sharded_rows import ShardedRows
@@ -204,7 +204,7 @@ def predict_in_shards(
             Part(number, start, min(start + size, len(rows)), names and names[start : start + size])
             for number, start in enumerate(range(0, len(rows), size))
         ]
-        for _ in (workers or Here()).each(work, parts, "part"):
+        for _ in (workers or ThisProcess()).each(work, parts, "part"):
             pass
         place_draft(folder, out)
     return len(parts)

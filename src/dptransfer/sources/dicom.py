@@ -56,12 +56,12 @@ def size_of_file(path: str | Path) -> int:
 def require_reader(paths: Iterable[Path]) -> None:
     """Raise if files are named as DICOM's are and pydicom is not there: they would all be black."""
     if any(path.suffix.lower() in DICOM_ENDINGS for path in paths):
-        checks.installed("pydicom", "medical", "Reading DICOM files")
+        checks.import_optional("pydicom", "medical", "Reading DICOM files")
 
 
 def patient_of(path: Path) -> str | None:
     """The file's Patient ID; None if it has none, or is no DICOM file."""
-    pydicom = checks.installed("pydicom", "medical", "Telling patients by their DICOM files")
+    pydicom = checks.import_optional("pydicom", "medical", "Telling patients by their DICOM files")
     try:
         if not is_dicom(path):
             return None
@@ -110,7 +110,7 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
 def _opened(path: Path, **how: Any) -> Any:
     from PIL import Image
 
-    pydicom = checks.installed("pydicom", "medical", "Reading DICOM files")
+    pydicom = checks.import_optional("pydicom", "medical", "Reading DICOM files")
     if pydicom.filereader.read_file_meta_info(path).TransferSyntaxUID.is_deflated:
         raise DataError("A DICOM file must not be deflated, as it may be of any size then. Inflate it.")
     header = pydicom.dcmread(path, **how)

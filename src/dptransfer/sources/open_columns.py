@@ -218,7 +218,7 @@ def _safetensors(path: Path) -> dict[str, AnyArray]:
 
 
 def _torch(path: Path) -> dict[str, AnyArray]:
-    torch = checks.installed("torch", "torch", "Reading a .pt file")
+    torch = checks.import_optional("torch", "torch", "Reading a .pt file")
     plain = (
         "a .pt file must hold only plain tensors, lists and words (it is opened with weights_only=True); "
         "this holds more, or is damaged."

@@ -138,7 +138,7 @@ def network_of(
     name: str, *, size: int | None = None, device: str = "cpu", grey_range: GreyRange | None = None
 ) -> Network:
     """The network behind the encoder of this name, as `get_encoder` finds it."""
-    checks.installed("torch", "deep", "A method that looks inside of its encoder")
+    checks.import_optional("torch", "deep", "A method that looks inside of its encoder")
     how: dict[str, Any] = {"size": size, "device": device, "grey_range": grey_range}
     return Network(get_encoder(name, kind="image", runtime="torch", **how))
 

@@ -44,7 +44,7 @@ def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
         device: where to run.
     """
     checks.whole("size (--image-size)", size, at_least=8)
-    torch = checks.installed("torch", "torch", "The encoder small-cnn")
+    torch = checks.import_optional("torch", "torch", "The encoder small-cnn")
     layers = []
     for weights in public_kernels(_WIDTHS):
         outputs, inputs = weights.shape[:2]

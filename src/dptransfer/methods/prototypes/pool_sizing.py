@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.base.workers import Here, pieces_of
+from dptransfer.base.workers import ThisProcess, pieces_of
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.data.emb_folder import READERS
 from dptransfer.data.sharded_rows import ShardedRows
@@ -129,7 +129,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
             passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
     if len(pieces) < 2:
         return None
-    here = isinstance(public.workers, Here)
+    here = isinstance(public.workers, ThisProcess)
     processes = 1 if here else 1 + (getattr(public.workers, "workers", None) or trial.cores)
     return PoolSizing(len(rows), len(pieces), private_rows, processes, trial.cores, tuple(passes), _memory())
 
