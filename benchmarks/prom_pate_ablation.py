@@ -66,7 +66,7 @@ class Remembering(dpt.SeededNoise):
         super().__init__(seed)
         self._said = said
 
-    def kept(self, what, compute):
+    def keep(self, what, compute):
         """Ballots as they were; what a student keeps is its own business."""
         if not what.startswith("ballots"):
             return compute()

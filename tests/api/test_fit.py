@@ -155,7 +155,7 @@ def test_a_calibration_that_is_interrupted_costs_no_model(ledger, monkeypatch):
     def interrupted(*given, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dptransfer.api.fit.calibrated_on_public", interrupted)
+    monkeypatch.setattr("dptransfer.api.fit.calibrate_on_public", interrupted)
     x, y = rows(60)
     assert dpt.fit(x, y, epsilon=1, classes=CLASSES, name="p", ledger=ledger).guarantee.epsilon <= 1
 

@@ -88,13 +88,13 @@ def test_one_call_tries_every_rule_and_names_the_broken_one():
 
 def test_noise_belongs_to_a_mechanisms_answer():
     noise = RecordedAnswers(1)
-    assert noise.once("a sum", lambda: noise.discrete_gaussian(2.0, (3,))).shape == (3,)
+    assert noise.draw_once("a sum", lambda: noise.discrete_gaussian(2.0, (3,))).shape == (3,)
     with pytest.raises(ContractBroken):
         noise.discrete_gaussian(2.0, (3,))
     replayed = RecordedAnswers(1, noise.answers)
     with pytest.raises(ContractBroken):
-        replayed.once("another sum", lambda: np.zeros(3))
-    assert (RecordedAnswers(1, noise.answers).once("a sum", list) == noise.answers[0][1]).all()
+        replayed.draw_once("another sum", lambda: np.zeros(3))
+    assert (RecordedAnswers(1, noise.answers).draw_once("a sum", list) == noise.answers[0][1]).all()
 
 
 def test_every_check_has_a_cheat():

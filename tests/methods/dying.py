@@ -29,7 +29,7 @@ class Telling(dpt.SecureNoise):
 
 def until(moment, work, *given):
     """Do some work, and die at that moment."""
-    charge, once, complete = dpt.Ledger.charge, Workspace.once, dpt.Ledger.complete
+    charge, once, complete = dpt.Ledger.charge, Workspace.draw_once, dpt.Ledger.complete
 
     def dying_charge(self, *arguments, **settings):
         if moment == "before the charge":
@@ -56,7 +56,7 @@ def until(moment, work, *given):
         if moment == "after the end":
             die()
 
-    dpt.Ledger.charge, Workspace.once, dpt.Ledger.complete = dying_charge, dying_once, dying_complete
+    dpt.Ledger.charge, Workspace.draw_once, dpt.Ledger.complete = dying_charge, dying_once, dying_complete
     work(*given)
 
 

@@ -53,7 +53,7 @@ def test_a_method_that_says_nothing_is_described_by_its_name_and_docstring():
     same = {"summary": "Does as the mean does.", "card": "Does as the mean does.", "reference": ""}
     assert {field: getattr(Quiet.about, field) for field in same} == same
     assert Quiet.about.colour in COLOURS
-    assert Quiet.about.colour == About().completed("quiet", None).colour  # on every machine
+    assert Quiet.about.colour == About().complete("quiet", None).colour  # on every machine
 
     class Variant(Quiet):
         """The same method in another dress."""
@@ -63,4 +63,4 @@ def test_a_method_that_says_nothing_is_described_by_its_name_and_docstring():
 
 def test_what_a_method_says_itself_stays():
     said = About("One line.", "More.", "A paper.", "Mine", Colour("#000000", "#ffffff"), "o", {"k": "Many."})
-    assert said.completed("name", "Docstring.") == said
+    assert said.complete("name", "Docstring.") == said

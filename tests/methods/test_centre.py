@@ -6,7 +6,7 @@ import pytest
 from dptransfer.data import PublicEmbeddings
 from dptransfer.exact.feature_map import apply
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.heads.hierarchical import class_weights, recentred
+from dptransfer.methods.heads.hierarchical import class_weights, recentre
 
 WIDTH, AXES = 20, 8
 RNG = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def along_axes(vector):
 
 
 def test_without_noise_the_centre_is_the_mean_along_the_axes():
-    moved = recentred(MAP, ROWS.sum(axis=0), len(ROWS), scale=1e-6)
+    moved = recentre(MAP, ROWS.sum(axis=0), len(ROWS), scale=1e-6)
     assert along_axes(moved.centre()) == pytest.approx(along_axes(ROWS.mean(axis=0)), abs=1e-5)
     assert np.linalg.norm(apply(moved, ROWS).mean(axis=0)) < np.linalg.norm(apply(MAP, ROWS).mean(axis=0)) / 3
 
@@ -37,7 +37,7 @@ def test_pure_noise_leaves_the_centre_mostly_where_it_is():
     truth = MAP.centre() * 100
     noise = np.random.default_rng(1).normal(size=(50, WIDTH))
     moves = [
-        np.linalg.norm(recentred(MAP, truth + 300 * one, 100.0, 300.0).centre() - MAP.centre())
+        np.linalg.norm(recentre(MAP, truth + 300 * one, 100.0, 300.0).centre() - MAP.centre())
         for one in noise
     ]
     assert np.median(moves) < 0.15  # the noise itself would move it by 3·√8 ≈ 8
@@ -51,7 +51,7 @@ def test_the_estimate_is_closer_than_the_pool_and_than_the_noisy_mean(scale):
     for seed in range(20):
         noise = np.random.default_rng(seed).normal(scale=scale, size=WIDTH)
         total = ROWS.sum(axis=0) + noise
-        ours = along_axes(recentred(MAP, total, len(ROWS), scale).centre())
+        ours = along_axes(recentre(MAP, total, len(ROWS), scale).centre())
         errors.append([np.linalg.norm(way - true) for way in (ours, along_axes(total / len(ROWS)))])
     ours, noisy = np.mean(errors, axis=0)
     assert ours <= noisy * 1.02
@@ -59,7 +59,7 @@ def test_the_estimate_is_closer_than_the_pool_and_than_the_noisy_mean(scale):
 
 
 def test_only_the_mean_of_the_map_changes():
-    moved = recentred(MAP, ROWS.sum(axis=0), len(ROWS), scale=1.0)
+    moved = recentre(MAP, ROWS.sum(axis=0), len(ROWS), scale=1.0)
     assert (moved.matrix == MAP.matrix).all()
     assert moved.root == MAP.root
     assert moved.identity != MAP.identity

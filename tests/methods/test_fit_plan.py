@@ -53,7 +53,7 @@ def held(data=None, method=None, *, budget=BUDGET, ledger=None, noise=None, hold
 
 def planned(budget=BUDGET, method=None, facts=None, chance=0.2, public=None):
     facts = facts or private().facts
-    return FitPlan.made(method or dpt.methods.MeanPrototypes(), facts, budget, public, chance)
+    return FitPlan.make(method or dpt.methods.MeanPrototypes(), facts, budget, public, chance)
 
 
 def with_people(count=600, each=4, **declared):

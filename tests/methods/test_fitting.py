@@ -14,7 +14,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.row_shares import recording
 from dptransfer.methods import Auto, EmbeddingMethod, ImageMethod, MeanPrototypes, PrivateTuning
-from dptransfer.methods.fitting import made_up
+from dptransfer.methods.fitting import make_up_examples
 from dptransfer.methods.method import Outcome, with_query
 from dptransfer.privacy import Unit
 from dptransfer.queries import ClassSums
@@ -171,14 +171,14 @@ def test_made_up_examples_have_the_declared_facts_and_no_private_value(facts):
     people = np.arange(600) // 3 if facts.pop("people", False) else None
     data = Watched(x, y, classes=CLASSES, name="samples", people=people, **facts)
     reads = data.reads
-    found = made_up(data, data.facts)
+    found = make_up_examples(data, data.facts)
     assert data.reads == reads
     assert found.facts is data.facts
     assert (found.name, len(found.labels), found.rows.shape) == (None, 6, (6, WIDTH))
     assert sorted(found.labels) == [0, 0, 1, 1, 2, 2]
     assert (found.people is None) == (people is None)
     many = replace(data.facts, classes=tuple(range(1000)))
-    assert len(made_up(data, many).labels) == 32
+    assert len(make_up_examples(data, many).labels) == 32
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.ledger import Ledger
 from dptransfer.methods import LeastSquares, MeanPrototypes
 from dptransfer.methods import pool_calibration as module
-from dptransfer.methods.pool_calibration import calibrated_on_public
+from dptransfer.methods.pool_calibration import calibrate_on_public
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release.calibration import SIMULATED
@@ -36,7 +36,7 @@ def pool(classes=6, *, labelled=True):
 
 def test_a_head_that_is_too_careful_is_made_surer_and_says_from_what():
     model = fitted(LeastSquares(), size=20_000)
-    made = calibrated_on_public(model, pool(), budget=BUDGET)
+    made = calibrate_on_public(model, pool(), budget=BUDGET)
     assert made.calibration.source == SIMULATED
     assert made.calibration.temperature < 0.9
     assert made.calibration.offsets == (0.0, 0.0, 0.0)
@@ -49,7 +49,7 @@ def test_it_is_the_same_whenever_it_is_asked_and_whatever_the_noise_of_the_model
     x, y = blobs(600, 0, 3)
     private = PrivateEmbeddings(x, y, classes=CLASSES, name="blobs", size=20_000)
     made = [
-        calibrated_on_public(
+        calibrate_on_public(
             LeastSquares().fit(private, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(seed)),
             pool(),
             budget=BUDGET,
@@ -61,21 +61,21 @@ def test_it_is_the_same_whenever_it_is_asked_and_whatever_the_noise_of_the_model
 
 def test_persons_are_calibrated_for_too():
     model = fitted(LeastSquares(), people=np.arange(600) // 3, rows_per_person=3, size=20_000)
-    assert calibrated_on_public(model, pool(), budget=BUDGET).simulated is not None
+    assert calibrate_on_public(model, pool(), budget=BUDGET).simulated is not None
 
 
 @pytest.mark.parametrize("public", [None, pool(labelled=False), pool(classes=2)])
 def test_public_rows_without_enough_classes_calibrate_nothing(public):
     model = fitted(MeanPrototypes())
-    assert calibrated_on_public(model, public, budget=BUDGET) is model
+    assert calibrate_on_public(model, public, budget=BUDGET) is model
 
 
 def test_a_charged_evaluation_or_a_method_that_is_not_here_leaves_the_model_as_it_is():
     model = fitted(MeanPrototypes())
     charged = replace(model, charged=object())
-    assert calibrated_on_public(charged, pool(), budget=BUDGET) is charged
+    assert calibrate_on_public(charged, pool(), budget=BUDGET) is charged
     unknown = replace(model, provenance=replace(model.provenance, configuration={"type": "Elsewhere"}))
-    assert calibrated_on_public(unknown, pool(), budget=BUDGET) is unknown
+    assert calibrate_on_public(unknown, pool(), budget=BUDGET) is unknown
 
 
 def test_a_method_that_fails_on_public_tasks_does_not_lose_the_model(monkeypatch):
@@ -84,7 +84,7 @@ def test_a_method_that_fails_on_public_tasks_does_not_lose_the_model(monkeypatch
 
     model = fitted(MeanPrototypes())
     monkeypatch.setattr(module, "fitted_on", fail)
-    assert calibrated_on_public(model, pool(), budget=BUDGET) is model
+    assert calibrate_on_public(model, pool(), budget=BUDGET) is model
 
 
 def test_half_of_the_smallest_change_is_taken_and_none_where_tasks_disagree(monkeypatch):
@@ -92,7 +92,7 @@ def test_half_of_the_smallest_change_is_taken_and_none_where_tasks_disagree(monk
     for asked in ((-0.8, -0.4, -1.0, -0.6), (-0.8, 0.4, -1.0, -0.6)):
         said = iter(asked)
         monkeypatch.setattr(module, "_log_temperature", lambda *_, said=said: next(said))
-        made = calibrated_on_public(model, pool(), budget=BUDGET)
+        made = calibrate_on_public(model, pool(), budget=BUDGET)
         if max(asked) > 0:
             assert made is model
         else:

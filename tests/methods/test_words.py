@@ -94,6 +94,6 @@ def test_the_map_is_set_by_its_name():
 def test_a_default_that_reads_words_leaves_out_more_than_would_fit_beside_its_axes():
     many = Vocabulary(tuple(map(str, range(2**13 + 1))), np.zeros((2**13 + 1, WIDTH)), np.zeros(2**13 + 1))
     pool = PublicEmbeddings(RNG.normal(size=(5, WIDTH)), vocabulary=many)
-    assert PublicPriorPrototypes().described(pool).vocabulary is None
-    assert METHOD.described(pool).vocabulary is many
-    assert PublicPriorPrototypes().described(pool.with_vocabulary(VOCABULARY)).vocabulary is VOCABULARY
+    assert PublicPriorPrototypes().with_words(pool).vocabulary is None
+    assert METHOD.with_words(pool).vocabulary is many
+    assert PublicPriorPrototypes().with_words(pool.with_vocabulary(VOCABULARY)).vocabulary is VOCABULARY

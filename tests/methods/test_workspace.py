@@ -376,10 +376,10 @@ def test_an_answer_is_recorded_before_anything_is_computed_from_it(tmp_path):
         workspace.bind({})
         record = LastAnswer(tmp_path / "run" / "last-answer")
         for number in (1, 2, 3):
-            assert workspace.once(number, "sum", lambda: np.zeros(1)) == [0]
+            assert workspace.draw_once(number, "sum", lambda: np.zeros(1)) == [0]
             assert record.read(number)[0] == number
         with pytest.raises(WorkspaceError, match="answer 5"):
-            workspace.once(5, "sum", lambda: np.zeros(1))
+            workspace.draw_once(5, "sum", lambda: np.zeros(1))
 
 
 def test_a_record_that_was_torn_by_a_power_cut_leaves_the_one_before(tmp_path):
@@ -465,7 +465,7 @@ def test_a_fork_of_the_process_draws_nothing(tmp_path):
     forking = (
         "import os, sys; from dptransfer.methods.checkpoint import Workspace; w = Workspace(sys.argv[1])\n"
     )
-    forking += "if os.fork():\n    os.wait()\nelse:\n    w.once(1, 'sum', lambda: print('drawn'))"
+    forking += "if os.fork():\n    os.wait()\nelse:\n    w.draw_once(1, 'sum', lambda: print('drawn'))"
     command = [sys.executable, "-c", forking, str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
@@ -477,12 +477,12 @@ def test_a_full_disk_is_told_in_words_and_the_run_goes_on_when_there_is_room(tmp
         workspace.bind({})
         workspace._file.execute("PRAGMA max_page_count = 1")
         with pytest.raises(WorkspaceError, match="disk is full"):
-            workspace.once(1, "sum", lambda: np.zeros(10_000))
+            workspace.draw_once(1, "sum", lambda: np.zeros(10_000))
         workspace._file.execute("PRAGMA max_page_count = 1000")
-        assert workspace.once(1, "sum", lambda: np.ones(10_000)).sum() == 10_000
+        assert workspace.draw_once(1, "sum", lambda: np.ones(10_000)).sum() == 10_000
         (tmp_path / "run").rename(tmp_path / "gone")
         with pytest.raises(WorkspaceError, match="No such file"):
-            workspace.kept("votes", lambda: np.zeros(1))
+            workspace.keep("votes", lambda: np.zeros(1))
 
 
 def test_the_folder_is_its_owners_alone(broken_off, tmp_path):
@@ -571,12 +571,12 @@ def test_private_intermediates_are_computed_once_and_again_when_their_file_is_br
         workspace.bind({})
         noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
         for _ in range(2):
-            assert noise.kept("votes of the teachers", votes).tolist() == [[0, 1, 2], [3, 4, 5]]
+            assert noise.keep("votes of the teachers", votes).tolist() == [[0, 1, 2], [3, 4, 5]]
         assert len(computed) == 1
         (file,) = (tmp_path / "run").glob("*.npy")
         assert file.stat().st_mode & 0o077 == 0
         file.write_bytes(file.read_bytes()[:100])
-        assert noise.kept("votes of the teachers", votes).tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert noise.keep("votes of the teachers", votes).tolist() == [[0, 1, 2], [3, 4, 5]]
         assert len(computed) == 2
 
 
@@ -584,8 +584,8 @@ def test_trials_may_keep_different_intermediates_under_the_same_words(tmp_path):
     def run(workspace):
         noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
         for trial in range(2):
-            yield int(noise.kept("rows as the map gives them", lambda trial=trial: np.array([trial]))[0])
-            noise.once("score", lambda: np.zeros(1))
+            yield int(noise.keep("rows as the map gives them", lambda trial=trial: np.array([trial]))[0])
+            noise.draw_once("score", lambda: np.zeros(1))
 
     for _ in range(2):
         with Workspace(tmp_path / "run") as workspace:
@@ -619,14 +619,14 @@ def test_pieces_that_a_killed_run_left_behind_its_answer_are_deleted(tmp_path):
         yield from ((number, np.array([number])) for number in missing)
 
     def draw():
-        assert [int(one[0]) for one in noise.kept_pieces("scores", 3, counted)] == [0, 1, 2]
+        assert [int(one[0]) for one in noise.keep_pieces("scores", 3, counted)] == [0, 1, 2]
         return np.array([7])
 
     with Workspace(tmp_path / "run") as space:
         space.bind({"method": "one"})
         noise = RecordedNoise(dpt.SecureNoise(), space, finished=False)
         noise._workspace.forget_pieces = lambda answer: None  # killed between the answer and its end
-        assert noise.once("choice", draw) == [7]
+        assert noise.draw_once("choice", draw) == [7]
         del noise._workspace.forget_pieces
     left = sorted((tmp_path / "run").glob("*.npy"))
     assert len(left) == 3
@@ -634,7 +634,7 @@ def test_pieces_that_a_killed_run_left_behind_its_answer_are_deleted(tmp_path):
     with Workspace(tmp_path / "run") as space:
         space.bind({"method": "one"})
         noise = RecordedNoise(dpt.SecureNoise(), space, finished=True)
-        assert noise.once("choice", draw) == [7]
+        assert noise.draw_once("choice", draw) == [7]
     assert sorted(file.name for file in (tmp_path / "run").iterdir()) == [
         "last-answer",
         "place",
@@ -698,6 +698,6 @@ def test_choices_in_a_workspace_are_drawn_at_exactly_the_scale_asked_for(tmp_pat
         workspace.bind({"method": "one"})
         noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
         workspace.bind({})
-        noise.once("a set", lambda: noise.best_set(None, 4, 14.25))
-        noise.once("a candidate", lambda: noise.permute_and_flip(None, 15.25))
+        noise.draw_once("a set", lambda: noise.best_set(None, 4, 14.25))
+        noise.draw_once("a candidate", lambda: noise.permute_and_flip(None, 15.25))
     assert asked == [("best_set", 4, 14.25), ("permute_and_flip", 15.25)]

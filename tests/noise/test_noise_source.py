@@ -236,6 +236,6 @@ def test_draws_come_from_the_table_of_exactly_their_scale(monkeypatch):
 def test_a_source_without_a_record_computes_each_intermediate_anew():
     computed = []
     for _ in range(2):
-        found = SeededNoise(0).kept("sums", lambda: computed.append(1) or np.arange(3))
+        found = SeededNoise(0).keep("sums", lambda: computed.append(1) or np.arange(3))
         assert found.tolist() == [0, 1, 2]
     assert len(computed) == 2

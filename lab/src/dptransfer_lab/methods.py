@@ -7,7 +7,7 @@ from typing import Any, TypeGuard, cast
 
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import ImageMethod, PrivateMethod, configuration_of
-from dptransfer.methods.configuration import configured, named_method, setting_names
+from dptransfer.methods.configuration import configure, named_method, setting_names
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.unprotected import PREFIX, NotPrivate
 
@@ -49,7 +49,7 @@ def _printed(name: str, given: Mapping[str, Any]) -> NotPrivate:
     if not set(known) >= given.keys():
         its = ", ".join(known) or "none"
         raise ArgumentError(f"A setting must be a field of '{name}'; got {dict(given)}. Its settings: {its}.")
-    chosen: Any = configured(default, given)
+    chosen: Any = configure(default, given)
     if chosen.name != name:
         raise ArgumentError(f"These settings make another mechanism, '{chosen.name}'; name that one instead.")
     return cast(NotPrivate, chosen)

@@ -145,7 +145,7 @@ def colliding(name, count):
     wanted = METHODS[name].about.colour
     found = (f"theirs-{n}" for n in range(1000))
     return list(
-        itertools.islice((one for one in found if About().completed(one, None).colour == wanted), count)
+        itertools.islice((one for one in found if About().complete(one, None).colour == wanted), count)
     )
 
 
@@ -158,7 +158,7 @@ def test_methods_of_others_share_no_colour_with_ours_or_with_each_other():
     assert looks == styles_of(frame_of(records[::-1]))
     assert {look.light: look.dark for look in looks.values()}.items() <= dark_colours(looks.values()).items()
     alone = styles_of(frame_of([record(first)]))[first]
-    assert alone.light == About().completed(first, None).colour.light  # what it has where nobody has it
+    assert alone.light == About().complete(first, None).colour.light  # what it has where nobody has it
 
 
 def test_more_methods_than_colours_still_have_one_each():

@@ -27,7 +27,7 @@ from dptransfer.methods import Auto, ImageMethod, PrivateMethod
 from dptransfer.methods.auto import MEASURED_WITH, AutoOnPictures, pixels_pay
 from dptransfer.methods.configuration import as_method
 from dptransfer.methods.fit_plan import FitPlan
-from dptransfer.methods.pool_calibration import calibrated_on_public
+from dptransfer.methods.pool_calibration import calibrate_on_public
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 
@@ -81,7 +81,7 @@ class OpenFit:
         )
         if request.calibrate:
             with suppress(KeyboardInterrupt):  # the model is paid for: an interruption here must not lose it
-                model = calibrated_on_public(model, self.public, budget=request.budget)
+                model = calibrate_on_public(model, self.public, budget=request.budget)
         return model
 
 

@@ -64,7 +64,7 @@ class GaussianMechanism:
         """Answer and noise are added as integers; scaling back is post-processing."""
         # An answer on record must have the noise it is paid for here: a share may follow from other answers.
         what = f"{self.query.label}, noise multiplier {self.noise_multiplier:.9g}"
-        return noise.once(what, lambda: self._draw(rows, labels, people, noise))
+        return noise.draw_once(what, lambda: self._draw(rows, labels, people, noise))
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.

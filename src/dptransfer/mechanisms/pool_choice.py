@@ -141,7 +141,7 @@ def chosen(
             yield missing[number], counted
 
     with read_as_it_was(scored):  # all of it: which files are looked into from here on is private
-        counts = _Counts(noise.kept_pieces("scores", len(pieces), count), size)
+        counts = _Counts(noise.keep_pieces("scores", len(pieces), count), size)
     choices = [choice(counts.together(own)) for own in range(scored.classes)]
     results: dict[int, tuple[int, ...]] = {}
     wanted = _advanced(choices, dict.fromkeys(range(scored.classes)), results)

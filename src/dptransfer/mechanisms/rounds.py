@@ -145,7 +145,7 @@ class RoundsLeft:
                 "Map the rows with `head_rows` first."
             )
         self.asked += 1
-        return self.noise.once(query.label, lambda: self._draw(query, rows, labels, people))
+        return self.noise.draw_once(query.label, lambda: self._draw(query, rows, labels, people))
 
     def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None) -> Floats:
         # What is random first: if it cannot be drawn, no row was read.

@@ -76,7 +76,7 @@ class Selection:
         self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
     ) -> Integers:
         """(classes,) positions of the chosen candidates, or (classes, members) where sets are chosen."""
-        return noise.once(self.query.label, lambda: self._draw(rows, labels, people, noise))
+        return noise.draw_once(self.query.label, lambda: self._draw(rows, labels, people, noise))
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
         return self._sets(1, rows, labels, people, noise)[:, 0]

@@ -84,7 +84,7 @@ class About:
     marker: str = "8"
     options: Mapping[str, str] = field(default_factory=dict)
 
-    def completed(self, name: str, docstring: str | None) -> About:
+    def complete(self, name: str, docstring: str | None) -> About:
         """The same for the method of this name, with what was left out filled in."""
         first = (docstring or "").strip().partition("\n")[0].strip()
         derived = COLOURS[sum(map(ord, name)) % len(COLOURS)]  # the same on every machine

@@ -26,12 +26,12 @@ def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
         raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
     if not isinstance(ledger, Ledger):
         raise ArgumentError(f"ledger must be a Ledger; got {ledger!r}. Open a file with Ledger(path).")
-    if not (hasattr(noise, "seeded") and hasattr(noise, "once")):
+    if not (hasattr(noise, "seeded") and hasattr(noise, "draw_once")):
         raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
 
 
 @contextmanager
-def charged(
+def charge_run(
     ledger: Ledger,
     private: AnyDataSet,
     events: Sequence[Event],
@@ -89,7 +89,7 @@ def _require_own_script() -> None:
         )
 
 
-def opened_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
+def open_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
     """The workspace at this path; noise that can be repeated is refused there."""
     if noise.seeded:
         raise ArgumentError(

@@ -222,7 +222,7 @@ class Workspace:
                 self._last.write(len(rows), chains[-1])
         self._answers, self._chain = len(rows), chains[-1]
 
-    def once(self, number: int, what: str, draw: Callable[[], AnyArray] | None) -> AnyArray:
+    def draw_once(self, number: int, what: str, draw: Callable[[], AnyArray] | None) -> AnyArray:
         """The answer with this number: as it is on disk, else as drawn, and then on disk before it returns.
 
         Args:
@@ -258,13 +258,13 @@ class Workspace:
         self._answers, self._chain = number, chain
         return _array(content)
 
-    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+    def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate: from its file if it is there and whole, else computed and written."""
         file = self._file_of(what)
         found = _loaded(file)
         return self._written(file, compute()) if found is None else found
 
-    def kept_pieces(
+    def keep_pieces(
         self,
         answer: int,
         what: str,
@@ -280,7 +280,7 @@ class Workspace:
         return [array for array in found.values() if array is not None]
 
     def forget_pieces(self, answer: int) -> None:
-        """Delete what `kept_pieces` wrote for an answer, which is drawn, perhaps by a run killed then."""
+        """Delete what `keep_pieces` wrote for an answer, which is drawn, perhaps by a run killed then."""
         with self._in_words():
             for file in self.path.glob(f"{self._pieces_of(answer)}*"):
                 file.unlink(missing_ok=True)
@@ -343,7 +343,7 @@ class Workspace:
 class RecordedNoise:
     """A noise source whose answers are drawn once and kept in a workspace.
 
-    Noise is drawn inside of `once` only: what is drawn elsewhere would be drawn again by a run that goes on.
+    Noise is drawn inside of `draw_once` only: what is drawn elsewhere would be drawn again by a resumed run.
 
     Args:
         noise: where it comes from.
@@ -361,23 +361,23 @@ class RecordedNoise:
         """As the source's."""
         return self._noise.seeded
 
-    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
+    def draw_once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """The run's next answer."""
         self._asked += 1
         drawn = None if self._finished else lambda: self._draw(draw)
-        answer = self._workspace.once(self._asked, what, drawn)
+        answer = self._workspace.draw_once(self._asked, what, drawn)
         self._workspace.forget_pieces(self._asked)
         return answer
 
-    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+    def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate, computed once for this point of the run: trials may use the same words."""
-        return self._workspace.kept(f"{self._asked}|{what}", compute)
+        return self._workspace.keep(f"{self._asked}|{what}", compute)
 
-    def kept_pieces(
+    def keep_pieces(
         self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
     ) -> list[AnyArray]:
         """Likewise many, which an answer is drawn from; they are deleted once it is on disk."""
-        return self._workspace.kept_pieces(self._asked, what, count, compute)
+        return self._workspace.keep_pieces(self._asked, what, count, compute)
 
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """As the source, with bits that a run which goes on draws again."""
@@ -390,7 +390,7 @@ class RecordedNoise:
     def _bits(self, count: int) -> int:
         """The next bits of an answer's choices; their key is the source's, and deleted with the pieces."""
         if self._stream is None:
-            (key,) = self.kept_pieces("key", 1, lambda _: [(0, self.integers(2**32, KEY_BYTES // 4))])
+            (key,) = self.keep_pieces("key", 1, lambda _: [(0, self.integers(2**32, KEY_BYTES // 4))])
             self._stream = WordStream(key.astype(np.uint32).tobytes())
         return self._stream.bits(count)
 

@@ -141,7 +141,7 @@ def named_method(name: str, given: Mapping[str, Any]) -> PrivateMethod:
     """
     from dptransfer.methods import METHODS
 
-    return configured(METHODS.find(name)(**{}), given)  # every field has a default
+    return configure(METHODS.find(name)(**{}), given)  # every field has a default
 
 
 def as_method(method: str | PrivateMethod) -> PrivateMethod:
@@ -154,7 +154,7 @@ def as_method(method: str | PrivateMethod) -> PrivateMethod:
     return method if isinstance(method, PrivateMethod) else named_method(str(method), {})
 
 
-def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod:
+def configure(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod:
     """The same method with these settings changed, named as for `named_method`."""
     own: dict[str, Any] = {}
     inner: dict[str, Any] = {}

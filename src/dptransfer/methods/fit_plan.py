@@ -21,7 +21,12 @@ from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.method import ImageMethod, Outcome, Plan, PrivateMethod, with_query
-from dptransfer.methods.private_evaluation import evaluation_query, measured, mechanism_for, planned_query
+from dptransfer.methods.private_evaluation import (
+    evaluation_query,
+    mechanism_for,
+    planned_query,
+    run_evaluation,
+)
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Unit
 from dptransfer.release.charged_evaluation import ChargedEvaluation, joined
@@ -51,7 +56,7 @@ class FitPlan:
     check: GaussianMechanism | None = None
 
     @classmethod
-    def made(
+    def make(
         cls, method: PrivateMethod, facts: Facts, budget: Budget, public: Any, holdout: float | None
     ) -> FitPlan:
         """The method's plan and the check's noise; sees public facts only."""
@@ -129,7 +134,7 @@ class FitPlan:
         if self.holdout is None:
             return private, None
         chance, units = self.holdout, units_of(len(private.labels), private.people)
-        taken = noise.once("units held out", lambda: noise.poisson_sample(units, chance))
+        taken = noise.draw_once("units held out", lambda: noise.poisson_sample(units, chance))
         held_out = sampled_rows(taken, private.people)
         own = np.delete(np.arange(len(private.labels)), held_out)
         return private.part(own, self.facts_of_fit), private.part(held_out, self.facts_of_fit)
@@ -144,8 +149,8 @@ class FitPlan:
         asked = with_query(self.check, **{one.name: getattr(question, one.name) for one in fields(question)})
         method = self.method
         if isinstance(method, ImageMethod):
-            held_out = encoded(held_out, method.encoder_after(outcome.encoder, outcome.encoder_delta))
-        return measured(
+            held_out = encode_pictures(held_out, method.encoder_after(outcome.encoder, outcome.encoder_delta))
+        return run_evaluation(
             asked, held_out, held_out.facts.classes, self.budget, noise, head=head, holdout=self.holdout
         )
 
@@ -154,11 +159,11 @@ def _pool_of(method: PrivateMethod, public: Any) -> tuple[int, int] | None:
     """What a plan depends on of public data, so that its steps suit a run with them."""
     if public is None:
         return None
-    words = method.described(public).vocabulary if getattr(method, "takes_words", False) else None
+    words = method.with_words(public).vocabulary if getattr(method, "takes_words", False) else None
     return len(public), len(words or ())
 
 
-def encoded(pictures: PrivateImages, encoder: Encoder) -> PrivateEmbeddings:
+def encode_pictures(pictures: PrivateImages, encoder: Encoder) -> PrivateEmbeddings:
     """Private pictures as rows of this encoder, each a function of its picture alone."""
     facts = pictures.facts
     return PrivateEmbeddings(

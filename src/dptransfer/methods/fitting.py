@@ -28,7 +28,7 @@ from dptransfer.errors import DPTransferError, WorkspaceError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms.row_shares import not_recording
 from dptransfer.methods import METHODS
-from dptransfer.methods.charging import charged, opened_workspace
+from dptransfer.methods.charging import charge_run, open_workspace
 from dptransfer.methods.checkpoint import RecordedNoise
 from dptransfer.methods.fit_plan import FitPlan
 from dptransfer.methods.method import PrivateMethod, Task, configuration_of, require_as_planned
@@ -55,13 +55,13 @@ def fit_planned(
     plan, method = made.plan, made.method
     method.require_data(private, public)
     method.require_public(private.facts, public)
-    public = method.described(public)
+    public = method.with_words(public)
     task = Task(plan, method.prepare(private.facts, public), private, noise, public)
     rehearse(task, made.facts_of_fit)
     public_facts = None if public is None else public.record  # here, as it may read public files
-    checkpoint = None if workspace is None else opened_workspace(workspace, noise)
+    checkpoint = None if workspace is None else open_workspace(workspace, noise)
     request = partial(_request, made, private, public, public_facts)
-    charge = charged(ledger, private, made.events, method.name, new_data_set, checkpoint, request, public)
+    charge = charge_run(ledger, private, made.events, method.name, new_data_set, checkpoint, request, public)
     with charge as receipt:
         if checkpoint is not None:
             noise = RecordedNoise(noise, checkpoint, finished=receipt.finished)
@@ -140,7 +140,7 @@ def rehearse(task: Task[Any, Any, Any], facts: Facts) -> None:
     them = (method, *getattr(method, "candidates", ()))
     if all(type(one).__module__.partition(".")[0] == "dptransfer" for one in them):
         return
-    tried = replace(task, private=made_up(task.private, facts), noise=SeededNoise(0))
+    tried = replace(task, private=make_up_examples(task.private, facts), noise=SeededNoise(0))
     try:
         with reported_to(lambda *_: None), not_recording():
             require_as_planned(task.plan, method.run(tried))
@@ -153,7 +153,7 @@ def rehearse(task: Task[Any, Any, Any], facts: Facts) -> None:
         ) from problem
 
 
-def made_up(private: PrivateData, facts: Facts) -> PrivateData:
+def make_up_examples(private: PrivateData, facts: Facts) -> PrivateData:
     """A few random examples of the kind, with these declared facts; no private value is looked at."""
     rng = np.random.default_rng(0)
     count = min(2 * len(facts.classes), _MOST_EXAMPLES)

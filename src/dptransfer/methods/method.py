@@ -203,13 +203,13 @@ class PrivateMethod(ABC):
         """A class with a name of its own has a description of its own, complete as soon as it is defined."""
         super().__init_subclass__(**keywords)
         if {"name", "about"} & vars(cls).keys():
-            cls.about = vars(cls).get("about", About()).completed(cls.name, cls.__doc__)
+            cls.about = vars(cls).get("about", About()).complete(cls.name, cls.__doc__)
 
     @abstractmethod
     def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
         """Pick mechanisms and noise for this budget; sees public facts only."""
 
-    def described(self, public: Any) -> Any:
+    def with_words(self, public: Any) -> Any:
         """The public data with what the method also takes from their encoder; `run` gets these."""
         return public
 
@@ -228,7 +228,7 @@ class PrivateMethod(ABC):
         """What `fit` would charge for, with the check of a hold-out; from public facts alone."""
         from dptransfer.methods.fit_plan import FitPlan
 
-        return FitPlan.made(self, facts, budget, public, holdout)
+        return FitPlan.make(self, facts, budget, public, holdout)
 
     @final
     @plain_floats()  # no flag and no filter of the caller's changes what is computed, or makes rows tell
@@ -390,7 +390,7 @@ class EmbeddingMethod(PrivateMethod):
         """Whether the method, or its feature map, reads the words of an encoder."""
         return self.reads_words or isinstance(self.features, VocabularyMap)
 
-    def described(self, public: PublicEmbeddings | None) -> PublicEmbeddings | None:
+    def with_words(self, public: PublicEmbeddings | None) -> PublicEmbeddings | None:
         """With the words of the encoder on record, for methods that read them."""
         if public is None or not self.takes_words:
             return public
@@ -409,11 +409,11 @@ class EmbeddingMethod(PrivateMethod):
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
         """Fit the feature map."""
-        return self.features.fit(facts.dimension, self.described(public))
+        return self.features.fit(facts.dimension, self.with_words(public))
 
     def outline(self, facts: Facts, public: PublicEmbeddings | None) -> Outline:
         """The feature map's width, for planning."""
-        width = self.features.output_dimension(facts.dimension, self.described(public))
+        width = self.features.output_dimension(facts.dimension, self.with_words(public))
         return Outline(width, facts.dimension)
 
 

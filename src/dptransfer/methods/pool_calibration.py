@@ -28,7 +28,7 @@ from dptransfer.release.classifier import PrivateClassifier, probabilities
 _TEMPERATURES = np.exp(np.linspace(-math.log(4), math.log(4), 65))
 
 
-def calibrated_on_public(
+def calibrate_on_public(
     model: PrivateClassifier, public: PublicData | None, *, budget: Budget
 ) -> PrivateClassifier:
     """The model with `simulated` set, where public rows with enough classes of their own allow for it.

@@ -20,7 +20,7 @@ from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.mechanism import exact_answer
-from dptransfer.methods.charging import charged, require_kinds
+from dptransfer.methods.charging import charge_run, require_kinds
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget, GaussianEvent
 from dptransfer.queries.evaluation_counts import EvaluationCounts
@@ -91,8 +91,8 @@ class PrivateEvaluation:
         # A head that cannot be asked fails here, about no row.
         none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)
         exact_answer(step.query, none, nobody, None if test.people is None else nobody)
-        with charged(ledger, test, (step.event,), "evaluation", new_data_set) as receipt:
-            return measured(step, test, self.model.classes, budget, noise, head=receipt.head)
+        with charge_run(ledger, test, (step.event,), "evaluation", new_data_set) as receipt:
+            return run_evaluation(step, test, self.model.classes, budget, noise, head=receipt.head)
 
     def require_match(self, test: PrivateEmbeddings) -> None:
         """Raise, before anything is charged, for rows that this model cannot be asked about."""
@@ -138,7 +138,7 @@ def mechanism_for(question: EvaluationCounts, budget: Budget) -> GaussianMechani
     return GaussianMechanism(question, multiplier, budget.relation)
 
 
-def measured(
+def run_evaluation(
     step: GaussianMechanism,
     test: PrivateEmbeddings,
     classes: tuple[str | int, ...],

@@ -285,9 +285,11 @@ class PrivateTuning(EmbeddingMethod):
         highest, best = -math.inf, None
         # Neither how many trials there were nor which is ever told, but a run that goes on must not redraw.
         private, noise = task.private, task.noise
-        count = noise.once("number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape)))
+        count = noise.draw_once(
+            "number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape))
+        )
         for _ in range(int(count)):
-            place = int(noise.once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
+            place = int(noise.draw_once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
             chosen, ready = trials.plans[place], task.prepared[place]
             if chosen.method is not self.candidates[place]:  # `Auto` named another when it planned
                 ready = chosen.method.prepare(task.facts, task.public)

@@ -219,13 +219,13 @@ class NoiseSource(Protocol):
     def trials(self, mean: float, shape: float) -> int:
         """Number of repetitions before the best is chosen, by the laws of `noise.noise_source`."""
 
-    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
+    def draw_once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """A noisy answer. A source that keeps a record gives one that is on it, and never draws it again."""
 
-    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+    def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate without noise, which such a source need not compute again."""
 
-    def kept_pieces(
+    def keep_pieces(
         self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
     ) -> list[AnyArray]:
         """Likewise many, of which those whose numbers are not on the record are asked for."""
@@ -234,15 +234,15 @@ class NoiseSource(Protocol):
 class _WithoutRecord:
     """What is asked for is drawn and computed, whenever it is asked for."""
 
-    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
+    def draw_once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """A fresh answer."""
         return draw()
 
-    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+    def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """Computed here and now."""
         return compute()
 
-    def kept_pieces(
+    def keep_pieces(
         self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
     ) -> list[AnyArray]:
         """All computed here and now."""

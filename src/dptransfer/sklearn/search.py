@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import PrivateMethod, PrivateTuning
-from dptransfer.methods.configuration import as_method, configured
+from dptransfer.methods.configuration import as_method, configure
 from dptransfer.methods.tuning import best_trial_note, every_combination
 from dptransfer.sklearn.private_classifier import PrivateClassifier
 
@@ -83,4 +83,4 @@ class PrivateSearch(PrivateClassifier):
         base = as_method(self.method)
         given: Mapping[str, Any] = self.grid
         lists = {key: one.tolist() if isinstance(one, np.ndarray) else one for key, one in given.items()}
-        return every_combination(lambda settings: configured(base, settings), lists)
+        return every_combination(lambda settings: configure(base, settings), lists)

@@ -272,7 +272,7 @@ class RecordedAnswers(SeededNoise):
         self.answers: list[tuple[str, AnyArray]] = [] if answers is None else list(answers)
         self._replays, self._asked, self._inside = answers is not None, 0, False
 
-    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
+    def draw_once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """The recorded answer, or a fresh one that is recorded."""
         place, self._asked = self._asked, self._asked + 1
         if not self._replays:
@@ -291,7 +291,7 @@ class RecordedAnswers(SeededNoise):
         if name in _SAMPLERS:
             require(
                 super().__getattribute__("_inside"),
-                f"noise is drawn by '{name}' outside of a mechanism's answer, in no call of `noise.once`",
+                f"noise is drawn by '{name}' outside of a mechanism's answer, not in `noise.draw_once`",
             )
         return super().__getattribute__(name)
 

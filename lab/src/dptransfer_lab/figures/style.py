@@ -132,7 +132,7 @@ def _is_foreign(name: str) -> bool:
 
 
 def _about(name: str) -> About:
-    return METHODS[name].about if name in METHODS else About().completed(name, None)
+    return METHODS[name].about if name in METHODS else About().complete(name, None)
 
 
 def shown_in(cells: pd.DataFrame, styles: Mapping[str, Style]) -> list[Style]:

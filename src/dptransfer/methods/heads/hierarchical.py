@@ -53,7 +53,7 @@ def class_weights(counts: Floats) -> Floats:
     return weights
 
 
-def recentred(features: FittedPublicMap, total: Floats, size: float, scale: float) -> FittedPublicMap:
+def recentre(features: FittedPublicMap, total: Floats, size: float, scale: float) -> FittedPublicMap:
     """The map around total ÷ size, as far as that can be told from noise.
 
     Args:

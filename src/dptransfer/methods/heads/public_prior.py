@@ -19,7 +19,7 @@ from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About, Fraction, Moderate, NonNegative, Whole
 from dptransfer.methods.heads.gradient_head import HeadRows, head_rows
-from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentred
+from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentre
 from dptransfer.methods.heads.words import CONFIDENCE_SHARE, WordReader
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Outline, Plan, Task
 from dptransfer.privacy import Bound, Budget, Unit
@@ -104,7 +104,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian budget, spent in shares."""
         classes, bound = len(facts.classes), facts.bound
-        outline, words = self.outline(facts, public), _words_of(self.described(public))
+        outline, words = self.outline(facts, public), _words_of(self.with_words(public))
         queries: list[L2Query] = [
             SoftmaxGradient(outline, np.zeros((classes, 1)), np.zeros(classes), bound=bound)
         ]
@@ -122,7 +122,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> _Maps:
         """The map into axes, and the one into words where the encoder has some."""
-        described, axes = self.described(public), super().prepare(facts, public)
+        described, axes = self.with_words(public), super().prepare(facts, public)
         # Side by side they must not be too wide for exact norms, which a run would find out after the charge.
         both_fit = axes.dimension + _words_of(described) <= LARGEST_DIMENSION
         has_words = _words_of(described) > 0 and both_fit
@@ -207,7 +207,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         size = float(weights @ counts)
         if counted:
             total, size = total[:-1], max(float(total[-1]) / counted, 1.0)
-        return recentred(features, total, size, scale)
+        return recentre(features, total, size, scale)
 
     def _descend(
         self, seen: HeadRows, start: Floats, axes: int, counts: Floats, purse: SharesLeft, share: float

@@ -126,7 +126,7 @@ class PictureStudent(Voting, ImageMethod):
             trains=self.student_trains,
             steps=self.student_steps,
             batch=self.student_batch,
-            kept=noise.kept,
+            kept=noise.keep,
         )
         head = LinearHead(found.weights, found.offset)
         return Learned(head, UnitNorm().fit(network.dimension, None), network.identity, found.delta)

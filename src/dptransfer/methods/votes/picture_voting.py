@@ -100,7 +100,7 @@ class PictureVoting(PictureStudent):
             private.labels,
             parts_of(teacher, self.teachers),
             public.pixels[questions],
-            noise.kept,
+            noise.keep,
         )
         answers = self.answered(task.plan.mechanisms, ballots, questions, noise)
         head, features, encoder, delta = self.learned(task.prepared.student, public, answers, noise)

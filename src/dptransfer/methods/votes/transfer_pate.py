@@ -153,7 +153,7 @@ class TransferPATE(Voting, EmbeddingMethod):
             rows, asked = (_mapped(task.prepared, one) for one in (private.rows, public.rows[questions]))
             return linear_ballots(rows, private.labels, teacher, asked, teachers=self.teachers or 0)
 
-        cast = noise.kept("ballots", ballots)
+        cast = noise.keep("ballots", ballots)
         answers = self.answered(task.plan.mechanisms, cast, questions, noise)
         pool, soft = _MappedPool(task.prepared, public.rows), self.labels == "soft"
         head = linear_student(pool, answers, soft=soft, self_training=self.self_training)

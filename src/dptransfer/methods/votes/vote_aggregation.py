@@ -308,7 +308,7 @@ def charged(
     budget = Budget(epsilon=promised, delta=delta, relation=events[0].relation)
     require_kinds(budget, ledger, noise)
     heed(budget, stacklevel=5)  # past this context, whoever opens it, and `plain_floats`
-    with charging.charged(ledger, name, events, label) as receipt:
+    with charging.charge_run(ledger, name, events, label) as receipt:
         yield receipt
 
 

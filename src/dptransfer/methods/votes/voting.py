@@ -55,7 +55,7 @@ def teacher_of_each_row(rows: int, people: People | None, teachers: int, noise: 
     run that goes on in a workspace finds the same partition.
     """
     units = rows if people is None else int(people.max(initial=-1)) + 1
-    drawn = noise.once("teacher of each unit", lambda: noise.integers(teachers, units))
+    drawn = noise.draw_once("teacher of each unit", lambda: noise.integers(teachers, units))
     return np.asarray(drawn if people is None else drawn[people], dtype=np.int64)
 
 
