@@ -197,8 +197,8 @@ def growth(options) -> None:
 def on_cuda(options) -> None:
     import torch
 
-    from dptransfer.exact.similarity_cpu import ClassRows
-    from dptransfer.exact.similarity_cuda import Capped
+    from dptransfer.exact.capped_similarity import ClassRows
+    from dptransfer.exact.similarity_cuda import CudaCappedSums
 
     def device_seconds(work, repeats=5) -> float:
         times = []
@@ -244,10 +244,10 @@ def on_cuda(options) -> None:
             flops = 2.0 * public * sum(sizes) * width
             bounds = [cap - GRID_NORM[precision] ** 2 for cap in caps(precision)]
             given = x[: sum(sizes)], class_labels(sizes), len(sizes)
-            ready = Capped(ClassRows(*given), *bounds, precision=precision)
+            ready = CudaCappedSums(ClassRows(*given), *bounds, precision=precision)
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated() + 8 * public * len(sizes)  # the result is not extra
-            seconds = device_seconds(partial(ready.there, pool))
+            seconds = device_seconds(partial(ready.of_slab, pool))
             extra = (torch.cuda.max_memory_allocated() - before) / 2**20
             shown = f"dptransfer, CUDA {precision}, {name}, {sum(sizes):,} rows"
             share = alone * flops / table.flops

@@ -55,14 +55,14 @@ def rounding(mode):
 @contextmanager
 def met(setting, when):
     """Work runs with the setting made `before` the kept threads exist, `after` that, or `never`."""
-    threads._kept.cache_clear()
+    threads._thread_pool.cache_clear()
     try:
         if when != "before":
             assert list(threads.side_by_side(abs, [-1, -2, -3, -4], 2)) == [1, 2, 3, 4]
         with nullcontext() if when == "never" else setting:
             yield
     finally:
-        threads._kept.cache_clear()
+        threads._thread_pool.cache_clear()
 
 
 def unguarded(monkeypatch):

@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dptransfer.exact import similarity_cpu as cpu
+from dptransfer.exact import capped_similarity as cpu
 
 from .problems import (
     CAPS,
@@ -88,11 +88,11 @@ def test_sums_in_float32_would_not_be_exact_on_those_rows():
 def test_the_closed_form_without_caps_is_the_capped_sum():
     private, labels, public = problem(4)
     rows = cpu.ClassRows(private, labels, CLASSES)
-    linear = cpu.Linear(rows, ONE)(public)
-    capped = cpu.Capped(rows, -ONE, ONE)(public)
+    linear = cpu.LinearSums(rows, ONE)(public)
+    capped = cpu.CappedSums(rows, -ONE, ONE)(public)
     assert (linear == capped).all()
     assert (linear == expected(private, labels, CLASSES, public, 0, 2 * ONE)).all()
-    narrow = cpu.Capped(rows, -ONE + 1, ONE)(public)
+    narrow = cpu.CappedSums(rows, -ONE + 1, ONE)(public)
     assert (linear != narrow).any()
 
 
@@ -178,5 +178,5 @@ def test_sums_of_many_equal_rows_on_the_int8_grid_are_exact():
     total = 2047 * 127**2
     assert total != int(np.float32(total))  # odd and above 2²⁴
     own = cpu.ClassRows(rows, np.zeros(2047, dtype=np.int64), 1)
-    got = cpu.Capped(own, 0, 127**2, precision="int8")(rows[:1])
+    got = cpu.CappedSums(own, 0, 127**2, precision="int8")(rows[:1])
     assert got.item() == total

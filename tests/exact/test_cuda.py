@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import steady
-from dptransfer.exact import similarity_cpu as cpu
+from dptransfer.exact import capped_similarity as cpu
 from dptransfer.exact import similarity_cuda as cuda
 from dptransfer.exact.capped_similarity import ClassSimilarity
 from dptransfer.exact.lattice import unit_lattice
@@ -151,7 +151,7 @@ def test_a_memory_mapped_pool_streams_through_the_device(tmp_path):
     private, labels, public = problem(4, count=500, candidates=5_000, width=48)
     np.save(tmp_path / "pool.npy", public.astype(np.int16))
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
-    want = cpu.Capped(cpu.ClassRows(private, labels, CLASSES), -500_000, 900_000)(public)
+    want = cpu.CappedSums(cpu.ClassRows(private, labels, CLASSES), -500_000, 900_000)(public)
     got = on_cuda(private, labels, CLASSES, mapped, ONE - 500_000, ONE + 900_000, slab=300)
     assert (got == want).all()
 
@@ -177,7 +177,7 @@ def test_one_more_row_raises_each_score_of_its_class_by_a_whole_number_in_the_ra
 
 @pytest.mark.gpu
 def test_hierarchical_and_caps_do_not_compile_the_kernel_again():
-    from dptransfer.exact.similarity_kernel import capped_sums
+    from dptransfer.exact.similarity_cuda import capped_sums
 
     private, labels, public = problem(5, count=600)
     on_cuda(private, labels, CLASSES, public, ONE - 5, ONE + 5)

@@ -5,9 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dptransfer.exact import device_sample  # noqa: E402
-from dptransfer.exact.device_sample import DeviceSample  # noqa: E402
-from dptransfer.exact.gradient_sums import clipped_gradient, whole_numbers  # noqa: E402
+from dptransfer.exact import gradient_sums  # noqa: E402
+from dptransfer.exact.gradient_sums import DeviceSample, clipped_gradient, whole_numbers  # noqa: E402
 from dptransfer.exact.lattice import unit_lattice  # noqa: E402
 from dptransfer.exact.softmax import IntegerLogits  # noqa: E402
 
@@ -21,7 +20,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 @pytest.mark.parametrize("can_be_recorded", [True, False])
 def test_a_recorded_gradient_is_that_of_the_sample_alone(device, first, clip, can_be_recorded, monkeypatch):
     if not can_be_recorded:
-        monkeypatch.setattr(device_sample, "replayed", lambda step, *_: step)
+        monkeypatch.setattr(gradient_sums, "record_graph", lambda step, *_: step)
     rng, recorded = np.random.default_rng(0), {}
     x = unit_lattice(rng.normal(size=(ROWS, WIDTH)), NORM).astype(np.float64)
     y = rng.integers(0, CLASSES, ROWS)

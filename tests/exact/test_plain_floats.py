@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from contracts.floating_point import ROUNDING, flushing, needs_flags, rounding
-from dptransfer.exact import plain_floats as module
-from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.plain_floats import plain_floats, square_root
+from dptransfer.exact import chunks as module
+from dptransfer.exact.chunks import plain_floats, side_by_side
+from dptransfer.exact.cuda import square_root
 
 TINY = np.array([1e-310, 4e-308])
 
@@ -89,7 +89,7 @@ def test_nested_use_puts_back_what_each_level_found():
 
 @needs_flags
 def test_without_a_c_library_only_numpys_settings_are_changed(monkeypatch):
-    monkeypatch.setattr(module, "_environment", lambda: (None, None))
+    monkeypatch.setattr(module, "_float_environment", lambda: (None, None))
     with flushing(), np.errstate(all="raise"):
         with plain_floats():
             assert flushes()

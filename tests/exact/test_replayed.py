@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dptransfer.exact.device_sample import replayed
+from dptransfer.exact.cuda import record_graph
 
 
 def compute(first, second):
@@ -11,12 +11,12 @@ def compute(first, second):
 
 
 def test_on_a_cpu_it_is_the_function_itself():
-    assert replayed(compute, torch.zeros(3), torch.zeros(3)) is compute
+    assert record_graph(compute, torch.zeros(3), torch.zeros(3)) is compute
 
 
 @pytest.mark.gpu
 def test_on_a_gpu_every_call_computes_what_the_function_does():
-    again = replayed(compute, torch.zeros(50, device="cuda"), torch.zeros(50, device="cuda"))
+    again = record_graph(compute, torch.zeros(50, device="cuda"), torch.zeros(50, device="cuda"))
     assert again is not compute
     for seed in range(3):
         torch.manual_seed(seed)
@@ -26,7 +26,7 @@ def test_on_a_gpu_every_call_computes_what_the_function_does():
 
 @pytest.mark.gpu
 def test_an_answer_stays_as_it_is_when_the_next_comes():
-    again = replayed(compute, torch.zeros(50, device="cuda"), torch.zeros(50, device="cuda"))
+    again = record_graph(compute, torch.zeros(50, device="cuda"), torch.zeros(50, device="cuda"))
     ones, nothing = torch.ones(50, device="cuda"), torch.zeros(50, device="cuda")
     first = again(ones, ones)
     again(nothing, nothing)
@@ -39,9 +39,9 @@ def test_what_waits_for_the_device_cannot_be_recorded_and_is_left_as_it_is():
         return first * float(second.sum().item())
 
     before = torch.cuda.current_stream()
-    again = replayed(waiting, torch.ones(5, device="cuda"), torch.ones(5, device="cuda"))
+    again = record_graph(waiting, torch.ones(5, device="cuda"), torch.ones(5, device="cuda"))
     assert again is waiting
     assert torch.cuda.current_stream() == before
     given = torch.arange(10.0, device="cuda").reshape(2, 5)
     assert torch.equal(again(*given), given[0] * 35)
-    assert torch.equal(replayed(compute, *given)(*given), compute(*given))
+    assert torch.equal(record_graph(compute, *given)(*given), compute(*given))

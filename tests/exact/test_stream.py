@@ -7,7 +7,7 @@ from dptransfer.exact import cuda as stream
 
 
 def doubled(rows, step, kind=np.float64):
-    return stream.gathered(rows, lambda slab: slab.double() * 2, rows.shape[1], kind, step)
+    return stream.map_slabs(rows, lambda slab: slab.double() * 2, rows.shape[1], kind, step)
 
 
 @pytest.mark.gpu

@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dptransfer.exact import chunks
-from dptransfer.exact.chunks import begun, one_blas_thread, side_by_side
+from dptransfer.exact.chunks import one_blas_thread, run_on_thread, side_by_side
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def test_what_is_begun_runs_on_another_thread_while_this_one_goes_on():
         assert seen.wait(60)
         return threading.get_ident()
 
-    other = begun(work)
+    other = run_on_thread(work)
     assert started.wait(60)  # it runs while this does
     assert not other.done()
     seen.set()
@@ -118,12 +118,12 @@ def test_what_is_begun_runs_on_another_thread_while_this_one_goes_on():
 
 def test_what_fails_there_is_told_when_its_result_is_asked_for():
     with pytest.raises(ZeroDivisionError):
-        begun(lambda: 1 // 0).result()
+        run_on_thread(lambda: 1 // 0).result()
 
 
 def test_what_is_begun_has_the_default_float_settings():
     with np.errstate(all="raise"):
-        assert begun(lambda: float(np.float64(1e308) * 10)).result() == np.inf
+        assert run_on_thread(lambda: float(np.float64(1e308) * 10)).result() == np.inf
 
 
 def test_a_forked_child_has_threads_of_its_own():

@@ -78,7 +78,7 @@ def test_rows_that_are_chosen_give_the_integers_of_those_rows_alone(monkeypatch,
     monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
     for chosen in (np.flatnonzero(rng.random(300) < 0.3), np.arange(0)):
         wanted = query(curved=curved)(x[chosen], y[chosen])
-        assert (query(curved=curved)(chunks.Chosen(x, chosen), y[chosen]) == wanted).all()
+        assert (query(curved=curved)(chunks.SelectedRows(x, chosen), y[chosen]) == wanted).all()
     assert (query(curved=curved)(x, y) != wanted).any()
 
 

@@ -1,34 +1,84 @@
-"""Work through rows in chunks on all cores.
+"""Work through rows in chunks on all cores, on every thread with the default float settings.
 
-Nothing here may decide a result: what is handed out must give the same on one thread and on many.
+Nothing here may decide a result. Everything done to a chunk is exact, so neither the size of the chunks nor
+the number of threads changes a result; they only decide how much memory is in use and how long it takes.
 
-Everything done to a chunk here is exact, so neither the size of the chunks nor the number of threads changes
-a result; they only decide how much memory is in use and how long it takes.
+**Float settings.** A thread carries settings that change what float operations do: how they round, whether
+subnormal numbers count as zeros, whether an overflow or a NaN stops the process. NumPy adds its own: whether
+they warn or raise (`np.seterr`). A program may set any of them on one thread and not on another, so the same
+row could be rounded differently, or make the program stop, depending on which thread it meets. Work on
+private rows therefore runs with the defaults, and what was set before is put back afterwards.
+
+C99's `fesetenv` does that on Linux and macOS. Elsewhere, only NumPy's settings are changed; what then remains
+is in docs/known-limits.md. Subnormal numbers do not rest on it: `lattice.scaled_rows` reads bits.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, TypeVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.exact.plain_floats import plain_floats
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 _own = threading.local()
 
 _LARGEST_SIDE = 4096
+_CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes over one chunk stay in the cache
+
+
+@contextmanager
+def plain_floats() -> Iterator[None]:
+    """Run what is inside with the default settings of this thread's floats.
+
+    >>> with np.errstate(all="raise"), plain_floats():
+    ...     float(np.float64(1e308) * 10)
+    inf
+    """
+    library, default = _float_environment()
+    with np.errstate(all="ignore"):
+        if library is None:
+            yield
+            return
+        before = (ctypes.c_longlong * 32)()  # far more than any platform's fenv_t
+        library.fegetenv(before)
+        try:
+            library.fesetenv(default)
+            yield
+        finally:
+            library.fesetenv(before)
+
+
+@cache
+def _float_environment() -> tuple[ctypes.CDLL | None, object]:
+    """The C library, and its name for the default settings; (None, None) where there is none."""
+    if not sys.platform.startswith(("linux", "darwin")):
+        return None, None
+    # PyDLL keeps Python's lock during these calls, which are shorter than giving it up would take.
+    try:
+        library = ctypes.PyDLL("libm.so.6")
+    except OSError:  # macOS and musl have one library for all
+        library = ctypes.PyDLL(None)
+    for name in ("_FE_DFL_ENV", "__fe_dfl_env"):  # an object on macOS, and in glibc for POWER
+        with suppress(ValueError):
+            return library, ctypes.byref((ctypes.c_longlong * 2).in_dll(library, name))
+    return library, ctypes.c_void_p(-1)  # glibc and musl elsewhere
 
 
 def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threads: int) -> Iterator[_Result]:
@@ -40,16 +90,12 @@ def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threa
     >>> list(side_by_side(abs, [-1, 2, -3], threads=2))
     [1, 2, 3]
     """
-
-    def plain(part: _Part) -> _Result:
-        with plain_floats():
-            return work(part)
-
+    plain = partial(_with_plain_floats, work)
     if min(threads, len(parts)) < 2 or getattr(_own, "is_kept", False):
         yield from map(plain, parts)
         return
     with one_blas_thread():  # each: its own threads would only wait for one another
-        pool = _kept(threads)
+        pool = _thread_pool(threads)
         # With a part for each, one is done here: this thread would only sleep, and waking one takes time.
         handed = parts if len(parts) > threads else parts[:-1]
         pending: list[Future[_Result]] = [pool.submit(plain, part) for part in handed]
@@ -87,29 +133,24 @@ class Threads:
             tell(number + 1, len(pieces), what)
 
 
-def begun(work: Callable[[], _Result]) -> Future[_Result]:
-    """What `work` gives, done on another thread; whoever asks for the result waits for it.
+def run_on_thread(work: Callable[[], _Result]) -> Future[_Result]:
+    """Start `work` on another thread; whoever asks for the result waits for it.
 
-    >>> other = begun(lambda: 2 + 3)
+    >>> other = run_on_thread(lambda: 2 + 3)
     >>> other.result()
     5
     """
+    return _thread_pool(1).submit(_with_plain_floats, work)
 
-    def plain() -> _Result:
-        with plain_floats():
-            return work()
 
-    return _kept(1).submit(plain)
+def _with_plain_floats(work: Callable[..., _Result], *part: object) -> _Result:
+    with plain_floats():
+        return work(*part)
 
 
 @cache
-def _kept(threads: int) -> ThreadPoolExecutor:
+def _thread_pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "dptransfer", initializer=lambda: setattr(_own, "is_kept", True))
-
-
-# A forked child has the executor and none of its threads; it makes its own.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_kept.cache_clear)
 
 
 @contextmanager
@@ -124,60 +165,54 @@ def one_blas_thread(side: int = 0) -> Iterator[None]:
     if side > _LARGEST_SIDE:
         yield
         return
-    _single.enter()
+    with _blas.lock:
+        if not _blas.users:
+            _blas.limits.enter_context(_linear_algebra().limit(limits=1, user_api="blas"))
+        _blas.users += 1
     try:
         yield
     finally:
-        _single.leave()
+        with _blas.lock:
+            _blas.users -= 1
+            if not _blas.users:
+                _blas.limits.close()
 
 
-class _Single:
+class _BlasUsers:
     """Counts who wants a single thread: the first one's limit is lifted by the last, in whatever order."""
 
     def __init__(self) -> None:
-        self.start_anew()
-
-    def start_anew(self) -> None:
-        self._lock, self._users = threading.Lock(), 0
-        self._limit: Any = None
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._users:
-                self._limit = _linear_algebra().limit(limits=1, user_api="blas")
-            self._users += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                self._limit.restore_original_limits()
+        self.lock, self.users, self.limits = threading.Lock(), 0, ExitStack()
 
 
-_single = _Single()
-if hasattr(os, "register_at_fork"):  # a lock that another thread held would never be given back
-    os.register_at_fork(after_in_child=_single.start_anew)
+_blas = _BlasUsers()
 
 
 @cache
-def _linear_algebra() -> Any:
+def _linear_algebra() -> ThreadpoolController:
     """Who can be told how many threads to use; to look for them takes milliseconds, so it is done once."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
-_CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes over one chunk stay in the cache
-_ChunkResult = TypeVar("_ChunkResult")
+def _start_anew() -> None:
+    """A forked child has the executor and none of its threads, and a lock that nobody would give back."""
+    _thread_pool.cache_clear()
+    _BlasUsers.__init__(_blas)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class SelectedRows:
     """Some rows of an array, taken out of it where they are worked on, a chunk at a time.
 
     To take them all out first would be the work of one thread, into memory that is new to all.
 
-    >>> Chosen(np.array([[1], [2], [3]]), np.array([0, 2]))[:1]
+    >>> SelectedRows(np.array([[1], [2], [3]]), np.array([0, 2]))[:1]
     array([[1]])
 
     Attributes:
@@ -195,7 +230,7 @@ class Chosen:
         return self.rows[self.positions[chunk]]
 
 
-def over_chunks(work: Callable[[slice], _ChunkResult], count: int, dimension: int) -> Iterator[_ChunkResult]:
+def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) -> Iterator[_Result]:
     """What `work` gives for each chunk, in order; chunks are worked on side by side.
 
     >>> sum(over_chunks(lambda chunk: chunk.stop - chunk.start, count=10**6, dimension=100))

@@ -12,7 +12,7 @@ A person's gradient is g = Σ r_i ⊗ x_i over their rows, with residuals r_i th
 person may add is bounded by a factor v = min(1, bound ÷ ‖g‖), and the norm is found in one of two ways:
 
 **By pairs**, for persons with few rows: ‖g‖² = Σ_ij (r_i·r_j)(x_i·x_j), from two small matrices of inner
-products (`people.norms_by_pairs`), so that no gradient of a single person is ever made. Residuals are then
+products (`sums.norms_by_pairs`), so that no gradient of a single person is ever made. Residuals are then
 multiplied by v, rounded toward zero, and multiplied with the rows of all persons at once. A rounded residual
 is less than √classes away from what it was; m of them, times rows, move g by at most m·√classes·row norm,
 which is taken off the bound beforehand: so what a person adds is within the bound in exact arithmetic. With
@@ -31,17 +31,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dptransfer.base.types import Floats, Integers
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.cuda import on_host, there
-from dptransfer.exact.plain_floats import square_root
-from dptransfer.exact.softmax import IntegerLogits, exponentials, namespace, probabilities
+from dptransfer.exact.cuda import (
+    Array,
+    fetch_array,
+    namespace,
+    on_host,
+    place_beside,
+    record_graph,
+    square_root,
+)
+from dptransfer.exact.lattice import HAIR
+from dptransfer.exact.softmax import IntegerLogits, exponentials, probabilities
 from dptransfer.exact.sums import Groups, alike, inner_products, norms_by_pairs, person_norms, scaled_down
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RESIDUAL_NORM = 2**14
 """Grid norm of a clipped residual; an example's gradient has at most this × the grid norm of its row."""
@@ -49,7 +60,10 @@ RESIDUAL_NORM = 2**14
 MOST_ROWS = 2**20
 """Rows in one call: products of at most 2³⁰ then add up to less than 2⁵³."""
 
-_HAIR = 1 + 2.0**-40
+MOST_RECORDED = 2**13
+"""Rows of a sample whose step is recorded; the kernels of larger ones take longer than their start."""
+
+_SAMPLE_ROUND = 256  # a recorded step has room for a multiple of so many rows
 
 
 class Residuals(NamedTuple):
@@ -63,21 +77,21 @@ class Residuals(NamedTuple):
         ease: what a row's clip is multiplied with; more than 1 where a second head knows the label.
     """
 
-    others: Any
-    short: Any
-    total: Any
-    labels: Any
-    ease: Any = 1.0
+    others: Array
+    short: Array
+    total: Array
+    labels: Array
+    ease: Array = 1.0
 
 
 def clipped_gradient(
-    rows: Any,
-    labels: Any,
+    rows: Array,
+    labels: Array,
     logits: IntegerLogits,
     clip: float,
-    inputs: Any | None = None,
+    inputs: Array | None = None,
     weights: Floats | None = None,
-) -> Any:
+) -> Array:
     """Σ over rows of clip(residual) ⊗ input, in steps of clip/(RESIDUAL_NORM · grid norm of the inputs).
 
     Integers as float64, where the rows are. So are sums of several, as long as they are of at most
@@ -95,7 +109,7 @@ def clipped_gradient(
     return grid @ (rows if inputs is None else inputs)
 
 
-def residuals(rows: Any, labels: Any, logits: IntegerLogits) -> Residuals:
+def residuals(rows: Array, labels: Array, logits: IntegerLogits) -> Residuals:
     """Softmax of the logits less one at the label, in integers.
 
     With a second head beside it the loss is −log((p + r)/2), for the probabilities p and r of the label, and
@@ -113,19 +127,19 @@ def residuals(rows: Any, labels: Any, logits: IntegerLogits) -> Residuals:
     return Residuals(others, total - own, total, labels, ease)
 
 
-def norms_above(residual: Residuals) -> Any:
+def norms_above(residual: Residuals) -> Array:
     """An upper bound on each residual's norm, larger by a hair.
 
     The squares of the others add up exactly. What is done to their sum is five correctly rounded operations,
     each off by a factor of at most 1 ± 2⁻⁵³, and the hair is 2⁻⁴⁰.
     """
     squares = (residual.others * residual.others).sum(0) + residual.short * residual.short
-    return square_root(squares) * _HAIR / residual.total
+    return square_root(squares) * HAIR / residual.total
 
 
 def residual_lattice(
     residual: Residuals, clip: float, norm: int = RESIDUAL_NORM, weights: Floats | None = None
-) -> Any:
+) -> Array:
     """(classes, rows) residuals clipped to L2 norm `clip`, eased, and put on the integer ball of `norm`.
 
     Rounded toward zero after division by an upper bound on the norm, or by the clip where that is larger.
@@ -140,9 +154,9 @@ def residual_lattice(
     array([[-13332.,   7618.,   5713.]])
     """
     xp = namespace(residual.others)
-    factor = norm / (norms_above(residual).clip(clip * _HAIR * residual.ease, None) * residual.total)
+    factor = norm / (norms_above(residual).clip(clip * HAIR * residual.ease, None) * residual.total)
     if weights is not None:
-        factor *= there(weights, residual.others)[residual.labels]
+        factor *= place_beside(weights, residual.others)[residual.labels]
     grid = residual.others
     grid *= factor
     xp.trunc(grid, out=grid)
@@ -150,18 +164,14 @@ def residual_lattice(
     return grid
 
 
-def whole_numbers(values: Any) -> Integers:
+def whole_numbers(values: Array) -> Integers:
     """Integers, in whatever type, as int64, on the CPU."""
     return on_host(values).astype(np.int64, copy=False)
 
 
-def _places(rows: Any) -> Any:
+def _places(rows: Array) -> Array:
     """0, 1, 2, …, one for each row, where the rows are."""
-    if isinstance(rows, np.ndarray):
-        return np.arange(len(rows))
-    import torch
-
-    return torch.arange(len(rows), device=rows.device)
+    return place_beside(np.arange(len(rows)), rows)
 
 
 FINE_RESIDUAL_NORM = 2**20
@@ -173,7 +183,7 @@ MOST_PERSON_ROWS = 2**16
 _MOST_PAIRED = 64  # rows of a person whose norm is found by pairs
 _WHOLE_ELEMENTS = 2**20  # of rows, or of gradients of single persons, in memory at a time
 
-Read: TypeAlias = Callable[[Integers], tuple[Any, Any, Any]]
+Read: TypeAlias = Callable[[Integers], tuple[Array, Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,11 +247,11 @@ class PersonGradients:
         for own, rows, norms in self._paired(grid[:, begin:], inputs[begin:], long.sizes):
             rounding = rows * math.sqrt(self.shape[0]) * self.row_norm
             most = max(0.0, self.examples * self.longest - rounding)
-            own *= there(np.minimum(1.0, most / norms), own)[:, None]
+            own *= place_beside(np.minimum(1.0, most / norms), own)[:, None]
             np.trunc(own, out=own) if isinstance(own, np.ndarray) else own.trunc_()
         return whole_numbers(grid @ inputs)
 
-    def _paired(self, grid: Any, inputs: Any, sizes: Integers) -> Iterator[tuple[Any, int, Floats]]:
+    def _paired(self, grid: Array, inputs: Array, sizes: Integers) -> Iterator[tuple[Array, int, Floats]]:
         """For persons with as many rows as each other: (classes, persons, rows) residuals, rows, norms."""
         begin = 0
         for start, stop in alike(sizes):
@@ -253,13 +263,13 @@ class PersonGradients:
             yield residual, rows, norms_by_pairs(of_inputs, of_residuals, self.longest)
             begin = end
 
-    def _whole(self, groups: Groups) -> Any:
+    def _whole(self, groups: Groups) -> Array:
         """(persons, classes · width) gradients, in int64, of persons with as many rows as each other."""
         persons = len(groups.firsts) - 1
         # One with very many rows comes in pieces, several at a time.
         step = self._step if persons == 1 else len(groups.order)
 
-        def part(start: int) -> Any:
+        def part(start: int) -> Array:
             grid, inputs = self._residuals(groups.order[start : start + step])
             rows = len(inputs) // persons
             residual = grid.reshape(-1, persons, rows).swapaxes(0, 1)
@@ -281,8 +291,85 @@ class PersonGradients:
         """Rows in memory at a time."""
         return min(MOST_PERSON_ROWS, max(1, _WHOLE_ELEMENTS // self.shape[1]))
 
-    def _residuals(self, positions: Integers) -> tuple[Any, Any]:
+    def _residuals(self, positions: Integers) -> tuple[Array, Array]:
         """(classes, rows) clipped residuals in integers, and what they are multiplied with."""
         rows, labels, inputs = self.read(positions)
         found = residuals(rows, labels, self.logits)
         return residual_lattice(found, self.clip, FINE_RESIDUAL_NORM, self.weights), inputs
+
+
+class RecordedStep(NamedTuple):
+    """A step on samples of certain rows, for so many at a time."""
+
+    rows: Tensor
+    labels: Tensor
+    room: int
+    step: Callable[..., Tensor]
+
+
+RecordedSteps: TypeAlias = dict[tuple[float, float, tuple[int, ...]], RecordedStep]
+"""By what a step depends on beside rows, sample and weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceSample:
+    """Some rows in a GPU's memory, whose gradient is recorded as a CUDA graph.
+
+    Samples differ in size, and what is recorded has one shape: so a sample is filled up with rows of zeros,
+    whose residuals are multiplied with nothing. One that is much larger than the first is worked on in parts:
+    integers add up.
+
+    Attributes:
+        rows: all of them, float64 tensors of integers.
+        labels: class of each, in the same place.
+        positions: of those in the sample.
+        recorded: what was recorded for earlier samples, and will be for this.
+    """
+
+    rows: Tensor
+    labels: Tensor
+    positions: Integers
+    recorded: RecordedSteps
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def select(self) -> tuple[Tensor, Tensor]:
+        """The rows of the sample, and their labels."""
+        places = place_beside(self.positions, self.rows)
+        return self.rows[places], self.labels[places]
+
+    def recorded_gradient(self, logits: IntegerLogits, clip: float) -> Integers:
+        """`clipped_gradient` of the sample, for coarse logits without offsets, in whole numbers."""
+        import torch
+
+        key = clip, logits.row_step, logits.linear.shape
+        known = self.recorded.get(key)
+        if known is None or known.rows is not self.rows or known.labels is not self.labels:
+            known = self.recorded[key] = self._record(logits, clip)
+        room, step = known.room, known.step
+        head = torch.from_numpy(logits.linear), torch.tensor(logits.linear_factor, dtype=torch.float32)
+        total: Array = 0
+        for start in range(0, max(1, len(self)), room):
+            part = self.positions[start : start + room]
+            places = np.full(room, -1)
+            places[: len(part)] = part
+            total = step(torch.from_numpy(places), *head) + total
+        return fetch_array(total)
+
+    def _record(self, logits: IntegerLogits, clip: float) -> RecordedStep:
+        import torch
+
+        rows, labels, none = self.rows, self.labels, np.zeros_like(logits.offset)
+
+        def step(*given: Tensor) -> Array:
+            positions, linear, factor = (one.to(rows.device) for one in given)  # where it is not recorded
+            places = positions.clamp(min=0)
+            sample = rows[places] * (positions >= 0)[:, None]
+            head = IntegerLogits(linear, factor, none, logits.row_step)
+            return clipped_gradient(sample, labels[places], head, clip).long()
+
+        room = (len(self) * 9 // 8 // _SAMPLE_ROUND + 1) * _SAMPLE_ROUND
+        blank = torch.full((room,), -1, device=rows.device)
+        linear = place_beside(logits.linear, rows)
+        return RecordedStep(rows, labels, room, record_graph(step, blank, linear, linear.new_ones(())))

@@ -15,7 +15,7 @@ Floating-point sums do not have the sensitivity that real numbers have, and thei
 order of summation. So every private row becomes a row of integers first, by a function of that row alone:
 
 1. a row with a NaN or an infinity becomes a row of zeros (raising would tell that it is there);
-2. the row is scaled by a power of two (`features.scaled_rows`), so that neither 1e308 nor 1e-308 over- or
+2. the row is scaled by a power of two (`scaled_rows`), so that neither 1e308 nor 1e-308 over- or
    underflows, and its largest entry has so few bits (19 to 26) before the point that
 3. its norm is bounded from above in integers: coordinates, less a grain (2⁻¹⁰), are rounded away from zero,
    so that what is next to nothing counts as nothing; the sum of their squares is exact in float64; to its
@@ -26,7 +26,7 @@ Each step is either elementwise, and so correctly rounded whatever the batch, or
 so the same in any order. The bound ‖q‖ ≤ `norm` therefore holds in exact arithmetic: with b ≥ ‖x‖(1 + 2⁻⁴¹)
 the float product x·(norm/b) is off by at most a factor 1 + 2⁻⁵⁰, in any rounding mode, and |trunc(v)| ≤ |v|.
 That the integers are the same on every thread, too, rests on no flag for subnormal numbers, and on equal
-rounding modes, which `exact.plain_floats` sees to.
+rounding modes, which `exact.chunks.plain_floats` sees to.
 
 On a torch device the steps are the same ones, each elementwise and correctly rounded (IEEE 754 in float64, on
 NVIDIA GPUs too: product, quotient, root, rounding) or an exact sum of integers, and what is subnormal, too
@@ -45,7 +45,7 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.plain_floats import square_root
+from dptransfer.exact.cuda import square_root
 
 if TYPE_CHECKING:
     from torch import Tensor

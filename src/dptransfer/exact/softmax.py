@@ -19,13 +19,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, Floats
+from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.cuda import there
+from dptransfer.exact.cuda import Array, namespace, place_beside
 
 _EXACT = 2**52
 _COARSE_ROW_NORM = 2**11
@@ -59,9 +58,9 @@ class IntegerLogits:
         beside: the logits of a fixed second head, where the loss is that of the mean of both softmaxes.
     """
 
-    linear: AnyArray
-    linear_factor: float
-    offset: AnyArray
+    linear: Array
+    linear_factor: Array
+    offset: Array
     row_step: float = 1.0
     square: Floats | None = None
     square_factor: float = 1.0
@@ -108,21 +107,21 @@ class IntegerLogits:
         return self.row_step != 1
 
 
-def logit_steps(rows: Any, logits: IntegerLogits) -> Any:
+def logit_steps(rows: Array, logits: IntegerLogits) -> Array:
     """(classes, rows) logits as whole numbers of steps of 2⁻¹⁰, exactly the same in any batch."""
     xp = namespace(rows)
-    found = _coarse_product(rows, logits) if logits.is_coarse else there(logits.linear, rows) @ rows.T
+    found = _coarse_product(rows, logits) if logits.is_coarse else place_beside(logits.linear, rows) @ rows.T
     found *= logits.linear_factor
     xp.round(found, out=found)
     if logits.square is not None:
-        square = there(logits.square, rows)
+        square = place_beside(logits.square, rows)
         found -= xp.round((square @ (rows * rows).T) * logits.square_factor)
     if logits.offset.any():
-        found += there(logits.offset, rows)[:, None]
+        found += place_beside(logits.offset, rows)[:, None]
     return found
 
 
-def _coarse_product(rows: Any, logits: IntegerLogits) -> Any:
+def _coarse_product(rows: Array, logits: IntegerLogits) -> Array:
     """(classes, rows), exact, in float32."""
     if isinstance(rows, np.ndarray):
         coarse = rows.astype(np.float32)  # exact, for integers of at most 2²⁴
@@ -132,20 +131,20 @@ def _coarse_product(rows: Any, logits: IntegerLogits) -> Any:
 
     # Torch may have been told to multiply float32 with fewer bits (TF32, or bfloat16), which is not exact.
     rounded = torch.round(rows / logits.row_step)
-    return (there(logits.linear, rows).double() @ rounded.T).float()
+    return (place_beside(logits.linear, rows).double() @ rounded.T).float()
 
 
-def exponentials(rows: Any, logits: IntegerLogits) -> Any:
+def exponentials(rows: Array, logits: IntegerLogits) -> Array:
     """(classes, rows) exp(logit − largest logit) as integers, whose squares add up to at most 2⁵²."""
     xp = namespace(rows)
     depth = logit_steps(rows, logits)
     xp.subtract(xp.amax(depth, 0), depth, out=depth)
     xp.clip(depth, None, _LOGIT_DEPTH * 2**_LOGIT_BITS, out=depth)
     table = _table(len(depth)) if xp is np else _table_on(len(depth), rows.device)
-    return xp.take(table, _whole(xp, depth))
+    return xp.take(table, depth.astype(np.int64) if xp is np else depth.long())
 
 
-def probabilities(rows: Any, logits: IntegerLogits) -> Any:
+def probabilities(rows: Array, logits: IntegerLogits) -> Array:
     """(classes, rows) softmax of the logits: each row's a function of that row alone, to the last bit."""
     weights = exponentials(rows, logits)
     weights /= weights.sum(0)
@@ -189,7 +188,7 @@ def _table(classes: int) -> Floats:
 
 
 @cache
-def _table_on(classes: int, device: Any) -> Any:
+def _table_on(classes: int, device: Array) -> Array:
     """The same in a device's memory, brought there once and not in every step."""
     import torch
 
@@ -228,19 +227,6 @@ def _longest(linear: Floats) -> float:
 def _steps(largest: float, most: float) -> float:
     """The largest power of two that keeps coefficients of at most `largest`, times it, at most `most`."""
     return float(2.0 ** np.floor(np.log2(most / max(largest, 1e-12))))
-
-
-def namespace(array: Any) -> Any:
-    """NumPy, or torch for its tensors: both know the few functions used here by the same names."""
-    if isinstance(array, np.ndarray):
-        return np
-    import torch
-
-    return torch
-
-
-def _whole(xp: Any, values: Any) -> Any:
-    return values.astype(np.int64) if xp is np else values.long()
 
 
 _LOG_BITS = 12

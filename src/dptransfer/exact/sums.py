@@ -14,15 +14,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
-from dptransfer.exact import cuda as stream
 from dptransfer.exact.chunks import rows_and_workers, side_by_side
-from dptransfer.exact.cuda import there
-from dptransfer.exact.plain_floats import square_root
+from dptransfer.exact.cuda import Array, place_beside, slabs, square_root, to_device
+from dptransfer.exact.lattice import HAIR
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,8 +30,8 @@ _SLAB_ELEMENTS = 2**23  # 64 MiB in int64, of which the device holds a few
 
 
 def class_sums_on_cuda(
-    rows: Any,
-    labels: Any,
+    rows: Array,
+    labels: Array,
     classes: int,
     mapped: Callable[[Tensor], Tensor] = lambda rows: rows,
     weights: Integers | None = None,
@@ -48,13 +47,10 @@ def class_sums_on_cuda(
     """
     import torch
 
-    owners, each = (
-        stream.to_device(labels).long(),
-        None if weights is None else stream.to_device(weights)[:, None],
-    )
-    width = mapped(stream.to_device(rows[:0])).shape[1]
+    owners, each = to_device(labels).long(), None if weights is None else to_device(weights)[:, None]
+    width = mapped(to_device(rows[:0])).shape[1]
     sums = torch.zeros((classes, width), dtype=torch.int64, device="cuda")
-    for place, slab in stream.slabs(rows, _SLAB_ELEMENTS // max(1, rows.shape[1])):
+    for place, slab in slabs(rows, _SLAB_ELEMENTS // max(1, rows.shape[1])):
         added = mapped(slab).long()
         sums.index_add_(0, owners[place], added if each is None else added * each[place])
     return sums.cpu().numpy()
@@ -72,7 +68,6 @@ def add_by_class(sums: Integers, rows: Integers, labels: AnyArray) -> None:
 
 _CHUNK_ELEMENTS = 2**17  # half of what rows have: sums of persons need more passes, which stay in the cache
 _SQUARE_BITS = 31  # of a norm whose square fits int64 with room to spare
-_HAIR = 1 + 2.0**-40
 _Result = TypeVar("_Result")
 
 
@@ -228,7 +223,7 @@ def _sums_of_runs(rows: Integers, cuts: Integers) -> Integers:
     return sums
 
 
-def group_sums_there(mapped: Callable[[Integers], Any], groups: Groups, width: int, device: str) -> Any:
+def group_sums_there(mapped: Callable[[Integers], Array], groups: Groups, width: int, device: str) -> Array:
     """The same where `mapped` gives tensors of integers on a device."""
     import torch
 
@@ -241,7 +236,7 @@ def group_sums_there(mapped: Callable[[Integers], Any], groups: Groups, width: i
     return sums
 
 
-def scaled_down(sums: Any, groups: Groups, row_norm: float, most: float) -> Any:
+def scaled_down(sums: Array, groups: Groups, row_norm: float, most: float) -> Array:
     """The sums, each person's scaled to a norm of at most `most` and rounded toward zero.
 
     Args:
@@ -259,10 +254,10 @@ def scaled_down(sums: Any, groups: Groups, row_norm: float, most: float) -> Any:
     if isinstance(sums, np.ndarray):
         scaled = sums * factors[:, None]
         return np.trunc(scaled, out=scaled).astype(np.int64)
-    return (sums.double() * there(factors, sums)[:, None]).trunc_().long()
+    return (sums.double() * place_beside(factors, sums)[:, None]).trunc_().long()
 
 
-def person_norms(sums: Any, groups: Groups, row_norm: float) -> Floats:
+def person_norms(sums: Array, groups: Groups, row_norm: float) -> Floats:
     """An upper bound on the norm of each person's sums, where a row has at most `row_norm`.
 
     Entries are cut to the bits that make sums of squares fit int64. What is cut off is less than a unit of
@@ -275,15 +270,15 @@ def person_norms(sums: Any, groups: Groups, row_norm: float) -> Floats:
         entries = sums >> own
         squares = np.einsum("ij,ij->i", entries, entries)
     else:
-        entries = sums >> there(own, sums)
+        entries = sums >> place_beside(own, sums)
         squares = (entries * entries).sum(1).cpu().numpy()
     squares = np.add.reduceat(squares, groups.firsts[:-1])
     ones = np.where(shift > 0, np.diff(groups.firsts) * sums.shape[1], 0).astype(np.float64)
-    norms: Floats = (square_root(squares.astype(np.float64)) + square_root(ones)) * 2.0**shift * _HAIR
+    norms: Floats = (square_root(squares.astype(np.float64)) + square_root(ones)) * 2.0**shift * HAIR
     return norms
 
 
-def inner_products(vectors: Any) -> Any:
+def inner_products(vectors: Array) -> Array:
     """(persons, m, m) inner products of each person's m vectors; exact for integers below 2⁵³ in all.
 
     >>> inner_products(np.array([[[1.0, 2.0], [3.0, 0.0]]]))
@@ -302,7 +297,7 @@ def inner_products(vectors: Any) -> Any:
     return found
 
 
-def norms_by_pairs(first: Any, second: Any, longest: float) -> Floats:
+def norms_by_pairs(first: Array, second: Array, longest: float) -> Floats:
     """An upper bound on the norm of each person's sum of products, from inner products of all pairs of rows.
 
     The sum over rows i of u_i ⊗ v_i has the squared norm Σ_ij (u_i·u_j)(v_i·v_j). With m rows of at most
@@ -323,7 +318,7 @@ def norms_by_pairs(first: Any, second: Any, longest: float) -> Floats:
         units = np.ceil(first, out=first).sum((1, 2))
     else:
         units = first.ceil_().sum((1, 2)).cpu().numpy()
-    norms: Floats = square_root(units + 1.0) * (2.0**bits * _HAIR)
+    norms: Floats = square_root(units + 1.0) * (2.0**bits * HAIR)
     return norms
 
 

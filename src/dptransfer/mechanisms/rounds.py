@@ -15,10 +15,10 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.exact.chunks import Chosen, begun
-from dptransfer.exact.cuda import there
-from dptransfer.exact.device_sample import DeviceSample, Recordings
+from dptransfer.exact.chunks import SelectedRows, run_on_thread
+from dptransfer.exact.cuda import place_beside
 from dptransfer.exact.feature_map import OnLattice
+from dptransfer.exact.gradient_sums import DeviceSample, RecordedSteps
 from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.mechanism import ROUND_UP, Step, exact_answer, require_noise
@@ -122,7 +122,7 @@ class RoundsLeft:
     _ahead: dict[tuple[float, tuple[int, ...], int, int], Future[tuple[Integers, Integers]]] = field(
         default_factory=dict, repr=False
     )
-    _recorded: Recordings = field(default_factory=dict, repr=False)
+    _recorded: RecordedSteps = field(default_factory=dict, repr=False)
 
     def release(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
         """The query's noisy answer on these rows, or on a fresh Poisson sample of them, or of the people."""
@@ -191,7 +191,7 @@ class RoundsLeft:
         its place in the run that goes on.
         """
         if idle and self.asked < self.paid.times and math.prod(shape) >= _FEW:
-            self._ahead[scale, shape, units, os.getpid()] = begun(self._drawing(scale, shape, units))
+            self._ahead[scale, shape, units, os.getpid()] = run_on_thread(self._drawing(scale, shape, units))
 
     def _taken(
         self, query: L2Query, rows: Any, labels: Any, people: People | None, chosen: Integers
@@ -199,9 +199,9 @@ class RoundsLeft:
         """The chosen rows with labels and people; of a gradient's it is left to those who work on them."""
         if people is None and isinstance(query, SoftmaxGradient):
             if isinstance(rows, np.ndarray):
-                return Chosen(rows, chosen), labels[chosen], None
+                return SelectedRows(rows, chosen), labels[chosen], None
             return DeviceSample(rows, labels, chosen, self._recorded), labels, None  # pragma: no cover — GPU
-        places = there(chosen, rows)
+        places = place_beside(chosen, rows)
         return rows[places], labels[places], None if people is None else people[chosen]
 
 

@@ -36,9 +36,9 @@ from dptransfer.data import (
 )
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.errors import ArgumentError, DPTransferError, Incompatible
+from dptransfer.exact.chunks import plain_floats
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION
-from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step

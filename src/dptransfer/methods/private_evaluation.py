@@ -14,9 +14,9 @@ from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.facts import require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.exact.chunks import plain_floats
 from dptransfer.exact.evaluation_layout import EvaluationLayout
 from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
-from dptransfer.exact.plain_floats import plain_floats
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.mechanism import exact_answer

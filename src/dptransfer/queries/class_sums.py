@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.chunks import over_chunks
-from dptransfer.exact.cuda import there, use_cuda
+from dptransfer.exact.cuda import place_beside, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, lattice_on_device
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.sums import (
@@ -276,14 +276,14 @@ def _of_people_there(
     by_class = grouped(people, labels if isinstance(labels, np.ndarray) else labels.cpu().numpy())
 
     def brought(own: Integers) -> Any:
-        some = rows[there(own, rows)]
-        return mapped(there(some, answer) if isinstance(some, np.ndarray) else some.to(device))
+        some = rows[place_beside(own, rows)]
+        return mapped(place_beside(some, answer) if isinstance(some, np.ndarray) else some.to(device))
 
     for groups in whole_people(by_class, max(1, _SLAB_ELEMENTS // features.input_dimension)):
         sums = group_sums_there(brought, groups, features.dimension, device)
         if weight is not None:
-            sums = torch.cat([sums, there(groups.counts * weight, answer)[:, None]], dim=1)
-        answer.index_add_(0, there(groups.classes, answer), scaled_down(sums, groups, longest, most))
+            sums = torch.cat([sums, place_beside(groups.counts * weight, answer)[:, None]], dim=1)
+        answer.index_add_(0, place_beside(groups.classes, answer), scaled_down(sums, groups, longest, most))
     return answer.cpu().numpy()
 
 

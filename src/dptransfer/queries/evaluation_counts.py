@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.cuda import square_root
 from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,
     CONFIDENCE_KNOTS,
@@ -20,7 +21,6 @@ from dptransfer.exact.evaluation_layout import (
     EvaluationLayout,
 )
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
-from dptransfer.exact.plain_floats import square_root
 from dptransfer.exact.softmax import (
     IntegerLogits,
     largest_coefficient,

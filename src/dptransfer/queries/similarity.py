@@ -15,11 +15,16 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import Processes, ThisProcess, Workers
 from dptransfer.data.sharded_rows import ShardedRows, stored_bytes
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.capped_similarity import GRID_DTYPE, GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
+from dptransfer.exact.capped_similarity import (
+    GRID_DTYPE,
+    GRID_NORM,
+    LARGEST_WEIGHT,
+    ClassSimilarity,
+    squared_norms,
+)
 from dptransfer.exact.chunks import Threads
 from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm
-from dptransfer.exact.similarity_cpu import squared_norms
 from dptransfer.exact.sums import grouped
 from dptransfer.privacy import Unit
 from dptransfer.queries.query import BoundedQuery
@@ -300,7 +305,7 @@ class PoolScores:
 
     def scores(self, piece: slice) -> Any:
         """Those of the candidates at these positions, where they were computed."""
-        return self.similarity.there(self.candidates[piece])
+        return self.similarity.of_slab(self.candidates[piece])
 
     def require_unchanged(self) -> None:
         """Raise if the files of a pool have changed."""

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.chunks import Chosen, in_cache, over_chunks
-from dptransfer.exact.cuda import there
-from dptransfer.exact.device_sample import MOST_RECORDED, DeviceSample
+from dptransfer.exact.chunks import SelectedRows, in_cache, over_chunks
+from dptransfer.exact.cuda import place_beside
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
 from dptransfer.exact.gradient_sums import (
     FINE_RESIDUAL_NORM,
     MOST_PERSON_ROWS,
+    MOST_RECORDED,
     MOST_ROWS,
     RESIDUAL_NORM,
+    DeviceSample,
     PersonGradients,
     clipped_gradient,
     norms_above,
@@ -141,7 +142,7 @@ class SoftmaxGradient(BoundedQuery):
         logits = self.logits
         if isinstance(rows, DeviceSample):  # pragma: no cover — GPU
             return self._of_sample(rows, logits)
-        if not isinstance(rows, np.ndarray | Chosen):
+        if not isinstance(rows, np.ndarray | SelectedRows):
             return self._on_device(rows, labels, logits)
 
         def part(chunk: slice) -> Any:
@@ -175,7 +176,7 @@ class SoftmaxGradient(BoundedQuery):
 
         def read(own: Integers) -> tuple[Any, Any, Any]:
             chosen = consecutive(own)
-            chosen = chosen if isinstance(chosen, slice) else there(chosen, rows)
+            chosen = chosen if isinstance(chosen, slice) else place_beside(chosen, rows)
             mapped = rows[chosen]
             if isinstance(rows, np.ndarray):
                 mapped = lattice_floats(self.features, mapped, ROW_NORM)
@@ -201,7 +202,7 @@ class SoftmaxGradient(BoundedQuery):
         """That of a sample on a GPU; recorded, where it is a function of weights and sample alone."""
         special = (self.precision, self.projection, self.prior, self.along, self.weights)
         if len(sample) > MOST_RECORDED or self.offset.any() or any(one is not None for one in special):
-            return self._on_device(*sample.taken(), logits)
+            return self._on_device(*sample.select(), logits)
         return sample.recorded_gradient(logits, self.clip)
 
     def _on_device(self, rows: Any, labels: Any, logits: IntegerLogits) -> Integers:

@@ -16,7 +16,7 @@ from dptransfer.data.facts import EncoderIdentity, Facts
 from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import DataError, ReleaseError
-from dptransfer.exact.cuda import gathered, use_cuda
+from dptransfer.exact.cuda import map_slabs, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, apply, apply_on_device, require_width
 from dptransfer.privacy import Event, Guarantee, rounded_up
 from dptransfer.release.heads import Head, head_arrays, scores_on_device
@@ -250,7 +250,7 @@ class PrivateClassifier:
         if use_cuda(device, rows):
             mapped, scores = apply_on_device(self.features), scores_on_device(self.head)
             step = max(1, _DEVICE_ELEMENTS // self.features.input_dimension)
-            return gathered(rows, lambda slab: answer(scores(mapped(slab))), columns, kind, step)
+            return map_slabs(rows, lambda slab: answer(scores(mapped(slab))), columns, kind, step)
         result = np.empty((len(rows), columns), dtype=kind)
         for chunk in _chunks(len(rows)):
             result[chunk] = answer(self.head.scores(apply(self.features, rows[chunk])))

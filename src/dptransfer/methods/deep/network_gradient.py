@@ -30,8 +30,8 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers, Labels, People
+from dptransfer.exact.cuda import square_root
 from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, grains
-from dptransfer.exact.plain_floats import square_root
 from dptransfer.exact.sums import by_size, scaled_down, whole_people
 from dptransfer.privacy import Relation
 from dptransfer.queries.query import BoundedQuery

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dptransfer.base.types import Floats, Integers, Labels, PixelArray
-from dptransfer.exact.device_sample import replayed
+from dptransfer.exact.cuda import record_graph
 from dptransfer.methods.deep.augment import views_of
 from dptransfer.methods.deep.network_gradient import Gradients
 from dptransfer.methods.deep.trained_parts import TrainedParts
@@ -134,7 +134,7 @@ class PictureLoss:
         parts, blank = self.pictures.parts, torch.full((self.pictures.micro_batch,), -1)
         blank = blank.to(parts.network.device)
         theta = blank.new_zeros(parts.size, dtype=torch.float32)
-        return replayed(self._computed, theta, blank, blank * 0, thrifty=True)
+        return record_graph(self._computed, theta, blank, blank * 0, thrifty=True)
 
     def _computed(self, theta: Any, positions: Any, labels: Any) -> Any:
         views = self.pictures.views

@@ -18,7 +18,7 @@ from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.exact.plain_floats import plain_floats
+from dptransfer.exact.chunks import plain_floats
 from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import GaussianMechanism, Step
 from dptransfer.methods import charging

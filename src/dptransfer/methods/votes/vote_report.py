@@ -40,7 +40,7 @@ from dptransfer.accounting.renyi import epsilon_at_order
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.plain_floats import plain_floats
+from dptransfer.exact.chunks import plain_floats
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.charging import require_kinds
