@@ -47,7 +47,6 @@ from dptransfer.privacy import (
     Unit,
     event_from_dict,
     event_to_dict,
-    event_words,
     for_group,
     for_people,
     for_rows,
@@ -134,7 +133,7 @@ def test_it_is_written_and_read_and_said():
     tuned = BestOfManyEvent(((LAPLACE, NOISE),), 3, 1.0)
     for event in (LAPLACE, person, tuned):
         assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
-    assert event_words(LAPLACE, 3) == "Laplace noise 4"
+    assert LAPLACE.words(3) == "Laplace noise 4"
     for bad in ({"noise_multiplier": -1.0}, {"noise_multiplier": "4"}, {"label": 7}, {"surprise": 1}):
         with pytest.raises(ValueError, match="could not be"):
             event_from_dict(written | bad)

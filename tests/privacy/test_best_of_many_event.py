@@ -9,7 +9,6 @@ from dptransfer.privacy import (
     Relation,
     SampledGaussianEvent,
     SelectionEvent,
-    event_words,
     same_relation,
 )
 
@@ -62,8 +61,8 @@ def test_numerics_are_told_of_every_kind():
 def test_a_tuned_step_is_said_in_a_few_words_and_in_a_row():
     noise = GaussianEvent(3.0, ADD)
     tuned = BestOfManyEvent(((noise,), (noise, noise)), 21, 1.0)
-    assert event_words(tuned) == "best of about 21 trials (geometric) of 2 candidates"
-    assert event_words(BestOfManyEvent(((noise,),), 21, 1.0)).endswith("1 candidate")
+    assert tuned.words() == "best of about 21 trials (geometric) of 2 candidates"
+    assert BestOfManyEvent(((noise,),), 21, 1.0).words().endswith("1 candidate")
     assert tuned.table_row()[1] == "(1) noise multiplier 3; (2) noise multiplier 3 and noise multiplier 3"
     assert BestOfManyEvent(((noise,),) * 9, 4, 1.0).table_row()[1].endswith("; and 4 more")
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent, event_words
+from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 
@@ -38,9 +38,9 @@ def test_a_sampled_step_states_its_scale():
 
 def test_noise_is_said_in_a_few_words_and_in_a_row():
     noise = GaussianEvent(3.73063, ADD)
-    assert event_words(noise) == "noise multiplier 3.7306"
-    assert event_words(noise, 3) == "noise multiplier 3.73"
-    assert event_words(GaussianEvent(20.0, ADD, times=28)) == "noise multiplier 20, 28 times"
+    assert noise.words() == "noise multiplier 3.7306"
+    assert noise.words(3) == "noise multiplier 3.73"
+    assert GaussianEvent(20.0, ADD, times=28).words() == "noise multiplier 20, 28 times"
     assert GaussianEvent(20.0, ADD, 2.0, times=28).table_row() == (
         "Gaussian noise, multiplier 20, 28 times",
         "sensitivity 2, scale 40",
@@ -49,7 +49,7 @@ def test_noise_is_said_in_a_few_words_and_in_a_row():
 
 def test_samples_are_said_in_a_few_words_and_in_a_row():
     sampled = SampledGaussianEvent(1.1, 0.02, 1, ADD, 2.0)
-    assert event_words(sampled) == "noise multiplier 1.1, 1 sample at rate 0.02"
+    assert sampled.words() == "noise multiplier 1.1, 1 sample at rate 0.02"
     assert sampled.table_row() == (
         "Gaussian noise, multiplier 1.1, on 1 Poisson sample at rate 0.02",
         "a row contributes at most 2, scale 2.2",

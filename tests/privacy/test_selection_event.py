@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import Relation, SelectionEvent, event_words
+from dptransfer.privacy import Relation, SelectionEvent
 
 ADD = Relation.ADD_REMOVE
 
@@ -14,12 +14,12 @@ def test_bounded_range_is_true_or_false_and_nothing_like_it(bad):
 
 
 def test_a_mechanism_has_a_name():
-    with pytest.raises(ArgumentError, match="mechanism a name"):
+    with pytest.raises(ArgumentError, match="mechanism"):
         SelectionEvent(1.0, ADD, True, 7)
 
 
 def test_a_selection_is_said_in_a_few_words_and_in_a_row():
     choice = SelectionEvent(0.5, ADD, True, "exponential")
-    assert event_words(choice) == "epsilon 0.5"
+    assert choice.words() == "epsilon 0.5"
     assert choice.table_row() == ("exponential, ε = 0.5", "bounded range")
     assert SelectionEvent(0.5, ADD, False, "laplace").table_row() == ("laplace, ε = 0.5", "pure ε")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import DPTransferError, UnknownCharge
-from dptransfer.privacy import Unit, event_words, number, rounded_up
+from dptransfer.privacy import Unit, number, rounded_up
 
 if TYPE_CHECKING:
     from dptransfer.ledger import BudgetChange, Charge, Entry
@@ -61,7 +61,9 @@ def charge_words(charge: Charge, *, steps: bool = True) -> str:
     told = [charge.label]
     try:
         if steps:
-            words = "; ".join(map(event_words, charge.events)) or "no private row used, nothing spent"
+            words = (
+                "; ".join(event.words() for event in charge.events) or "no private row used, nothing spent"
+            )
             by = charge.events[0].unit if charge.events else Unit.ROW
             told = [f"{charge.label}: {words}" + ("" if by is Unit.ROW else f"; by {by.value}")]
         else:

@@ -1,14 +1,13 @@
 from dptransfer.privacy.budget import Budget as Budget
 from dptransfer.privacy.event import Event as Event
-from dptransfer.privacy.event import event_words as event_words
+from dptransfer.privacy.event import event_from_dict as event_from_dict
+from dptransfer.privacy.event import event_to_dict as event_to_dict
 from dptransfer.privacy.event import for_group as for_group
 from dptransfer.privacy.event import for_people as for_people
 from dptransfer.privacy.event import for_rows as for_rows
 from dptransfer.privacy.event import in_relation as in_relation
 from dptransfer.privacy.event import same_relation as same_relation
 from dptransfer.privacy.event import same_unit as same_unit
-from dptransfer.privacy.event_json import event_from_dict as event_from_dict
-from dptransfer.privacy.event_json import event_to_dict as event_to_dict
 from dptransfer.privacy.events import SMALLEST_NOISE_MULTIPLIER as SMALLEST_NOISE_MULTIPLIER
 from dptransfer.privacy.events import BestOfManyEvent as BestOfManyEvent
 from dptransfer.privacy.events import DisjointEvent as DisjointEvent

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dptransfer.base import checks
 from dptransfer.errors import BudgetError
 from dptransfer.privacy.numbers import number
 from dptransfer.privacy.relation import Relation
+
+if TYPE_CHECKING:
+    from dptransfer.base.types import JsonObject
 
 _CURRENCIES = ("epsilon", "rho", "mu")
 
@@ -100,13 +103,13 @@ class Budget:
         kind = kinds.get(self.flavour, "")
         return f"{self.currency} = {number(self.amount)}{kind}, {self.relation.value}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """JSON-ready form."""
         amounts = {name: getattr(self, name) for name in _CURRENCIES}
         return {**amounts, "delta": self.delta, "relation": self.relation.value}
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Budget:
+    def from_dict(cls, fields: JsonObject) -> Budget:
         """Read what `to_dict` wrote; a missing or unknown field is refused, not guessed or skipped."""
         names = set(cls.__dataclass_fields__)
         if set(fields) != names:

@@ -34,17 +34,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from dataclasses import Field, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dptransfer.base import checks
-from dptransfer.errors import ArgumentError, RelationMismatch
+from dptransfer.base.plugins import Registry
+from dptransfer.errors import ArgumentError, RelationMismatch, UnknownEvent
 from dptransfer.privacy.relation import Relation, Unit
+
+if TYPE_CHECKING:  # NumPy, which these types name, is not needed to state a budget
+    from dptransfer.base.types import JsonObject
 
 KINDS: dict[str, type[Event]] = {}
 """Every kind there is, by the name that it has in files."""
-
-_ALL_HAVE = {"relation": Relation, "unit": Unit, "label": str}
 
 
 class Event(ABC):
@@ -58,7 +61,8 @@ class Event(ABC):
         kind: its name in files.
         noise_field: which field says how much noise there is; the step's mechanism calls it the same, or has
             an `at_noise_of` of its own (`mechanisms.mechanism`).
-        checks: the function of `_check` for each number.
+        field_checks: the function of `base.checks` for each number.
+        field_types: the type of each other field.
         later: fields that came after files were written, with the value they had before: left out where
             they have it, because files are compared byte for byte and chained by hashes.
         relation: the neighbouring relation under which its numbers hold.
@@ -69,7 +73,9 @@ class Event(ABC):
     kind: ClassVar[str]
     noise_field: ClassVar[str]
     field_checks: ClassVar[checks.Checks]
-    later: ClassVar[Mapping[str, Any]] = {}
+    field_types: ClassVar[Mapping[str, type]] = {"relation": Relation, "unit": Unit, "label": str}
+    later: ClassVar[Mapping[str, object]] = {}
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every kind is a dataclass
     relation: Relation
     unit: Unit
     label: str
@@ -84,7 +90,7 @@ class Event(ABC):
         """Refuse what would void the accounting; NumPy's numbers become Python's."""
         for name, check in self.field_checks.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
-        for name, kind in _ALL_HAVE.items():
+        for name, kind in self.field_types.items():
             if not isinstance(getattr(self, name), kind):
                 raise ArgumentError(f"{name} must be a {kind.__name__}; got {getattr(self, name)!r}.")
 
@@ -102,28 +108,21 @@ class Event(ABC):
 
     def under_replace_one(self) -> Self:
         """An add/remove step for data sets that differ in one unit: remove one, then add one."""
-        moved: Any = self.further(2, lattice=2)  # every kind is a dataclass
-        changed: Self = replace(moved, relation=Relation.REPLACE_ONE)
-        return changed
+        return replace(self.further(2, lattice=2), relation=Relation.REPLACE_ONE)
 
     def of_group(self, size: int) -> Self:
-        """As a group of `size` units meets it; `restate.for_group` says why."""
+        """As a group of `size` units meets it; `for_group` says why."""
         return self.further(size, lattice=size * size)
 
     def for_rows(self, relation: Relation) -> Self:
-        """A step that protects persons, as single rows meet it; `restate.for_rows` says why."""
-        persons = (2 if self.relation is Relation.ADD_REMOVE else 1) * (
-            2 if relation is Relation.REPLACE_ONE else 1
-        )
-        moved: Any = self.further(persons, lattice=persons * persons)
-        changed: Self = replace(moved, relation=relation, unit=Unit.ROW)
-        return changed
+        """A step that protects persons, as single rows meet it; the function `for_rows` says why."""
+        changes = 2 if self.relation is Relation.ADD_REMOVE else 1
+        changes *= 2 if relation is Relation.REPLACE_ONE else 1
+        return replace(self.further(changes, lattice=changes * changes), relation=relation, unit=Unit.ROW)
 
     def for_people(self, most_rows: int) -> Self:
         """A step that protects rows, as persons with at most so many rows meet it."""
-        group: Any = self if most_rows == 1 else self.of_group(most_rows)
-        changed: Self = replace(group, unit=Unit.PERSON)
-        return changed
+        return replace(self if most_rows == 1 else self.of_group(most_rows), unit=Unit.PERSON)
 
     def trials(self) -> tuple[tuple[Event, ...], ...]:
         """The events of each candidate, where the step is a choice among several."""
@@ -133,24 +132,14 @@ class Event(ABC):
         """The events it is made of, in groups: candidates, or parts of the data; none for a plain step."""
         return self.trials()
 
-    def also_written(self) -> Mapping[str, Any]:
+    def also_written(self) -> Mapping[str, object]:
         """What its JSON holds beside its fields, or in other words than they do."""
         return {}
 
     @classmethod
-    def read(cls, values: dict[str, Any], read_event: Callable[[Any], Event]) -> Event:
+    def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
         """The event from its JSON, where relation and unit are enums already; inner ones by `read_event`."""
         return cls(**values)
-
-
-def event_words(event: Event, digits: int = 5) -> str:
-    """What was done, in a few words and without the label.
-
-    >>> from dptransfer.privacy.events import GaussianEvent
-    >>> event_words(GaussianEvent(20.0, Relation.ADD_REMOVE, times=28))
-    'noise multiplier 20, 28 times'
-    """
-    return event.words(digits)
 
 
 def same_relation(events: Iterable[Event]) -> Relation:
@@ -251,3 +240,76 @@ def for_group(event: Event, size: int) -> Event:
     """
     size = checks.whole("size", size)
     return event if size == 1 else event.of_group(size)
+
+
+_DEEPEST = 8
+
+
+def _accepted(name: str, found: object) -> type[Event]:
+    """The class that an installed package adds under the name of its kind."""
+    if found is not KINDS.get(name):
+        raise ArgumentError(f"it is no class that derives from Event and has kind = '{name}'")
+    return KINDS[name]
+
+
+EVENTS: Registry[type[Event]] = Registry("event kind", "dptransfer.events", {}, _accepted)
+"""Kinds that installed packages add; each is loaded when a file that has such a step is read."""
+
+
+def event_to_dict(event: Event) -> JsonObject:
+    """JSON-ready form, which releases and ledgers keep; `event_from_dict` reads it back.
+
+    It never changes once written, because files are compared byte for byte and chained by hashes.
+
+    >>> from dptransfer.privacy.events import SelectionEvent
+    >>> event_to_dict(SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential"))["kind"]
+    'selection'
+    """
+    own = {field.name: getattr(event, field.name) for field in fields(event) if field.init}
+    kept = {
+        name: value for name, value in own.items() if name not in event.later or value != event.later[name]
+    }
+    kept.pop("unit", None)
+    unit = {} if event.unit is Unit.ROW else {"unit": event.unit.value}
+    return {"kind": event.kind, **kept, "relation": event.relation.value, **event.also_written(), **unit}
+
+
+def event_from_dict(values: JsonObject, deepest: int = _DEEPEST) -> Event:
+    """Read what `event_to_dict` wrote; unknown kinds and fields are refused, not skipped.
+
+    Args:
+        values: the JSON.
+        deepest: how many levels of events may be nested in it.
+    """
+    values = dict(values)
+    kind = values.pop("kind", None)
+    if not isinstance(kind, str):
+        raise ArgumentError(f"An event's kind must be a word, such as {', '.join(KINDS)}; got {kind!r}.")
+    known = _kind(kind)
+    if deepest < 0:
+        raise ArgumentError("Events are nested at most so deep; these are nested too deeply.")
+    try:
+        values["relation"] = Relation(values["relation"])
+        values["unit"] = Unit(values.get("unit", Unit.ROW))
+        return known.read(values, partial(event_from_dict, deepest=deepest - 1))
+    except UnknownEvent:  # of a step within this one
+        raise
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ArgumentError(f"A {kind} event could not be read: {problem}") from None
+
+
+def _kind(name: str) -> type[Event]:
+    """The class with this name; one of another package is imported now."""
+    if name not in KINDS:
+        try:
+            EVENTS[name]  # defining the class puts it among KINDS
+        except KeyError:
+            raise UnknownEvent(
+                f"A step that is read must be of a known kind; '{name}' is none of {', '.join(KINDS)}. "
+                "Install the package that adds it, or a newer dptransfer.",
+                name,
+            ) from None
+        except ArgumentError as problem:  # a package that is broken
+            if name not in KINDS:  # else its module defined the class before it broke
+                raise UnknownEvent(str(problem), name) from None
+    return KINDS[name]

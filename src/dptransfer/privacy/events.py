@@ -6,14 +6,16 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from dptransfer.base import checks
 from dptransfer.errors import ArgumentError, RelationMismatch
-from dptransfer.privacy.event import Event, same_relation
-from dptransfer.privacy.event_json import event_to_dict
+from dptransfer.privacy.event import Event, event_to_dict, same_relation
 from dptransfer.privacy.numbers import number, rounded_up
 from dptransfer.privacy.relation import Relation, Unit
+
+if TYPE_CHECKING:
+    from dptransfer.base.types import JsonObject
 
 SMALLEST_NOISE_MULTIPLIER = 1 / 40
 """Below it `noise.lattice_epsilon` does not bound what integer noise costs: a neighbour is too far away."""
@@ -43,21 +45,19 @@ class _GaussianNoise(Event):
 
     def further(self, distance: float, lattice: float = 1) -> Self:
         """The noise stays, and the multiplier is what it is relative to the distance."""
-        this: Any = self
-        changed: Self = replace(
-            this,
+        return replace(
+            self,
             sensitivity=distance * self.sensitivity,
             noise_multiplier=self.noise_multiplier / distance,
             numeric_epsilon=lattice * self.numeric_epsilon,
         )
-        return changed
 
-    def also_written(self) -> Mapping[str, Any]:
+    def also_written(self) -> Mapping[str, object]:
         """The scale too: whoever reads the file may look at it."""
         return {"scale": self.scale}
 
     @classmethod
-    def read(cls, values: dict[str, Any], read_event: Callable[[Any], Event]) -> Event:
+    def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
         """A stored `scale` must be the product of noise multiplier and sensitivity, to one part in 10⁹."""
         scale = values.pop("scale", None)
         event = cls(**values)
@@ -100,7 +100,7 @@ class GaussianEvent(_GaussianNoise):
     numeric_delta: float = 0.0
     unit: Unit = Unit.ROW
     kind: ClassVar[str] = "gaussian"
-    later: ClassVar[Mapping[str, Any]] = {"times": 1, "numeric_delta": 0.0}
+    later: ClassVar[Mapping[str, object]] = {"times": 1, "numeric_delta": 0.0}
 
     def words(self, digits: int = 5) -> str:
         """The multiplier, and how often.
@@ -220,14 +220,8 @@ class SelectionEvent(Event):
     kind: ClassVar[str] = "selection"
     noise_field: ClassVar[str] = "epsilon"
     field_checks: ClassVar[checks.Checks] = {"epsilon": checks.positive}
-
-    def __post_init__(self) -> None:
-        """Words are words, and "False" is true, which would cost privacy."""
-        super().__post_init__()
-        given: tuple[Any, Any] = self.bounded_range, self.mechanism
-        if not isinstance(given[0], bool) or not isinstance(given[1], str):
-            found = f"{given[0]!r} and {given[1]!r}"
-            raise ArgumentError(f"bounded_range must be True or False, and mechanism a name; got {found}.")
+    # The word "False" is true, which would cost privacy.
+    field_types: ClassVar[Mapping[str, type]] = {**Event.field_types, "bounded_range": bool, "mechanism": str}
 
     def words(self, digits: int = 5) -> str:
         """Its ε.
@@ -291,12 +285,12 @@ class _NestedEvent(Event):
         """Every step of every group."""
         return self._each(lambda one: one.for_people(most_rows))
 
-    def also_written(self) -> Mapping[str, Any]:
+    def also_written(self) -> Mapping[str, object]:
         """Groups as JSON."""
         return {self.groups_field: [[event_to_dict(one) for one in events] for events in self.inner()]}
 
     @classmethod
-    def read(cls, values: dict[str, Any], read_event: Callable[[Any], Event]) -> Event:
+    def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
         """Its relation and unit must be those of its inner events."""
         relation, unit = values.pop("relation"), values.pop("unit")
         groups = tuple(tuple(read_event(one) for one in events) for events in values.pop(cls.groups_field))
@@ -306,10 +300,8 @@ class _NestedEvent(Event):
         return event
 
     def _each(self, change: Callable[[Event], Event]) -> Self:
-        this: Any = self
         groups = tuple(tuple(map(change, events)) for events in self.inner())
-        changed: Self = replace(this, **{self.groups_field: groups})
-        return changed
+        return replace(self, **{self.groups_field: groups})
 
 
 _LAWS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
@@ -386,12 +378,12 @@ class BestOfManyEvent(_NestedEvent):
         """Those of its candidates."""
         return self.candidates
 
-    def also_written(self) -> Mapping[str, Any]:
+    def also_written(self) -> Mapping[str, object]:
         """Candidates as JSON, and a name for infinity."""
         return {**super().also_written(), "shape": _POISSON if math.isinf(self.shape) else self.shape}
 
     @classmethod
-    def read(cls, values: dict[str, Any], read_event: Callable[[Any], Event]) -> Event:
+    def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
         """Infinity has a name."""
         shape = values["shape"]
         if isinstance(shape, float) and math.isinf(shape):

@@ -17,7 +17,6 @@ from dptransfer.privacy import (
     Unit,
     event_from_dict,
     event_to_dict,
-    event_words,
     for_group,
     for_people,
     for_rows,
@@ -87,7 +86,7 @@ def _variants(event: Any) -> Iterator[Any]:
 
 
 def _check_words(trial: _Trial) -> None:
-    said = (event_words(trial.event), *trial.event.table_row())
+    said = (trial.event.words(), *trial.event.table_row())
     require(len(said) == 3 and all(isinstance(one, str) for one in said), "`table_row` is not two texts")
     require(said[0] and said[1], "it has no words")
     require(all("\n" not in one for one in said), "its words take several lines")

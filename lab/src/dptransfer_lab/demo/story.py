@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.privacy import GaussianEvent, Guarantee, event_words, rounded_up
+from dptransfer.privacy import GaussianEvent, Guarantee, rounded_up
 from dptransfer_lab.demo.embed import PARTS
 from dptransfer_lab.demo.sets import DemoSets, Result
 
@@ -72,7 +72,7 @@ class Story:
             step = (
                 f"Gaussian noise, {event.noise_multiplier:.4g} times the sensitivity"
                 if isinstance(event, GaussianEvent)
-                else f"{event.kind}, {event_words(event, 4)}"
+                else f"{event.kind}, {event.words(4)}"
             )
             self._say(f"Cost, charged to '{name}' first: {step}.")
 
