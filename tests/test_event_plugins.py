@@ -29,7 +29,7 @@ CODE = f'''
 from dataclasses import dataclass, replace
 from typing import ClassVar
 from dptransfer.base import checks
-from dptransfer.accounting.pure import SelectionGroup
+from dptransfer.accounting.exact_curves import SelectionGroup
 from dptransfer.accounting.steps import part_of
 from dptransfer.privacy import Event, Relation, Unit
 

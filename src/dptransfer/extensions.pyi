@@ -2,7 +2,7 @@ from dptransfer.accounting import fits as fits
 from dptransfer.accounting import guarantee_of as guarantee_of
 from dptransfer.accounting import noise_multiplier_for as noise_multiplier_for
 from dptransfer.accounting import selection_epsilon_for as selection_epsilon_for
-from dptransfer.accounting.pure import SelectionGroup as SelectionGroup
+from dptransfer.accounting.exact_curves import SelectionGroup as SelectionGroup
 from dptransfer.accounting.steps import GaussianPart as GaussianPart
 from dptransfer.accounting.steps import RenyiPart as RenyiPart
 from dptransfer.accounting.steps import part_of as part_of

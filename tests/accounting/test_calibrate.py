@@ -1,4 +1,6 @@
+import inspect
 import math
+import warnings
 
 import pytest
 from hypothesis import given, settings
@@ -6,16 +8,19 @@ from hypothesis import strategies as st
 
 from dptransfer.accounting import (
     delta_of,
+    delta_of_mu,
     fits,
     largest_times,
     noise_multiplier_for,
     selection_epsilon_for,
-    smallest_noise,
+    warn_if_weak,
 )
-from dptransfer.errors import BudgetError, RelationMismatch
+from dptransfer.accounting.calibrate import WEAK_DELTA_WARNING, WEAK_EPSILON_WARNING
+from dptransfer.errors import BudgetError, PrivacyWarning, RelationMismatch
 from dptransfer.privacy import Budget, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+
 checked = settings(max_examples=30, deadline=None, derandomize=True)
 
 
@@ -52,6 +57,7 @@ BUDGETS = [
     Budget.gdp(0.7),
     Budget(epsilon=1.0, delta=1e-5, relation=REPLACE),
 ]
+
 PLANS = {
     "one release": lambda z, r: [noise(z, relation=r)],
     "a hundred": lambda z, r: [noise(z, relation=r)] * 100,
@@ -135,8 +141,6 @@ def test_the_budgets_relation_must_be_the_events():
 
 
 def test_a_budget_that_nothing_fits_is_refused_with_a_remedy():
-    with pytest.raises(BudgetError, match="Raise epsilon or delta"):
-        smallest_noise(lambda z: False)
     with pytest.raises(BudgetError, match="Raise epsilon or delta"):
         noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5), lambda z: [noise(z), choice(5.0)])
     with pytest.raises(BudgetError, match="Raise epsilon or delta"):
@@ -248,3 +252,105 @@ def test_calibration_with_sampled_steps_takes_few_looks():
     mixed._distribution.cache_clear()
     noise_multiplier_for(budget, lambda z: [SampledGaussianEvent(z, 0.02, 500, ADD)])
     assert mixed._distribution.cache_info().misses <= 14
+
+
+def said(budget, size=None):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_if_weak(budget, size)
+    assert all(one.category is PrivacyWarning for one in caught)
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize(
+    ("budget", "weak"),
+    [
+        (Budget(epsilon=10.0, delta=1e-5), False),
+        (Budget(epsilon=10.0001, delta=1e-5), True),
+        (Budget(epsilon=700.0, delta=1e-5), True),
+        (Budget.pure(10.0), False),
+        (Budget.pure(11.0), True),
+        (Budget.zcdp(0.5), False),
+        (Budget.zcdp(5.0), True),
+        (Budget.gdp(1.0), False),
+        (Budget.gdp(4.0), True),
+    ],
+)
+def test_an_epsilon_above_ten_brings_a_warning_in_every_currency(budget, weak):
+    assert said(budget) == [WEAK_EPSILON_WARNING] * weak
+
+
+def test_rho_and_mu_are_judged_by_the_epsilon_they_have_at_their_delta():
+    mu = 2.0
+    while delta_of_mu(mu, 10.0) < 1e-5:
+        mu += 1e-3
+    for factor, weak in ((0.998, False), (1.002, True)):
+        assert said(Budget.gdp(factor * mu)) == [WEAK_EPSILON_WARNING] * weak
+        assert said(Budget.zcdp((factor * mu) ** 2 / 2)) == [WEAK_EPSILON_WARNING] * weak
+
+
+@pytest.mark.parametrize(
+    ("delta", "size", "weak"),
+    [
+        (1e-5, None, False),
+        (1e-3, None, False),
+        (1.01e-3, None, True),
+        (1e-5, 10_000, False),
+        (1e-5, 10_001, True),
+        (1e-3, 100, False),
+        (5e-3, 10, False),
+        (5e-3, None, True),
+        (0.0, 10**9, False),
+    ],
+)
+def test_a_delta_above_a_tenth_of_one_over_the_declared_size_brings_a_warning(delta, size, weak):
+    assert said(Budget(epsilon=1.0, delta=delta), size) == [WEAK_DELTA_WARNING] * weak
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(epsilon=700.0001, delta=1e-5),
+        Budget(epsilon=1e308, delta=1e-5),
+        Budget.pure(1e308),
+        Budget.zcdp(1e4),
+        Budget.zcdp(1e308),
+        Budget.gdp(40.0),
+        Budget.gdp(1e308),
+    ],
+)
+def test_an_epsilon_that_bounds_nothing_is_refused(budget):
+    with pytest.raises(BudgetError, match="at most 700"):
+        warn_if_weak(budget)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.5, 0.999])
+def test_a_delta_of_a_tenth_is_refused_whatever_the_size(delta):
+    for size in (None, 1):
+        with pytest.raises(BudgetError, match=r"delta must be below 0\.1"):
+            warn_if_weak(Budget(epsilon=1.0, delta=delta), size)
+    said(Budget(epsilon=1.0, delta=math.nextafter(0.1, 0)))
+
+
+def test_both_are_said_and_neither_names_a_number_of_the_budget():
+    """One text for all budgets, so that a sweep over a hundred of them is one warning each."""
+    first, second = said(Budget(epsilon=50.0, delta=0.01)), said(Budget(epsilon=60.0, delta=0.02), 10**6)
+    assert first == second == [WEAK_EPSILON_WARNING, WEAK_DELTA_WARNING]
+
+
+def test_a_warning_points_at_the_line_that_asked_and_is_shown_once_in_a_loop():
+    def asks():
+        warn_if_weak(Budget.pure(50.0), stacklevel=2)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(5):
+            asks()  # this line
+    (shown,) = caught
+    assert shown.filename == __file__
+    assert inspect.getsource(inspect.getmodule(asks)).splitlines()[shown.lineno - 1].endswith("# this line")
+
+
+def test_recorded_budgets_that_promise_nothing_can_still_be_read():
+    for odd in (Budget(epsilon=1e308, delta=0.5), Budget.gdp(1e6)):
+        assert Budget.from_dict(odd.to_dict()) == odd

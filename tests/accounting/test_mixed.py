@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from dptransfer.accounting import delta_of, delta_of_mu, epsilon_of
-from dptransfer.accounting.gaussian_curve import deltas_of_mu
+from dptransfer.accounting.exact_curves import SelectionGroup, deltas_of_mu
 from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
-from dptransfer.accounting.pure import SelectionGroup
 from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
 
 checked = settings(max_examples=15, deadline=None, derandomize=True)

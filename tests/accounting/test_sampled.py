@@ -1,25 +1,30 @@
 import math
+from functools import lru_cache
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptransfer.accounting import delta_of, delta_of_mu, epsilon_of, mu_of, quick_delta_of, rho_of
+from dptransfer.accounting import delta_of, delta_of_mu, epsilon_of, mu_of, rho_of
+from dptransfer.accounting import sampled as replaced_moments
 from dptransfer.accounting.mixed import mixed_delta
 from dptransfer.accounting.renyi import ORDERS, delta_of_renyi, divergences
 from dptransfer.accounting.sampled import (
     SampledGroup,
     _log_moments,
     loss_distribution,
+    replaced_log_moments,
     sampled_divergences,
-    whole_mu,
 )
 from dptransfer.accounting.steps import Steps
 from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+
 checked = settings(max_examples=20, deadline=None, derandomize=True)
+
 CASES = [(1.0, 0.01), (0.5, 0.2), (3.0, 0.5), (0.8, 1e-3), (10.0, 0.05)]
 
 
@@ -191,7 +196,7 @@ def test_more_releases_a_higher_rate_and_less_noise_cost_more(z, q, times, relat
         sampled(z / 1.1, q, times, relation),
     ):
         assert found <= delta_of([other], epsilon) * (1 + 1e-9) + hair
-    assert found <= quick_delta_of([sampled(z, q, times, relation)], epsilon)
+    assert found <= delta_of([sampled(z, q, times, relation)], epsilon, quick=True)
     assert (
         delta_of([sampled(z, q, times)], epsilon) <= delta_of([sampled(z, q, times, REPLACE)], epsilon) + hair
     )
@@ -204,7 +209,7 @@ def test_rho_and_mu_count_no_amplification():
     assert mu_of([sampled(2.0, 0.01, 100)]) == pytest.approx(5.0)
     assert rho_of([sampled(2.0, 0.01, 10, REPLACE)]) == pytest.approx(10 / 2)
     assert mu_of([sampled(2.0, 0.01, 100, REPLACE)]) == pytest.approx(10.0)
-    assert whole_mu(Steps.of([sampled(2.0, 0.01, 50), sampled(2.0, 0.5, 50)]).sampled) == pytest.approx(5.0)
+    assert Steps.of([sampled(2.0, 0.01, 50), sampled(2.0, 0.5, 50)]).whole_mu == pytest.approx(5.0)
     assert mu_of([sampled(2.0, 0.01, 1), SelectionEvent(1.0, ADD, True, "exponential")]) is None
 
 
@@ -267,3 +272,67 @@ def test_the_bound_by_cauchy_and_schwarz_is_almost_reached_at_a_rate_next_to_one
     assert far.sum() > 20
     assert np.all(moments[far] >= exact[far] * (1 - 1e-6))
     assert np.all(moments[far] <= exact[far] * 1.01)
+
+
+CASES_REPLACED_MOMENTS = [
+    (1.0, 0.5, 2.0), (0.5, 0.2, 5.5), (0.3, 0.05, 3.0), (3.0, 0.5, 17.0), (0.8, 1e-3, 1.5), (2.0, 0.999, 6.0),
+    (0.7, 1 - 1e-10, 4.0),
+]  # fmt: skip
+
+
+def replaced_log_moment(z, q, order):
+    return float(replaced_log_moments(z, q, [order])[0])
+
+
+@lru_cache
+def to_many_digits(z, q, order):
+    """Log of ∫ P^α Q^(1−α) by mpmath's own rule, over pieces of about one standard deviation."""
+    with mpmath.workdps(25):
+        z, q, order = map(mpmath.mpf, (z, q, order))
+
+        def integrand(t):
+            one, other = (1 - q + q * mpmath.exp((side * t - 0.5) / z**2) for side in (1, -1))
+            return mpmath.npdf(t, 0, z) * one**order * other ** (1 - order)
+
+        pieces = int((2 * order + 20 * z) / z) + 2
+        return mpmath.log(mpmath.quad(integrand, mpmath.linspace(-1 - 10 * z, 2 * order + 10 * z, pieces)))
+
+
+@pytest.mark.parametrize(("z", "q", "order"), CASES_REPLACED_MOMENTS)
+def test_moments_are_never_below_the_truth_and_good_to_twelve_digits(z, q, order):
+    exact = to_many_digits(z, q, order)
+    excess = float(mpmath.mpf(replaced_log_moment(z, q, order)) - exact)
+    assert 0 <= excess <= 1e-12 * (1 + float(exact))
+
+
+@pytest.mark.parametrize("fault", [{"_REACH": 2.0}, {"_DIGITS": 8.0}])
+def test_a_rule_that_is_too_short_or_too_coarse_is_caught(fault, monkeypatch):
+    for name, value in fault.items():
+        monkeypatch.setattr(replaced_moments, name, value)
+    excesses = [replaced_log_moment(*case) - float(to_many_digits(*case)) for case in CASES_REPLACED_MOMENTS]
+    assert not all(0 <= excess <= 1e-12 * (1 + abs(excess)) for excess in excesses)
+
+
+def test_a_rate_next_to_one_is_a_release_without_sampling():
+    for z, order in ((1.0, 3.0), (2.5, 7.5)):
+        assert replaced_log_moment(z, 1 - 1e-12, order) == pytest.approx(2 * order * (order - 1) / z**2)
+
+
+def test_log_moments_are_convex_and_grow_with_the_rate():
+    orders = np.linspace(1.1, 30, 40)
+    for z in (0.4, 1.0, 4.0):
+        low, high = ([replaced_log_moment(z, q, order) for order in orders] for q in (0.1, 0.2))
+        assert (np.diff(low, 2) > -1e-9).all()
+        assert (np.array(low) < high).all()
+
+
+def test_a_rule_of_very_many_points_is_left_to_other_bounds():
+    assert math.isinf(replaced_log_moment(0.1, 0.5, 500.0))
+    assert math.isfinite(replaced_log_moment(0.1, 0.5, 2.0))
+
+
+def test_many_orders_at_once_are_the_same_as_one_by_one():
+    for z, q in ((0.4, 0.1), (2.0, 0.7)):
+        orders = (1.1, 2.0, 7.5, 16.0)
+        single = [replaced_log_moment(z, q, order) for order in orders]
+        assert replaced_log_moments(z, q, orders) == pytest.approx(single, rel=1e-9, abs=1e-10)

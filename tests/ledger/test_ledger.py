@@ -320,7 +320,9 @@ def test_a_limit_that_promises_little_brings_a_warning_and_one_that_promises_not
 
 
 def test_limits_on_record_from_before_they_were_judged_are_read_and_applied(monkeypatch):
-    monkeypatch.setattr("dptransfer.ledger.ledger.heed", lambda budget, stacklevel: None)  # as it once was
+    monkeypatch.setattr(
+        "dptransfer.ledger.ledger.warn_if_weak", lambda budget, stacklevel: None
+    )  # as it once was
     ledger, absurd = Ledger.in_memory(), Budget(epsilon=1e308, delta=0.5)
     ledger.set_budget("clinic-a", absurd)
     monkeypatch.undo()

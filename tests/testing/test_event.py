@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from dptransfer.accounting import selection_delta
-from dptransfer.accounting.pure import SelectionGroup
+from dptransfer.accounting.exact_curves import SelectionGroup
 from dptransfer.accounting.steps import part_of
 from dptransfer.base import checks
 from dptransfer.privacy import (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dptransfer import __version__
-from dptransfer.accounting import heed
+from dptransfer.accounting import warn_if_weak
 from dptransfer.errors import ArgumentError
 from dptransfer_lab.cells import FORMAT, Cell, cells_of
 from dptransfer_lab.engines import Engine, Processes, ThisProcess, run_cells
@@ -115,7 +115,7 @@ def run_study(
         raise ArgumentError(f"workers must be at least 0; got {workers}.")
     for grid in study.budget:
         for budget in grid.budgets():
-            heed(budget, stacklevel=2)  # once for the study; cells keep quiet about it
+            warn_if_weak(budget, stacklevel=2)  # once for the study; cells keep quiet about it
     told = watcher or Watcher()
     missing = told.missing if skip_missing else None
     stored = stored_arrays(study, folders, reading=told.loading, missing=missing)

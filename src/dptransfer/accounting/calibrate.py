@@ -1,11 +1,26 @@
-"""The smallest noise, the largest selection ε, or the most repetitions that fit a budget.
+"""Calibrate the smallest noise, the largest selection ε or the most repetitions to a budget; judge budgets.
 
-It errs on the private side: what is returned was tried and fit.
+Calibration errs on the private side: what is returned was tried and fit.
+
+**Weak budgets.** Budgets that promise little bring a warning, and those that promise nothing are refused. An
+attacker's odds about one unit, an example or a person, may grow by a factor e^ε. Beyond ε = 10 that is more
+than 20,000, and what protects it is hope rather than a theorem. Beyond 700 the factor leaves the floats.
+
+To publish every unit outright with probability δ is (0, δ)-private. Of n units one is then published
+with probability up to nδ. Above a tenth δ is no small fraction of 1/n, whatever ε is. n is private unless it
+is declared; without a declaration it is taken for 100, since hardly anybody learns from fewer. From δ = 0.1
+on one unit in ten may be given away, and no n makes that a guarantee.
+
+Budgets in ρ or μ are judged by the ε that Gaussian noise of that size has at their δ.
+
+The warnings have no numbers in them, so that Python shows each once per line that asks, also in a sweep.
+What a ledger has on record is read as it is; new budgets are judged, and what a release promises.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 
 from dptransfer.accounting.compose import (
@@ -15,36 +30,19 @@ from dptransfer.accounting.compose import (
     delta_of,
     mu_of,
     pure_epsilon_of,
-    quick_delta_of,
-    rho_or_none,
+    rho_of,
 )
+from dptransfer.accounting.exact_curves import epsilon_of_mu
 from dptransfer.accounting.safe_search import largest, largest_whole, smallest, smallest_root
 from dptransfer.accounting.steps import all_steps
 from dptransfer.base import checks
-from dptransfer.errors import BudgetError, RelationMismatch
+from dptransfer.errors import BudgetError, PrivacyWarning, RelationMismatch
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Event, same_relation
 
 LARGEST_NOISE_MULTIPLIER = 1e6
 """Above it noise on a fine lattice could leave 64-bit integers; that must show before anything is charged."""
 
 _SAMPLED_TOLERANCE = 1e-6  # of z, with sampled steps, where one trial takes tens of milliseconds
-
-
-def smallest_noise(fits: Callable[[float], bool], low: float = 1e-3, high: float = 1e9) -> float:
-    """Smallest noise multiplier, to one part in a billion, that is known to fit.
-
-    `fits` must be monotone: more noise never fits worse.
-
-    >>> round(smallest_noise(lambda z: 1 / z <= 0.5), 5)
-    2.0
-    """
-    found = smallest(fits, low, high, tolerance=1e-9)
-    if found is None:
-        raise BudgetError(
-            f"The budget must cover some amount of noise; no noise multiplier up to {high:g} fits. "
-            "Raise epsilon or delta, or release fewer things."
-        )
-    return found
 
 
 def fits(events: Sequence[Event], budget: Budget) -> bool:
@@ -69,7 +67,7 @@ def fits(events: Sequence[Event], budget: Budget) -> bool:
         )
     if budget.flavour == "approximate":
         return delta_of(events, budget.amount) <= budget.delta
-    amount = {"pure": pure_epsilon_of, "zcdp": rho_or_none, "gdp": mu_of}[budget.flavour](events)
+    amount = {"pure": pure_epsilon_of, "zcdp": rho_of, "gdp": mu_of}[budget.flavour](events)
     return amount is not None and amount <= budget.amount
 
 
@@ -93,9 +91,18 @@ def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence
         found = _smallest_sampled_noise(budget, make_events)
         if found is not None:
             return found
-    return smallest_noise(
-        lambda z: fits(make_events(z), budget), low=SMALLEST_NOISE_MULTIPLIER, high=LARGEST_NOISE_MULTIPLIER
+    found = smallest(
+        lambda z: fits(make_events(z), budget),
+        SMALLEST_NOISE_MULTIPLIER,
+        LARGEST_NOISE_MULTIPLIER,
+        tolerance=1e-9,
     )
+    if found is None:
+        raise BudgetError(
+            f"The budget must cover some amount of noise; no noise multiplier up to "
+            f"{LARGEST_NOISE_MULTIPLIER:g} fits. Raise epsilon or delta, or release fewer things."
+        )
+    return found
 
 
 def selection_epsilon_for(budget: Budget, make_events: Callable[[float], Sequence[Event]]) -> float:
@@ -152,7 +159,7 @@ def _smallest_sampled_noise(budget: Budget, make_events: Callable[[float], Seque
     """The noise by a quick bound first, which is never too small, and down from there by the exact one."""
     epsilon, delta = budget.amount, budget.delta
     quick = smallest(
-        lambda z: quick_delta_of(make_events(z), epsilon) <= delta,
+        lambda z: delta_of(make_events(z), epsilon, quick=True) <= delta,
         SMALLEST_NOISE_MULTIPLIER,
         LARGEST_NOISE_MULTIPLIER,
         tolerance=1e-3,
@@ -185,3 +192,64 @@ def _refuse_what_never_fits(budget: Budget, events: Sequence[Event]) -> None:
             )
         if steps.cut > NEGLIGIBLE_DELTA:
             raise BudgetError(NO_RHO_OF_CUT_TAILS)
+
+
+WEAK_EPSILON = 10.0
+LARGEST_EPSILON = 700.0
+LARGEST_DELTA = 0.1
+_WEAK_SHARE = 0.1  # of 1/n
+_USUAL_SIZE = 100
+
+WEAK_EPSILON_WARNING = (
+    "An epsilon should be at most 10; that of this budget is larger, and an attacker's odds about whoever is "
+    "in the data may grow by a factor of more than 20,000. Lower epsilon, or call the result hardly private."
+)
+WEAK_DELTA_WARNING = (
+    "A delta should be at most a tenth of 1/n, with n the declared number of examples, or of people where "
+    "those are protected, or 100 if none is declared; that of this budget is larger, and may give one away "
+    "outright. Lower delta."
+)
+
+
+def warn_if_weak(budget: Budget, size: int | None = None, *, stacklevel: int = 1) -> None:
+    """Refuse a budget that promises nothing, and warn of one that promises little.
+
+    Args:
+        budget: what is about to be granted or spent.
+        size: the declared number of units, examples or people, if one is declared.
+        stacklevel: whose line is shown: 1 the caller's, 2 that of the caller's caller, …
+
+    >>> warn_if_weak(Budget(epsilon=1.0, delta=1e-5))
+    """
+    for weakness in weaknesses(budget, size):
+        warnings.warn(weakness, PrivacyWarning, stacklevel=stacklevel + 1)
+
+
+def weaknesses(budget: Budget, size: int | None = None) -> list[str]:
+    """Why a budget promises little, in words; one that promises nothing is refused.
+
+    >>> len(weaknesses(Budget(epsilon=11.0, delta=1e-2)))
+    2
+    """
+    epsilon = _epsilon(budget)
+    if not epsilon <= LARGEST_EPSILON:
+        raise BudgetError(
+            f"epsilon must be at most {LARGEST_EPSILON:g}, beyond which it bounds nothing; that of this "
+            f"budget, {budget}, is larger. Use 1, or a few at most."
+        )
+    if not budget.delta < LARGEST_DELTA:
+        raise BudgetError(
+            f"delta must be below {LARGEST_DELTA:g}, or examples may be given away outright; got "
+            f"{budget.delta:g}. Use a small fraction of 1/n, such as 1e-5 for ten thousand examples."
+        )
+    found = [WEAK_EPSILON_WARNING] if epsilon > WEAK_EPSILON else []
+    if budget.delta * (size or _USUAL_SIZE) > _WEAK_SHARE:
+        found.append(WEAK_DELTA_WARNING)
+    return found
+
+
+def _epsilon(budget: Budget) -> float:
+    """ε as stated, or that of Gaussian noise as large as ρ or μ allows."""
+    if budget.epsilon is not None:
+        return budget.epsilon
+    return epsilon_of_mu(budget.mu or math.sqrt(2) * math.sqrt(budget.amount), budget.delta)

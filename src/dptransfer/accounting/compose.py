@@ -38,12 +38,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import TypeVar
 
-from dptransfer.accounting.branches import branches, one_by_one, plain_steps
-from dptransfer.accounting.gaussian_curve import mu_with_slack
+from dptransfer.accounting.exact_curves import mu_with_slack
 from dptransfer.accounting.safe_search import smallest
-from dptransfer.accounting.steps import GaussianPart, RenyiPart, Steps, all_steps, part_of
+from dptransfer.accounting.steps import (
+    GaussianPart,
+    RenyiPart,
+    Steps,
+    all_steps,
+    branches,
+    one_by_one,
+    part_of,
+    plain_steps,
+)
 from dptransfer.base import checks
 from dptransfer.errors import BudgetError, RelationMismatch
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, same_relation
@@ -58,9 +67,25 @@ NO_RHO_OF_CUT_TAILS = (
     "state the budget as (epsilon, delta), or sample with longer tails."
 )
 
+_Result = TypeVar("_Result")
+_FEW = 16  # steps of one request, usually; an account asks about each of its requests again and again
 
-def delta_of(events: Sequence[Event], epsilon: float) -> float:
+
+def _remember_few(function: Callable[[Sequence[Event]], _Result]) -> Callable[[Sequence[Event]], _Result]:
+    """The same function, which remembers its results where there are few events."""
+    remembered = lru_cache(maxsize=2**14)(function)
+
+    @wraps(function)
+    def asked(events: Sequence[Event]) -> _Result:
+        return remembered(tuple(events)) if len(events) <= _FEW else function(events)
+
+    return asked
+
+
+def delta_of(events: Sequence[Event], epsilon: float, *, quick: bool = False) -> float:
     """δ at which the events together are (ε, δ)-DP, rounded up.
+
+    With `quick` it takes a millisecond, and is never below what it is otherwise; often it is close.
 
     >>> from dptransfer.privacy import GaussianEvent, Relation
     >>> noise = GaussianEvent(3.7307, Relation.ADD_REMOVE)
@@ -68,7 +93,7 @@ def delta_of(events: Sequence[Event], epsilon: float) -> float:
     True
     """
     checks.non_negative("epsilon", epsilon)
-    return max(steps.delta(epsilon) for steps in all_steps(events))
+    return max(steps.delta(epsilon, quick) for steps in all_steps(events))
 
 
 def epsilon_of(events: Sequence[Event], delta: float) -> float:
@@ -108,21 +133,20 @@ def _epsilon_of(steps: Steps, delta: float) -> float:
     return math.inf if found is None else found
 
 
-def rho_of(events: Sequence[Event]) -> float:
+def rho_of(events: Sequence[Event]) -> float | None:
     """ρ of zero-concentrated DP of the events together, the sum of each step's.
 
-    Sampled steps count without amplification. Tuned steps have none, nor has noise whose tails are cut by
-    more than `NEGLIGIBLE_DELTA`: both raise `BudgetError`.
+    Sampled steps count without amplification. None with tuned steps, and where tails are cut by more than
+    `NEGLIGIBLE_DELTA`.
 
     >>> from dptransfer.privacy import GaussianEvent, Relation
     >>> rho_of([GaussianEvent(1.0, Relation.ADD_REMOVE)] * 2)
     1.0
     """
-    whole = Steps.of(plain_steps(events))
-    if whole.by_renyi:
-        raise BudgetError(whole.by_renyi[0].nothing_else)
+    if Steps.of(plain_steps(events)).by_renyi:
+        return None
     if math.fsum(event.numeric_delta for event in events) > NEGLIGIBLE_DELTA:
-        raise BudgetError(NO_RHO_OF_CUT_TAILS)
+        return None
     return math.fsum(max(map(_rho_of, choices)) for choices in one_by_one(events))
 
 
@@ -131,6 +155,7 @@ def _rho_of(events: Sequence[Event]) -> float:
     return math.fsum(part.rho for part in parts if not isinstance(part, RenyiPart))
 
 
+@_remember_few
 def mu_of(events: Sequence[Event]) -> float | None:
     """μ of Gaussian DP of the events together, lattice included, sampled steps without amplification.
 
@@ -140,10 +165,6 @@ def mu_of(events: Sequence[Event]) -> float | None:
     >>> mu_of([GaussianEvent(10.0, Relation.ADD_REMOVE, times=100)])
     1.0
     """
-    return _remembered_mu(tuple(events)) if len(events) <= _FEW else _whole_mu(events)
-
-
-def _whole_mu(events: Sequence[Event]) -> float | None:
     found = [_mu_of(steps) for steps in all_steps(events)]
     known = [mu for mu in found if mu is not None]
     return max(known) if len(known) == len(found) else None
@@ -167,18 +188,6 @@ def pure_epsilon_of(events: Sequence[Event]) -> float | None:
     if not Steps.of(plain_steps(events)).is_pure:
         return None
     return math.fsum(max(Steps.of(one).pure for one in choices) for choices in one_by_one(events))
-
-
-def quick_delta_of(events: Sequence[Event], epsilon: float) -> float:
-    """A δ at which the events are (ε, δ)-DP, found in a millisecond; never below `delta_of`, often close.
-
-    >>> from dptransfer.privacy import Relation, SampledGaussianEvent
-    >>> step = SampledGaussianEvent(1.0, 0.01, 1000, Relation.ADD_REMOVE)
-    >>> delta_of([step], 2.0) <= quick_delta_of([step], 2.0) <= 1e-4
-    True
-    """
-    checks.non_negative("epsilon", epsilon)
-    return max(steps.delta(epsilon, quick=True) for steps in all_steps(events))
 
 
 def guarantee_of(
@@ -227,22 +236,19 @@ def guarantee_of(
         epsilon=epsilon,
         delta=delta,
         relation=relation,
-        rho=rho_or_none(events),
+        rho=rho_of(events),
         mu=mu if mu is not None and math.isfinite(mu) else None,
         assumptions=tuple(assumptions),
         unit=unit or Unit.ROW,
     )
 
 
+@_remember_few
 def is_gaussian(events: Sequence[Event]) -> bool:
     """Whether all steps, if there are any, are Gaussian noise on all rows: their curve is one Gaussian's.
 
     Of disjoint parts with such steps the one of largest μ is above the others at every ε.
     """
-    return _remembered_kind(tuple(events)) if len(events) <= _FEW else _are_gaussian(events)
-
-
-def _are_gaussian(events: Sequence[Event]) -> bool:
     return all(isinstance(part_of(event), GaussianPart) for branch in branches(events) for event in branch)
 
 
@@ -288,14 +294,6 @@ def _composed(events: Sequence[Event]) -> str:
     )
 
 
-def rho_or_none(events: Sequence[Event]) -> float | None:
-    """`rho_of`, or None where there is none."""
-    try:
-        return rho_of(events)
-    except BudgetError:
-        return None
-
-
 def _raised(fits: Callable[[float], bool], guess: float) -> float:
     """`guess`, raised by parts in 10¹² until it fits: it came from the same curve by another route."""
     if math.isinf(guess):
@@ -305,8 +303,3 @@ def _raised(fits: Callable[[float], bool], guess: float) -> float:
         guess *= 1 + step
         step *= 2
     return guess if fits(guess) else math.inf
-
-
-_FEW = 16  # steps of one request, usually; an account asks about each of its requests again and again
-_remembered_mu = lru_cache(maxsize=2**14)(_whole_mu)
-_remembered_kind = lru_cache(maxsize=2**14)(_are_gaussian)

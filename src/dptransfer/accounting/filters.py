@@ -122,9 +122,9 @@ from dptransfer.accounting.compose import (
     is_gaussian,
     mu_of,
     pure_epsilon_of,
-    rho_or_none,
+    rho_of,
 )
-from dptransfer.accounting.gaussian_curve import delta_of_mu, mu_with_slack
+from dptransfer.accounting.exact_curves import delta_of_mu, mu_with_slack
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.safe_search import smallest
 from dptransfer.accounting.steps import Steps, all_steps, divergences_of
@@ -289,7 +289,7 @@ class Requests:
         """
         if not self.later or delta == 0:
             return guarantee_of(self.events, delta, relation=relation)
-        stated = replace(guarantee_of(self.first, delta, relation=relation), rho=rho_or_none(self.events))
+        stated = replace(guarantee_of(self.first, delta, relation=relation), rho=rho_of(self.events))
         epsilon, by = self._smallest(delta, limit)
         if by == "sum":
             return replace(stated, epsilon=epsilon, delta=0.0, mu=None)

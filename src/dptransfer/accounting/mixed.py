@@ -7,8 +7,8 @@ data, so the smallest is valid too.
   selection as the worst case of its pure ε. Tight for noise, sampled or not, with a few selections and for
   selections without bounded range.
 - **RDP**, Rényi divergences: the Gaussian, the sampled steps, and every selection by its ρ
-  (`pure.selection_rho`). The library has no PLD of bounded range, so this is where η²/8 counts. Tight for
-  many selections of bounded range.
+  (`exact_curves.selection_rho`). The library has no PLD of bounded range, so this is where η²/8 counts.
+  Tight for many selections of bounded range.
 - **Sum**: the exact curve of the Gaussian and of the sampled steps without amplification, moved by the sum of
   the selections' ε. Best at tiny δ; it also means that a mixture never costs more than its parts added up,
   and selections never more than their pure sum.
@@ -40,8 +40,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
-from dptransfer.accounting.gaussian_curve import delta_of_mu, epsilon_of_mu
-from dptransfer.accounting.pure import SelectionGroup, total_epsilon
+from dptransfer.accounting.exact_curves import SelectionGroup, delta_of_mu, epsilon_of_mu, total_epsilon
 from dptransfer.accounting.renyi import delta_of_renyi, divergences, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, loss_distribution, whole_mu
 
@@ -73,7 +72,7 @@ def mixed_delta(
     '9.86e-06'
     """
     beyond = epsilon - total_epsilon(groups)
-    whole = _whole(mu, sampled)
+    whole = whole_mu(mu, sampled)
     if whole == 0 and beyond >= 0:
         return 0.0
     found = 1.0
@@ -99,7 +98,7 @@ def mixed_epsilons(
     >>> [round(epsilon, 2) for epsilon in mixed_epsilons(0.0, (SelectionGroup(0.1, False, 100),), 1e-5)]
     [4.31, 4.73, 10.0]
     """
-    whole = _whole(mu, sampled)
+    whole = whole_mu(mu, sampled)
     found = [total_epsilon(groups) + (epsilon_of_mu(whole, delta) if whole > 0 else 0.0)]
     left = delta - _rounding(groups, sampled)
     distribution = _distribution(mu, groups, sampled)
@@ -109,10 +108,6 @@ def mixed_epsilons(
     if renyi is not None:
         found.append(epsilon_of_renyi(renyi, delta))
     return sorted(found)
-
-
-def _whole(mu: float, sampled: tuple[SampledGroup, ...]) -> float:
-    return math.hypot(mu, whole_mu(sampled)) if sampled else mu
 
 
 def _rounding(groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]) -> float:

@@ -3,7 +3,7 @@
 Divergences of steps add up, order by order, and any order gives a valid bound.
 
 - Gaussian noise of parameter μ: αμ²/2; discrete Gaussian noise too (Canonne, Kamath and Steinke 2020).
-- A selection: αρ with its ρ (`pure.selection_rho`).
+- A selection: αρ with its ρ (`exact_curves.selection_rho`).
 - Sampled steps: `sampled`.
 
 Conversion is the library's: δ ≤ exp((α − 1)(r − ε + log(1 − 1/α)))/α (Canonne, Kamath and Steinke 2020,
@@ -67,7 +67,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dptransfer.accounting.pure import SelectionGroup, selection_rho
+from dptransfer.accounting.exact_curves import SelectionGroup, selection_rho
 from dptransfer.accounting.safe_search import largest
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
 from dptransfer.base import checks

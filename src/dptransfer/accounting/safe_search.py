@@ -21,12 +21,7 @@ def smallest(
     """
     if fits(low):
         return low
-    if not fits(high):
-        return None
-    while high > low * (1 + tolerance):
-        middle = math.sqrt(low) * math.sqrt(high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return _last_that_fits(fits, high, low, tolerance) if fits(high) else None
 
 
 def largest(
@@ -41,12 +36,15 @@ def largest(
     """
     if fits(high):
         return high
-    if not fits(low):
-        return None
-    while high > low * (1 + tolerance):
-        middle = math.sqrt(low) * math.sqrt(high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return _last_that_fits(fits, low, high, tolerance) if fits(low) else None
+
+
+def _last_that_fits(fits: Callable[[float], bool], good: float, bad: float, tolerance: float) -> float:
+    """The number nearest to `bad` that was seen to fit, when the two are closer than the tolerance."""
+    while max(good, bad) > min(good, bad) * (1 + tolerance):
+        middle = math.sqrt(good) * math.sqrt(bad)
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
 
 
 def smallest_root(

@@ -78,7 +78,7 @@ convex in the order and 0 at order 1, so between known orders the chord is an up
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -192,13 +192,15 @@ class SampledGroup(NamedTuple):
         return loss - of_component((-answer - 0.5) / z / z) if self.replaces else loss
 
 
-def whole_mu(groups: Iterable[SampledGroup]) -> float:
-    """μ of all releases together, without amplification.
+def whole_mu(mu: float, groups: Sequence[SampledGroup]) -> float:
+    """μ of Gaussian noise of parameter `mu` and all these releases, without amplification.
 
-    >>> whole_mu([SampledGroup(10.0, 0.01, False, 100)])
+    >>> whole_mu(0.0, [SampledGroup(10.0, 0.01, False, 100)])
     1.0
     """
-    return math.hypot(*(math.sqrt(group.times) * group.whole_mu for group in groups))
+    if not groups:
+        return mu
+    return math.hypot(mu, math.hypot(*(math.sqrt(group.times) * group.whole_mu for group in groups)))
 
 
 def loss_distribution(group: SampledGroup, interval: float) -> Any:

@@ -10,6 +10,14 @@
 A new kind of event registers one function here. Steps on disjoint parts of the data are taken apart first, by
 `branches`: each unit meets one `Steps` of several, and the worst of them counts. The derivations of what
 lattice and cut tails cost are in `compose`.
+
+**Disjoint parts.** A unit is in one part of each `DisjointEvent`, so what it meets is one choice of
+a part per event, with all other steps; the event says why the worst choice bounds the whole, for every ε.
+Curves are compared at each ε, since none of them need be above the others everywhere.
+
+Equal events are interchangeable: k of them with two parts have k + 1 choices that differ, not 2^k. A part
+that only repeats steps of another is never worse and is left out. Where more than `MOST` choices remain, the
+last events count with all their parts at once, which is at least as much as any of them.
 """
 
 from __future__ import annotations
@@ -20,14 +28,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
+from itertools import combinations_with_replacement, product
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from dptransfer.accounting.branches import branches, one_by_one
-from dptransfer.accounting.gaussian_curve import delta_of_mu, epsilon_of_mu
+from dptransfer.accounting.exact_curves import (
+    SelectionGroup,
+    delta_of_mu,
+    epsilon_of_mu,
+    selection_delta,
+    total_epsilon,
+)
 from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
-from dptransfer.accounting.pure import SelectionGroup, selection_delta, total_epsilon
 from dptransfer.accounting.renyi import (
     ORDERS,
     Divergences,
@@ -39,6 +52,7 @@ from dptransfer.accounting.renyi import (
 from dptransfer.accounting.sampled import SampledGroup, whole_mu
 from dptransfer.privacy import (
     BestOfManyEvent,
+    DisjointEvent,
     Event,
     GaussianEvent,
     Relation,
@@ -118,6 +132,60 @@ def _tuned_divergences(event: BestOfManyEvent) -> Divergences | None:
     return best_of_many_divergences(trials, event.mean_trials, event.shape)
 
 
+MOST = 256
+"""Choices that are looked at."""
+
+Branch = tuple[Event, ...]
+
+
+def branches(events: Sequence[Event]) -> list[Branch]:
+    """The choices that matter, each without any `DisjointEvent`; one, the events themselves, without them.
+
+    >>> from dptransfer.privacy import GaussianEvent, Relation
+    >>> fit, check, later = (GaussianEvent(z, Relation.ADD_REMOVE) for z in (4.0, 8.0, 2.0))
+    >>> [[one.noise_multiplier for one in branch]
+    ...  for branch in branches([DisjointEvent(((fit,), (check,))), later])]
+    [[2.0, 4.0], [2.0, 8.0]]
+    """
+    always = tuple(event for event in events if not isinstance(event, DisjointEvent))
+    found = [always]
+    for event, times in Counter(event for event in events if isinstance(event, DisjointEvent)).items():
+        parts = _undominated(branch for steps in event.parts for branch in branches(steps))
+        if len(found) * math.comb(len(parts) + times - 1, times) > MOST:
+            parts = [plain_steps([event])]
+        choices = combinations_with_replacement(parts, times)
+        found = [before + sum(chosen, ()) for before, chosen in product(found, choices)]
+    return found
+
+
+def one_by_one(events: Sequence[Event]) -> list[list[Branch]]:
+    """The choices of each event by itself, all plain events first and as one.
+
+    What adds up over steps, such as ρ, is worst where each event is: choices need not be tried together.
+    """
+    parted = [event for event in events if isinstance(event, DisjointEvent)]
+    plain = tuple(event for event in events if not isinstance(event, DisjointEvent))
+    return [[plain], *(branches([event]) for event in parted)]
+
+
+def plain_steps(events: Iterable[Event]) -> Branch:
+    """The steps of all parts, one after another, as if one unit met them all."""
+    found: list[Event] = []
+    for event in events:
+        parts = event.parts if isinstance(event, DisjointEvent) else None
+        found += (event,) if parts is None else plain_steps(one for steps in parts for one in steps)
+    return tuple(found)
+
+
+def _undominated(parts: Iterable[Branch]) -> list[Branch]:
+    """Those whose steps are not all among the steps of another."""
+    kept: list[Branch] = []
+    for part in sorted(parts, key=len, reverse=True):
+        if not any(Counter(part) <= Counter(other) for other in kept):
+            kept.append(part)
+    return kept
+
+
 @dataclass(frozen=True)
 class Steps:
     """The events gathered: one Gaussian of parameter `mu` (0 for none), the rest in groups, and numerics.
@@ -163,7 +231,7 @@ class Steps:
     @property
     def whole_mu(self) -> float:
         """μ of all noise, without amplification by sampling."""
-        return math.hypot(self.mu, whole_mu(self.sampled)) if self.sampled else self.mu
+        return whole_mu(self.mu, self.sampled)
 
     @property
     def is_gaussian(self) -> bool:

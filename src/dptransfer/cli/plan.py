@@ -59,7 +59,7 @@ def plan(
     names = None if classes is None else class_list(classes)
     hands = workers.start()
 
-    from dptransfer.accounting import heed
+    from dptransfer.accounting import warn_if_weak
     from dptransfer.api.fit import with_shots
     from dptransfer.api.image_source import public_images, require_images
     from dptransfer.api.source import Source
@@ -115,7 +115,7 @@ def plan(
     chosen.require_unit(facts)
     if rows is not None and not unencoded:
         rows.require_match(facts)
-    heed(allowed, facts.declared_units)
+    warn_if_weak(allowed, facts.declared_units)
     try:
         with working(f"Planning '{chosen.name}'"):
             paid = chosen.plan_fit(facts, allowed, rows, holdout=holdout)

@@ -14,7 +14,7 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from dptransfer.accounting import Rule, heed
+from dptransfer.accounting import Rule, warn_if_weak
 from dptransfer.accounting.filters import RULES
 from dptransfer.base import checks
 from dptransfer.base.document import Document, Paragraph, Section, Table
@@ -337,7 +337,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 raise ArgumentError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
         if most_rows_per_person is not None:
             most_rows_per_person = checks.whole("most_rows_per_person", most_rows_per_person)
-        heed(budget, stacklevel=2)
+        warn_if_weak(budget, stacklevel=2)
         declared = None if rule is None else cast(Rule, checks.one_of("rule", rule, RULES))
         key = self._store.key  # names that are new get an id by it
         limit = {"budget": budget.to_dict(), "note": str(note), "rule": declared}

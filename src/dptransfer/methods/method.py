@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, 
 
 import numpy as np
 
-from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
+from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
 from dptransfer.base.types import AnyArray, Labels, People
 from dptransfer.data import (
     Facts,
@@ -269,7 +269,7 @@ class PrivateMethod(ABC):
             RowsOnRecord: the ledger knows these rows under another name. For the owner's eyes only.
             PrivateOverlap: public examples are private ones of this fit, or of a set on record. For the
                 owner's eyes only.
-            BudgetError: the budget cannot pay for this method, or promises nothing (`accounting.heed`).
+            BudgetError: the budget cannot pay for this method, or promises nothing.
             WorkspaceError: the run cannot go on from this workspace. For the owner's eyes only.
 
         Warns:
@@ -282,7 +282,7 @@ class PrivateMethod(ABC):
         ledger = Ledger.default() if ledger is None else ledger
         require_kinds(budget, ledger, noise)
         self.require_data(private, public)
-        heed(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
+        warn_if_weak(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
         if plan is None:
             plan = self.plan_fit(private.facts, budget, public, holdout=holdout)
         else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
+from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
 from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.facts import require_same_encoder
@@ -86,7 +86,7 @@ class PrivateEvaluation:
         ledger = Ledger.default() if ledger is None else ledger
         require_kinds(budget, ledger, noise)
         self.require_match(test)
-        heed(budget, test.facts.declared_units, stacklevel=3)  # past `plain_floats`
+        warn_if_weak(budget, test.facts.declared_units, stacklevel=3)  # past `plain_floats`
         step = self.plan(test.facts, budget)
         # A head that cannot be asked fails here, about no row.
         none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)

@@ -414,7 +414,7 @@ class DisjointEvent(_NestedEvent):
 
     and likewise with P and Q exchanged. Beside other steps, and other events of this kind with coins of their
     own, c holds the coins of all of them: what counts is the worst over all choices of one part per event, of
-    everything else composed with the chosen parts (`accounting.branches`). The same holds for Rényi
+    everything else composed with the chosen parts (`accounting.steps`). The same holds for Rényi
     divergences, of which e^((α−1)r) is jointly convex. It does not hold for trade-off curves point by point:
     the larger of two of them need not be concave, and a mixture reaches its concave hull.
 

@@ -270,7 +270,7 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
 
 
 def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
-    from dptransfer.accounting.branches import plain_steps
+    from dptransfer.accounting.steps import plain_steps
 
     facts, delta = model.facts, model.encoder_delta
     encoder = model.encoder if delta is None else delta.base  # what was changed in it is under the guarantee
@@ -317,7 +317,7 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
 
 
 def _numerics(model: PrivateClassifier) -> Iterator[Block]:
-    from dptransfer.accounting.branches import plain_steps
+    from dptransfer.accounting.steps import plain_steps
 
     if not model.events:
         yield Paragraph("No noise was drawn.")

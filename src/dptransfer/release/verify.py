@@ -262,7 +262,7 @@ def _recomputed(
 
 def _promise(name: str, recorded: Guarantee, units: int | None) -> tuple[Check, ...]:
     """A budget that `fit` would refuse promises nothing, and one that it would warn of little."""
-    from dptransfer.accounting.budget_warnings import weaknesses
+    from dptransfer.accounting.calibrate import weaknesses
 
     least = max(recorded.epsilon, np.finfo(np.float64).tiny)  # a budget is never 0, and a guarantee may be
     try:

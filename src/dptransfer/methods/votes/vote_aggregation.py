@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
+from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError, DataError
@@ -307,7 +307,7 @@ def charged(
     promised = max(guarantee_of(events, delta).epsilon, _SMALLEST_EPSILON)
     budget = Budget(epsilon=promised, delta=delta, relation=events[0].relation)
     require_kinds(budget, ledger, noise)
-    heed(budget, stacklevel=5)  # past this context, whoever opens it, and `plain_floats`
+    warn_if_weak(budget, stacklevel=5)  # past this context, whoever opens it, and `plain_floats`
     with charging.charge_run(ledger, name, events, label) as receipt:
         yield receipt
 
