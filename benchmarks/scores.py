@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer import Budget, Ledger, PrivateEmbeddings, SeededNoise, evaluate
+from dptransfer import Budget, Columns, Ledger, PrivateEmbeddings, SeededNoise, evaluate
 from dptransfer.methods import PrivateEvaluation
 from dptransfer.methods.configuration import as_method
 from dptransfer.sources import read_private, read_public
@@ -43,11 +43,11 @@ def main() -> None:
     parser.add_argument("--confidence", type=float, default=0.95)
     given = parser.parse_args()
 
-    private = read_private(given.data, split="train", name="train")
-    test = read_private(given.data, split="test", name="test")
+    private = read_private(given.data, Columns(split="train"), name="train")
+    test = read_private(given.data, Columns(split="test"), name="test")
     model = as_method(given.method).fit(
         private,
-        None if given.public is None else read_public(given.public, split="train"),
+        None if given.public is None else read_public(given.public, Columns(split="train")),
         budget=Budget(epsilon=given.fit_epsilon, delta=1e-5),
         ledger=Ledger.in_memory(),
         noise=SeededNoise(1),

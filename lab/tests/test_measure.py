@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from dptransfer.data import Columns
 from dptransfer.sources import read_private
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.cells import cells_of
@@ -90,7 +91,9 @@ def test_a_refusal_is_a_result(toy):
 
 
 def test_a_pool_with_private_rows_is_refused(toy):
-    np.savez(toy / "pool.npz", x=read_private(toy / "toy.npz", split="train", people=None).rows[:100])
+    np.savez(
+        toy / "pool.npz", x=read_private(toy / "toy.npz", Columns(split="train"), people=None).rows[:100]
+    )
     cells, tasks = bench(SMALL, toy)
     record = measure(next(cell for cell in cells if cell.method == "public"), tasks)
     assert record["status"] == "refused"

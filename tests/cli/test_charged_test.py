@@ -80,7 +80,7 @@ def test_options_that_do_not_go_together_are_refused_before_any_charge(cli, data
 
 
 def test_rows_of_another_width_are_refused_before_any_charge(cli, data, own, ledger):
-    assert "wide" in cli("evaluate", own, data / "other.npz", *SMALL, code=2).stderr
+    assert "one dimension" in cli("evaluate", own, data / "other.npz", *SMALL, code=2).stderr
     assert Ledger(ledger).history() == []
 
 

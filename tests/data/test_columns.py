@@ -139,7 +139,7 @@ def test_features_are_named_for_tables_alone(tmp_path):
 
 def test_the_column_of_labels_may_have_any_name(tmp_path):
     path = written(tmp_path / "a.parquet", x=[[1.0], [2.0]], dx=["b", "a"], note=["hi", "ho"])
-    assert read_private(path, classes=["a", "b"], label_column="dx").labels.tolist() == [1, 0]
+    assert read_private(path, Columns(label="dx"), classes=["a", "b"]).labels.tolist() == [1, 0]
     notes = find_texts(path, Columns(text="note", label="dx"), classes=["a", "b"])
     assert notes.labels.tolist() == [1, 0]
     assert find_texts(path, Columns(text="note")).labels is None

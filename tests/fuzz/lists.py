@@ -121,7 +121,7 @@ class Features(_Text):
 
         use_every_way(
             lambda: read_private(path, classes=CLASSES, people="who").fingerprint,
-            lambda: read_private(path, classes=CLASSES, features="f*").fingerprint,
+            lambda: read_private(path, Columns(features="f*"), classes=CLASSES).fingerprint,
             lambda: read_table(path, Columns(features="f1")),
         )
 

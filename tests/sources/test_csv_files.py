@@ -26,9 +26,9 @@ def test_a_column_per_feature_gives_rows_in_the_order_of_names(table):
 def test_private_rows_of_a_csv_need_classes_and_know_their_people(table):
     with pytest.raises(DataError, match="classes must be declared"):
         read_private(table, people="patient")
-    private = read_private(table, people="patient", classes=["cat", "dog"], features="f2")
+    private = read_private(table, Columns(features="f2"), people="patient", classes=["cat", "dog"])
     assert (private.labels.tolist(), private.people.tolist()) == ([0, 1, 0], [0, 1, 0])
-    assert read_public(table, features="f2").classes == ("cat", "dog")
+    assert read_public(table, Columns(features="f2")).classes == ("cat", "dog")
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_whole_numbers_are_matched_however_they_are_written(tmp_path):
 def test_labels_may_be_in_a_column_of_any_name_which_is_then_no_feature(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("f1,grade,f2,label\n1,3,2,7\n4,5,6,7\n")
-    private = read_private(path, classes=[3, 5], label_column="grade", features="*")
+    private = read_private(path, Columns(label="grade", features="*"), classes=[3, 5])
     assert private.labels.tolist() == [0, 1]
     assert private.rows.tolist() == [[1, 2, 7], [4, 6, 7]]  # 'label' was asked for, 'grade' says the class
-    assert read_private(path, classes=[3, 5], label_column="grade").rows.tolist() == [[1, 2], [4, 6]]
-    assert read_public(path, label_column="nowhere").labels is None  # a pool need not have it
+    assert read_private(path, Columns(label="grade"), classes=[3, 5]).rows.tolist() == [[1, 2], [4, 6]]
+    assert read_public(path, Columns(label="nowhere")).labels is None  # a pool need not have it
     with pytest.raises(DataError, match="these have none, under 'nowhere'"):
-        read_private(path, classes=[3, 5], label_column="nowhere")
+        read_private(path, Columns(label="nowhere"), classes=[3, 5])
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def part_of(path: Path, split: str, **declared: Any) -> PublicEmbeddings:
 def _part(path: Path, *splits: str | None, **declared: Any) -> tuple[PublicEmbeddings, str | None]:
     """The first of these splits that is there, None for a file without any; and which one it is."""
     try:
-        return read_public(path, split=splits[0], **declared), splits[0]
+        return read_public(path, Columns(split=splits[0]), **declared), splits[0]
     except DataError:
         if len(splits) == 1:
             raise

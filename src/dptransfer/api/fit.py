@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from dptransfer.api.image_source import private_images, public_images, require_images, test_images
 from dptransfer.api.source import Declared, EncodedBeside, Given, Reading, Source
-from dptransfer.data import Facts, PrivateData, PublicData, PublicEmbeddings
-from dptransfer.data.embeddings import RowsNeeded
+from dptransfer.data import Facts, Labelled, PrivateData, PublicData, PublicEmbeddings
+from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 from dptransfer.data.labels import Classes
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dptransfer.encoders import Encoder
     from dptransfer.methods.deep.network import Network
     from dptransfer.release import Evaluation, PrivateClassifier
+    from dptransfer.sources import PublicImages
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,25 @@ class OpenFit:
             with suppress(KeyboardInterrupt):  # the model is paid for: an interruption here must not lose it
                 model = calibrate_on_public(model, self.public, budget=request.budget)
         return model
+
+    def with_test(self, tested: PublicEmbeddings | PublicImages, labels: Labelled, name: str) -> OpenFit:
+        """The same fit with a test set; private examples in it are refused.
+
+        After the charge nothing may depend on private examples, so this is asked now.
+        """
+        from dptransfer.encoders import encode_pixels
+        from dptransfer.release.evaluation import evaluate_model
+
+        new, method = self.request.new_data_set, self.method
+        self.ledger.require_unrelated(tested, private=self.private, new_data_set=new)
+
+        def evaluate(model: PrivateClassifier) -> Evaluation:
+            if isinstance(tested, PublicEmbeddings) or not isinstance(method, ImageMethod):
+                return evaluate_model(model, tested, labels, name=name)
+            encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)
+            return evaluate_model(model, encode_pixels(tested.pixels, encoder), labels, name=name)
+
+        return replace(self, evaluate=evaluate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +170,10 @@ class Fit:
         """
         method = self.resolved_method()
         if isinstance(method, ImageMethod):
-            network = method.network()
-            private: PrivateData = private_images(self.private, network.side, method.grey_range)
-            public = (
-                None if self.public is None else public_images(self.public, network.side, method.grey_range)
-            )
-            return method.plan_fit(private.facts, self.budget, public, holdout=self.holdout)
+            side, greys = method.network().side, method.grey_range
+            images = private_images(self.private, side, greys)
+            public = None if self.public is None else public_images(self.public, side, greys)
+            return method.plan_fit(images.facts, self.budget, public, holdout=self.holdout)
         facts = self.private.facts()
         with EncodedBeside(self._out()) as beside:
             outline = None if self.public is None or facts is None else self._outline()
@@ -164,9 +182,8 @@ class Fit:
                     return method.plan_fit(facts, self.budget, outline, holdout=self.holdout)
             pool = self._pool(beside)
             facts = self.private.private(beside).facts if facts is None else facts
-            return method.plan_fit(
-                facts, self.budget, self._with_shots(pool, facts.classes), holdout=self.holdout
-            )
+            rows = self._with_shots(pool, facts.classes)
+            return method.plan_fit(facts, self.budget, rows, holdout=self.holdout)
 
     @contextmanager
     def open(
@@ -206,8 +223,6 @@ class Fit:
         beside: EncodedBeside,
         before_encoding: Callable[[], None],
     ) -> OpenFit:
-        from dptransfer.release.evaluation import evaluate_model
-
         private = self.private
         encoder = private.encoder  # before rows, so that options that do not fit them are refused
         if encoder is not None:
@@ -220,54 +235,34 @@ class Fit:
             plan = self._affordable_plan(method, early, outline, ledger)
         pool = self._pool(beside)
         known = private.classes if early is None else early.classes
-        beside_shots = self._with_shots(pool, known)
+        public = self._with_shots(pool, known)
         if early is not None and plan is None:
-            plan = self._affordable_plan(method, early, beside_shots, ledger)
+            plan = self._affordable_plan(method, early, public, ledger)
         rows = private.private(beside)
-        public = beside_shots if known == rows.facts.classes else self._with_shots(pool, rows.facts.classes)
-        evaluate = None
-        if self.test is not None:
-            tested, labels, name = self.test.test(rows.facts, encoder)
-            # After the charge nothing may depend on private examples, so this is asked now.
-            ledger.require_unrelated(tested, private=rows, new_data_set=self.new_data_set)
-
-            def evaluate(model: PrivateClassifier) -> Evaluation:
-                return evaluate_model(model, tested, labels, name=name)
-
-        if public is not None:
-            public = public.with_workers(self.workers) if self.workers is not None else public
+        if known != rows.facts.classes:
+            public = self._with_shots(pool, rows.facts.classes)
+        if public is not None and self.workers is not None:
+            public = public.with_workers(self.workers)
         if plan is not None and plan.facts != rows.facts:  # a file may tell more than its name
             plan = None
-        return OpenFit(self, method, rows, public, ledger, plan, None, evaluate, beside.remove)
+        ready = OpenFit(self, method, rows, public, ledger, plan, remove_rows=beside.close)
+        return ready if self.test is None else ready.with_test(*self.test.test(rows.facts, encoder))
 
     def _on_images(self, method: ImageMethod, ledger: Ledger) -> OpenFit:
-        from dptransfer.encoders import encode_pixels
-        from dptransfer.release.evaluation import evaluate_model
-
-        if self.shots is not None:
-            raise ArgumentError(
-                f"--shots are labelled public rows; the method '{method.name}' takes images. Leave them out."
-            )
-        if self.vocabulary is not None:
-            raise ArgumentError(
-                f"--set data.vocabulary is for methods on rows; '{method.name}' takes images. Leave it out."
-            )
+        for given, what, on in (
+            (self.shots, "--shots", "are labelled public rows"),
+            (self.vocabulary, "--set data.vocabulary", "is for methods on rows"),
+        ):
+            if given is not None:
+                raise ArgumentError(f"{what} {on}; '{method.name}' takes images. Leave it out.")
         for source in (self.private, self.public, self.test):
             if source is not None:
                 require_images(source, method)
         network, greys = method.network(), method.grey_range
         public = None if self.public is None else public_images(self.public, network.side, greys)
         private = private_images(self.private, network.side, greys)
-        evaluate = None
-        if self.test is not None:
-            tested, labels, name = test_images(self.test, method, private.facts)
-            ledger.require_unrelated(tested, private=private, new_data_set=self.new_data_set)
-
-            def evaluate(model: PrivateClassifier) -> Evaluation:
-                encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)
-                return evaluate_model(model, encode_pixels(tested.pixels, encoder), labels, name=name)
-
-        return OpenFit(self, method, private, public, ledger, None, network, evaluate)
+        ready = OpenFit(self, method, private, public, ledger, network=network)
+        return ready if self.test is None else ready.with_test(*test_images(self.test, method, private.facts))
 
     def resolved_method(self) -> PrivateMethod:
         """The method, with what the source says about reading where it works on pixels."""
@@ -302,7 +297,7 @@ class Fit:
         sizes = {name: getattr(source.declared, name) for name in ("size", "class_counts")}
         return pixels_pay(Facts(classes, (1, 1, 3), unit=unit, **sizes), self.budget)[0]
 
-    def _outline(self) -> Any:
+    def _outline(self) -> PoolOutline | None:
         if self.public is None or self.shots is not None or self.vocabulary is not None:
             return None
         return self.public.outline(self.private)
@@ -472,11 +467,19 @@ def plan(
     return Fit(private, Budget(epsilon=epsilon, delta=delta), method, pool, holdout=holdout).plan()
 
 
-def source_of(x: Given | Source, y: Any = None, *, encoder: Any = None, **about: Any) -> Source:
+def source_of(
+    x: Given | Source,
+    y: ArrayLike | None = None,
+    *,
+    classes: Classes | None = None,
+    people: str | Path | ArrayLike | None = None,
+    name: str | None = None,
+    encoder: str | Encoder | None = None,
+) -> Source:
     """The private source of a call; what a `Source` says itself is not said again beside it."""
     if not isinstance(x, Source):
-        return Source(x, y, reading=Reading(encoder), **about)
-    if y is not None or encoder is not None or any(value is not None for value in about.values()):
+        return Source(x, y, classes, people, name, reading=Reading(encoder))
+    if any(value is not None for value in (y, classes, people, name, encoder)):
         raise ArgumentError(
             "A Source has its labels, classes, people, name and encoder; some of that was given beside it. "
             "Say it in the Source: Source(x, y, classes=[...], name='...')."

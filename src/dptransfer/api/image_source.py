@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -13,15 +13,16 @@ from dptransfer.api.source import Source
 from dptransfer.base.progress import progress_bar
 from dptransfer.encoders.encoding import labels_of
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.sources import PrivateImages, PublicImages
+from dptransfer.sources import ImageList, PrivateImages, PublicImages
 from dptransfer.sources.pictures import DecodedFiles
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from dptransfer.base.types import PixelArray
     from dptransfer.data import Facts, Labelled
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import ImageMethod
-    from dptransfer.sources import ImageList
 
 _AT_A_TIME = 256
 
@@ -55,33 +56,40 @@ def private_images(source: Source, side: int, grey_range: GreyRange | None) -> P
             f"data.{odd} is about files of rows; these are images. Leave it out: a folder per class, or a "
             "CSV with a column 'label', tells their classes."
         )
-    x: Any = source.x
-    people: Any = source.told_people
-    about: dict[str, Any] = {"name": source.name, "grey_range": grey_range, **vars(source.declared)}
+    sizes, people = vars(source.declared), source.told_people
+    ids = None if isinstance(people, str | Path) else people
     if source.path is None:
         return PrivateImages(
-            x, source.labels, classes=source.classes, resolution=side, people=people, **about
+            source.in_memory,
+            source.labels,
+            classes=source.classes,
+            resolution=side,
+            name=source.name,
+            people=cast("ArrayLike | None", people),
+            grey_range=grey_range,
+            **sizes,
         )
-    found: Any = source.find("image", labelled=source.y is None)
-    if source.y is None:
-        labels: Any = labels_of(found, source.path, "private images")
-        classes = None
-    else:
-        labels, classes = source.y, source.classes
-    pixels = decode_once(found, side, grey_range, private=True)
-    people = found.people if people is None or isinstance(people, str | Path) else people
-    about["source_digests"] = found.source_digests
-    return PrivateImages(pixels, labels, classes=classes, people=people, **about)
+    found = _listed(source, labelled=source.y is None)
+    return PrivateImages(
+        decode_once(found, side, grey_range, private=True),
+        labels_of(found, source.path, "private images") if source.labels is None else source.labels,
+        classes=None if source.y is None else source.classes,
+        name=source.name,
+        people=found.people if ids is None else ids,
+        grey_range=grey_range,
+        source_digests=found.source_digests,
+        **sizes,
+    )
 
 
 def public_images(source: Source, side: int, grey_range: GreyRange | None) -> PublicImages:
     """Public images, squeezed to side × side; one that cannot be read is an error that names it."""
-    x: Any = source.x
-    if isinstance(x, PublicImages):
-        return x
+    if isinstance(source.x, PublicImages):
+        return source.x
     if source.path is None:
-        return PublicImages(x, source.labels, classes=source.classes, resolution=side, grey_range=grey_range)
-    found: Any = source.find("image")
+        x, y, classes = source.in_memory, source.labels, source.classes
+        return PublicImages(x, y, classes=classes, resolution=side, grey_range=grey_range)
+    found = _listed(source)
     return PublicImages(
         decode_once(found, side, grey_range, private=False),
         found.labelled,
@@ -94,13 +102,16 @@ def public_images(source: Source, side: int, grey_range: GreyRange | None) -> Pu
 
 def test_images(source: Source, method: ImageMethod, facts: Facts) -> tuple[PublicImages, Labelled, str]:
     """Test images, their labels and a name; what can be wrong with them is wrong before a charge."""
-    if source.path is None:
-        raise ArgumentError("Test images come as a folder or a CSV; got an array. Pass a path.")
-    found: Any = replace(source, classes=facts.classes).find("image", labelled=True)
-    labelled = labels_of(found, source.path, "test images")
+    path = source.at_path("Test images")
+    found = _listed(replace(source, classes=facts.classes), labelled=True)
+    labelled = labels_of(found, path, "test images")
     pixels = decode_once(found, facts.shape[0], method.grey_range, private=False)
     tested = PublicImages(pixels, grey_range=method.grey_range, source_digests=found.source_digests)
-    return tested, labelled, source.path.name
+    return tested, labelled, path.name
+
+
+def _listed(source: Source, *, labelled: bool = False) -> ImageList:
+    return cast(ImageList, source.find("image", labelled=labelled))
 
 
 def decode_once(found: ImageList, side: int, grey_range: GreyRange | None, *, private: bool) -> PixelArray:

@@ -64,7 +64,7 @@ def encode(
         raise ArgumentError("people (--person) is for private data, public for public data. Leave one out.")
     source.require_there()
     model = source.reading.load(source.form)
-    examples = source.find_for(model, labelled=True)
+    examples = source.find(model, labelled=True)
     ledger = Ledger.default_if_there() if public else None
     if ledger is not None:
         ledger.require_unrelated(examples)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, Pub
 from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.embeddings import PoolOutline
 from dptransfer.data.examples import file_digests, picture_digests, text_digests
+from dptransfer.data.facts import require_same_space
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.labels import Classes, declared_classes, person_positions
 from dptransfer.data.tables import require
@@ -28,7 +29,7 @@ from dptransfer.encoders.encoding import (
     labels_of,
     same_place,
 )
-from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy.relation import Unit
 from dptransfer.sources import STORED, read_private, read_public
 from dptransfer.sources.contents import Contents, contents_of
@@ -99,12 +100,8 @@ class Declared:
     person_bound: float = 1.0
     rows_per_person: float | None = None
 
-    def __post_init__(self) -> None:
-        if self.class_counts is not None:
-            object.__setattr__(self, "class_counts", tuple(self.class_counts))
 
-
-class EncodedBeside:
+class EncodedBeside(ExitStack):
     """Encoded rows of one request: kept beside their source until it is done, so that a killed run goes on.
 
     Args:
@@ -112,29 +109,19 @@ class EncodedBeside:
     """
 
     def __init__(self, out: Path) -> None:
-        self._out, self._kept = out, ExitStack()
-
-    def __enter__(self) -> Self:
-        self._kept.__enter__()
-        return self
-
-    def __exit__(self, *problem: Any) -> bool | None:
-        return self._kept.__exit__(*problem)
+        super().__init__()
+        self._out = out
 
     def private(self, found: ImageList | TextList, encoder: Encoder, path: Path) -> Path:
         """An `.emb` folder of private rows that only the owner can read."""
-        return self._kept.enter_context(kept_rows(found, encoder, path, self._out))
+        return self.enter_context(kept_rows(found, encoder, path, self._out))
 
     def public(self, found: ImageList | TextList, encoder: Encoder, path: Path) -> Path:
         """An `.emb` folder of public rows, from the cache where the same pool was encoded before."""
         from dptransfer.encoders.pool_cache import cached_pool
 
         encode = partial(kept_rows, found, encoder, path, self._out, public=True)
-        return self._kept.enter_context(cached_pool(found, encoder, encode))
-
-    def remove(self) -> None:
-        """Remove the rows now, so that none outlives a release."""
-        self._kept.close()
+        return self.enter_context(cached_pool(found, encoder, encode))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,6 +156,7 @@ class Source:
     columns: Columns = USUAL_COLUMNS
     reading: Reading = Reading()
     declared: Declared = Declared()
+    _pools: dict[Kind, ImageList | TextList] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if self.classes is not None:
@@ -200,19 +188,26 @@ class Source:
         return None if isinstance(self.y, str | Path) else self.y
 
     @property
-    def _array(self) -> ArrayLike:
+    def in_memory(self) -> ArrayLike:
+        """Examples that are at no path, as they were given."""
         return cast(ArrayLike, self.x)
+
+    def at_path(self, what: str) -> Path:
+        """Where the examples are; an error that calls them `what` for examples in memory."""
+        if self.path is None:
+            raise ArgumentError(f"{what} must be at a path; these are in memory. Pass a folder or a file.")
+        return self.path
 
     @cached_property
     def form(self) -> Contents:
         """Whether these are rows, images or texts; names and types alone decide, and no example."""
-        x: Any = self.x
+        x = self.x
         if self.data is not None:
             return "images" if hasattr(x, "pixels") else "rows"
         if self.path is not None:
             return contents_of(self.path, self.columns)
-        if _is_list_of(x, str):
-            if all(Path(one).suffix.lower() in IMAGE_ENDINGS for one in x):
+        if texts := _list_of(x, str):
+            if all(Path(one).suffix.lower() in IMAGE_ENDINGS for one in texts):
                 raise DataError(
                     "A list of strings is a list of texts; all of these end like names of images. Pass files "
                     "as paths: [Path(one) for one in files]."
@@ -224,7 +219,7 @@ class Source:
                 "An array holds rows, (examples, features), or images as bytes (uint8), (examples, height, "
                 f"width, 3); got {x.ndim} dimensions of {x.dtype}. Convert it."
             )
-        return "images" if pixels or _is_list_of(x, Path) else "rows"
+        return "images" if pixels or _list_of(x, Path) else "rows"
 
     @property
     def class_list(self) -> tuple[str | int, ...] | None:
@@ -285,7 +280,7 @@ class Source:
         self._require_fitting_options()
         if self.is_encoded:
             return None
-        if self.reading.encoder is None and self.path is not None:
+        if self.reading.encoder is None:
             _ = self.listing
         return self.reading.load(self.form)
 
@@ -294,10 +289,8 @@ class Source:
         """Private images or texts at a path, with a label each; None for rows and for examples in memory."""
         if self.path is None or self.is_encoded:
             return None
-        if self.reading.encoder is None or self.encoder is None:
-            found = self.find(_KINDS[self.form], labelled=self.y is None)
-        else:
-            found = self.find_for(self.encoder, labelled=self.y is None)
+        encoder = None if self.reading.encoder is None else self.encoder
+        found = self.find(encoder or _KINDS[self.form], labelled=self.y is None)
         if self.y is not None:
             classes = found.classes if self.classes is None else self.class_list
             found = replace(found, labelled=Labelled.of(self._given_labels(), classes))
@@ -306,20 +299,18 @@ class Source:
         labels_of(found, self.path, "private examples")
         return found
 
-    def find(self, kind: Kind, *, labelled: bool = False) -> ImageList | TextList:
-        """Images or texts at the path; without `labelled` no column of labels is looked at."""
-        assert self.path is not None
-        classes = self.class_list if labelled else None
-        return examples_at(self.path, kind, classes, self._reader_columns(), labelled=labelled)
+    def find(self, by: Encoder | Kind, *, labelled: bool = False) -> ImageList | TextList:
+        """Images or texts at the path, as an encoder takes them; texts are refused for one of images.
 
-    def find_for(self, encoder: Encoder, *, labelled: bool = False) -> ImageList | TextList:
-        """The same as this encoder takes them; texts are refused for an encoder of images."""
-        assert self.path is not None
-        classes = self.class_list if labelled else None
-        return examples_in(self.path, encoder, classes, self._reader_columns(), labelled=labelled)
-
-    def _reader_columns(self) -> Columns:
-        return replace(self.columns, person=self.people if isinstance(self.people, str | Path) else None)
+        Args:
+            by: the encoder, or the kind of encoder.
+            labelled: whether they come with labels; otherwise no column of labels is looked at.
+        """
+        path, classes = self.at_path("Images and texts"), self.class_list if labelled else None
+        columns = replace(self.columns, person=self.people if isinstance(self.people, str | Path) else None)
+        if isinstance(by, str):
+            return examples_at(path, by, classes, columns, labelled=labelled)
+        return examples_in(path, by, classes, columns, labelled=labelled)
 
     @property
     def source_digests(self) -> NDArray[np.uint64] | None:
@@ -328,11 +319,11 @@ class Source:
 
     def facts(self) -> Facts | None:
         """What is public about examples that are still to be encoded; None for rows."""
-        found = None if self.is_encoded else self.listing
-        classes = self.class_list if found is None else found.classes
+        listing = self.listing
+        classes = self.class_list if listing is None else listing.classes
         if self.encoder is None or classes is None:
             return None
-        people = self.told_people if found is None else found.people
+        people = self.told_people if listing is None else listing.people
         unit = Unit.ROW if people is None else Unit.PERSON
         shape = (self.encoder.dimension,)
         return Facts(classes, shape, encoder=self.encoder.identity, unit=unit, **vars(self.declared))
@@ -347,39 +338,40 @@ class Source:
         if self.data is not None:
             self.require_bare()
             return cast(PrivateEmbeddings, self.data)  # the method says which kind it takes
-        if of is not None:
-            columns = self.columns
-            if self.is_encoded and columns.features is None and of.columns is not None:
-                columns = replace(columns, features=of.columns)
-            return _matched(
-                replace(self, classes=of.classes, columns=columns)._private(beside), of, self.path
-            )
-        return self._private(beside)
+        if of is None:
+            return self._private(beside)
+        features = self.columns.features or (of.columns if self.is_encoded else None)
+        source = replace(self, classes=of.classes, columns=replace(self.columns, features=features))
+        rows = source._private(beside)
+        require_same_space(of, rows.facts, names=("The release", f"'{self.path}'"))
+        return rows
 
     def _private(self, beside: EncodedBeside | None) -> PrivateEmbeddings:
-        declared: dict[str, Any] = {"name": self.name, **vars(self.declared)}
-        if self.encoder is not None and self.listing is not None:
-            assert self.path is not None
-            assert beside is not None
-            rows = beside.private(self.listing, self.encoder, self.path)
-            return read_private(rows, **declared)  # the folder keeps classes and people
+        sizes = vars(self.declared)
+        encoder = self.encoder
+        if self.path is not None and encoder is not None and self.listing is not None and beside is not None:
+            rows = beside.private(self.listing, encoder, self.path)
+            return read_private(rows, name=self.name, **sizes)  # the folder keeps classes and people
         if self.path is not None:
             return read_private(
                 self.path,
+                self.columns,
                 classes=self.classes,
-                labels=self.y,
+                name=self.name,
                 people=STORED if self.people is None else self.told_people,
-                features=self.columns.features,
-                label_column=self.columns.label,
-                split=self.columns.split,
-                **declared,
+                labels=self.y,
+                **sizes,
             )
-        x: Any = self.x
-        about: dict[str, Any] = {"classes": self.classes, "people": self._ids(), **declared}
-        if self.encoder is None:
-            return PrivateEmbeddings(x, self._given_labels(), **about)
-        about |= {"encoder": self.encoder.identity, "source_digests": _digests(x)}
-        return PrivateEmbeddings(_encode_in_memory(x, self.encoder), self._given_labels(), **about)
+        return PrivateEmbeddings(
+            self.in_memory if encoder is None else _encode_in_memory(self.x, encoder),
+            self._given_labels(),
+            classes=self.classes,
+            name=self.name,
+            encoder=None if encoder is None else encoder.identity,
+            people=self._ids(),
+            source_digests=None if encoder is None else _digests(self.x),
+            **sizes,
+        )
 
     def require_bare(self) -> None:
         """Raise for what data that are made already say themselves."""
@@ -426,9 +418,8 @@ class Source:
             return cast(PublicEmbeddings, self.data)
         if self.is_encoded:
             if self.path is None:
-                return PublicEmbeddings(self._array, self.labels, classes=self.classes)
-            columns: dict[str, Any] = {"features": self.columns.features, "label_column": self.columns.label}
-            return read_public(self.path, classes=classes, labels=self.y, verify=verify, **columns)
+                return PublicEmbeddings(self.in_memory, self.labels, classes=self.classes)
+            return read_public(self.path, self.columns, classes=classes, labels=self.y, verify=verify)
         self.require_there()
         if encoder is None:
             raise ArgumentError(
@@ -437,16 +428,14 @@ class Source:
             )
         if self.path is not None and beside is not None:
             return read_public(beside.public(self._pool(encoder), encoder, self.path), name=self.path.name)
-        about: dict[str, Any] = {"encoder": encoder.identity, "source_digests": _digests(self.x)}
-        return PublicEmbeddings(_encode_in_memory(self.x, encoder), **about)
+        rows, digests = _encode_in_memory(self.x, encoder), _digests(self.x)
+        return PublicEmbeddings(rows, encoder=encoder.identity, source_digests=digests)
 
     def _pool(self, encoder: Encoder) -> ImageList | TextList:
         """Public images or texts at the path, which is listed or unpacked once."""
-        pools: dict[Kind, Any] = self.__dict__.setdefault("_pools", {})
-        if encoder.kind not in pools:
-            pools[encoder.kind] = self.find_for(encoder)
-        found: ImageList | TextList = pools[encoder.kind]
-        return found
+        if encoder.kind not in self._pools:
+            self._pools[encoder.kind] = self.find(encoder)
+        return self._pools[encoder.kind]
 
     def test(self, facts: Facts, encoder: Encoder | None) -> tuple[PublicEmbeddings, Labelled, str]:
         """Test rows that are not protected, their labels, and a name for the card.
@@ -459,40 +448,25 @@ class Source:
         """
         from dptransfer.encoders.model_inputs import encoded_here
 
-        if self.is_encoded or encoder is None:
-            self.require_rows()
-            rows = self._labelled_public(facts)
-            rows.require_match(facts, names=("The model", f"'{self.path or 'the test set'}'"))
-            assert rows.labels is not None
-            return rows, Labelled(rows.labels, facts.classes), "" if self.path is None else self.path.name
-        assert self.path is not None
-        found = replace(self, classes=facts.classes).find_for(encoder, labelled=True)
-        labelled = labels_of(found, self.path, "test examples")
-        rows = PublicEmbeddings(
-            encoded_here(found, encoder, _BATCH),
-            encoder=encoder.identity,
-            source_digests=found.source_digests,
-        )
-        return rows, labelled, self.path.name
-
-    def _labelled_public(self, facts: Facts) -> PublicEmbeddings:
+        name = "" if self.path is None else self.path.name
+        if not self.is_encoded and encoder is not None:
+            found = replace(self, classes=facts.classes).find(encoder, labelled=True)
+            labelled = labels_of(found, self.at_path("Test examples"), "test examples")
+            rows, digests = encoded_here(found, encoder, _BATCH), found.source_digests
+            return PublicEmbeddings(rows, encoder=encoder.identity, source_digests=digests), labelled, name
+        self.require_rows()
         if self.path is None:
-            return PublicEmbeddings(self._array, self._given_labels(), classes=facts.classes)
-        rows = read_public(
-            self.path,
-            classes=facts.classes,
-            labels=self.y,
-            split=self.columns.split,
-            features=self.columns.features or facts.columns,
-            label_column=self.columns.label,
-            private_too=True,
-        )
-        if rows.labels is None:
+            tested = PublicEmbeddings(self.in_memory, self._given_labels(), classes=facts.classes)
+        else:
+            columns = replace(self.columns, features=self.columns.features or facts.columns)
+            tested = read_public(self.path, columns, classes=facts.classes, labels=self.y, private_too=True)
+        if tested.labelled is None:
             raise DataError(
                 f"'{self.path}': test rows must have labels; these have none. Name their column, "
                 "--label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."
             )
-        return rows
+        tested.require_match(facts, names=("The model", f"'{self.path or 'the test set'}'"))
+        return tested, tested.labelled, name
 
     # What a source says about itself must fit its form
 
@@ -522,14 +496,14 @@ class Source:
                 "or name the column of texts."
             )
 
-    def _given_labels(self) -> Any:
+    def _given_labels(self) -> ArrayLike:
         if self.y is None:
             raise DataError(
                 "Private examples need a class each; there is no y. Pass y=... and classes=[...]."
             )
-        return self.y
+        return cast(ArrayLike, self.y)
 
-    def _ids(self) -> Any:
+    def _ids(self) -> ArrayLike | None:
         """Ids as they are; a word has no file here that it could name a column of."""
         if not isinstance(self.told_people, str | Path):
             return self.told_people
@@ -540,45 +514,33 @@ class Source:
 
 
 _KINDS: Mapping[Contents, Kind] = {"images": "image", "texts": "text"}
+_Item = TypeVar("_Item", str, Path)
 
 
-def _matched(rows: PrivateEmbeddings, of: Facts, path: Path | None) -> PrivateEmbeddings:
-    """Rows for a model; an error where they are of another encoder, other columns or another width."""
-    from dptransfer.data import require_same_encoder
-    from dptransfer.data.facts import require_same_columns
-
-    names = ("The release", f"'{path}'")
-    require_same_encoder(of.encoder, rows.facts.encoder, names=names)
-    require_same_columns(of.columns, rows.facts.columns, names=names)
-    if of.dimension != rows.facts.dimension:
-        found = f"it has {rows.facts.dimension}, the release {of.dimension}"
-        raise Incompatible(f"'{path}' must be as wide as the release's rows; {found}. Encode it again.")
-    return rows
-
-
-def _is_list_of(x: Any, kind: type) -> bool:
+def _list_of(x: object, kind: type[_Item]) -> list[_Item]:
+    """The entries of a list, an array of words or a column of pandas that holds this kind alone."""
     if isinstance(x, np.ndarray):
-        return kind is str and x.dtype.kind == "U" and x.ndim == 1
-    listed = isinstance(x, Sequence) or hasattr(x, "to_list")  # such as a column of pandas
-    return listed and len(x) > 0 and all(isinstance(one, kind) for one in x)
+        return x.tolist() if kind is str and x.dtype.kind == "U" and x.ndim == 1 else []
+    entries = list(x if isinstance(x, Sequence) else x.to_list() if hasattr(x, "to_list") else ())
+    return entries if all(isinstance(one, kind) for one in entries) else []
 
 
-def _encode_in_memory(x: Any, encoder: Encoder) -> EncodedRows:
+def _encode_in_memory(x: object, encoder: Encoder) -> EncodedRows:
     """Rows of examples that are in memory, or of a list of files; nothing is written."""
     from dptransfer.encoders import encode_images_in_memory, encode_pixels, encode_texts_in_memory
 
-    if encoder.kind == "text":
-        return encode_texts_in_memory(list(x), encoder, batch=_BATCH)
+    if texts := _list_of(x, str):
+        return encode_texts_in_memory(texts, encoder, batch=_BATCH)
     if isinstance(x, np.ndarray):
         return encode_pixels(x, encoder, batch=_BATCH)
-    rows, unreadable = encode_images_in_memory(list(x), encoder, batch=_BATCH)
+    rows, unreadable = encode_images_in_memory(_list_of(x, Path), encoder, batch=_BATCH)
     if unreadable:  # before a charge the message says that there are some, and not which
         raise DataError("Images must be readable; some are not. Repair them, or leave them out.")
     return rows
 
 
-def _digests(x: Any) -> NDArray[np.uint64]:
+def _digests(x: object) -> NDArray[np.uint64]:
     """Digests of examples that are in memory, or of a list of files."""
-    if _is_list_of(x, str):
-        return text_digests(x)
-    return picture_digests(x) if isinstance(x, np.ndarray) else file_digests(list(x))
+    if texts := _list_of(x, str):
+        return text_digests(texts)
+    return picture_digests(x) if isinstance(x, np.ndarray) else file_digests(_list_of(x, Path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,18 +22,11 @@ from dptransfer.data.examples import (
     one_digest_each,
     read_only,
 )
-from dptransfer.data.facts import (
-    EncoderIdentity,
-    Facts,
-    named_columns,
-    require_same_columns,
-    require_same_encoder,
-)
-from dptransfer.data.labels import Classes, Labelled, declared_classes
+from dptransfer.data.facts import DeclaredSizes, EncoderIdentity, Facts, named_columns, require_same_space
+from dptransfer.data.labels import Classes, Labelled
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError, DPTransferError, Incompatible
-from dptransfer.privacy.relation import Unit
 
 
 class PrivateEmbeddings(PrivateData):
@@ -56,18 +49,17 @@ class PrivateEmbeddings(PrivateData):
         name: what the ledger files this data set under. Give every version of one data set the same name. One
             without a name is filed under its content; changed a little, it is refused as rows on record.
         encoder: identity of the encoder behind the rows.
-        size: approximate number of examples, only if it may be public.
-        class_counts: exact class sizes, only if they are public.
         people: whose each row is, as a word or a number; then persons are protected, each with all their
             rows, and not single rows. A missing id makes a person of its own.
-        person_bound: as how many examples one person counts, at most; 1 gives each one voice.
-        rows_per_person: about how many rows a person has, only if that may be public.
         columns: what the features are called, in order, if they have names; a release records them. Those of
             a data frame are not taken unless they are given: where columns were made from values, as
             `get_dummies` does, names tell of rows.
         fingerprint: SHA-256 of the content where a store has it on record already.
         source_digests: of the files or texts behind the rows, by which the ledger
             knows them again in another encoding.
+        sizes: `size`, about how many examples there are, `class_counts`, the exact class sizes, and
+            `rows_per_person`, about how many rows a person has, each only if it may be public; and
+            `person_bound`, as how many examples one person counts, at most: 1 gives each one voice.
     """
 
     def __init__(
@@ -78,31 +70,16 @@ class PrivateEmbeddings(PrivateData):
         classes: Classes | None = None,
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
-        size: int | None = None,
-        class_counts: Sequence[int] | None = None,
         people: ArrayLike | None = None,
-        person_bound: float = 1.0,
-        rows_per_person: float | None = None,
         columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
         source_digests: ArrayLike | None = None,
+        **sizes: Unpack[DeclaredSizes],
     ) -> None:
-        self.rows = cast(Rows, read_only(rows_of(x, "x")))
-        declared = Labelled.of(y).classes if classes is None else declared_classes(classes)
-        counts = None if class_counts is None else tuple(class_counts)
-        unit = Unit.ROW if people is None else Unit.PERSON
-        facts = Facts(
-            declared,
-            self.rows.shape[1:],
-            size,
-            counts,
-            encoder,
-            unit,
-            person_bound,
-            rows_per_person,
-            None if columns is None else tuple(columns),
+        self.rows = read_only(rows_of(x, "x"))
+        super().__init__(
+            self.rows, y, classes, name=name, people=people, encoder=encoder, columns=columns, **sizes
         )
-        super().__init__(self.rows, y, facts, name, people)
         self._known_fingerprint = fingerprint
         self.source_digests = one_digest_each(source_digests, len(self.rows))
 
@@ -193,7 +170,7 @@ class PublicEmbeddings(PublicData):
         """
         if shots.labels is None:
             raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
-        self._require_one_space(("Shots", "public rows"), shots.encoder, shots.dimension, shots.columns)
+        require_same_space(shots, self, names=("Shots", "public rows"))
         joined = copy(self)
         joined._shots = shots
         joined._known_fingerprint = self.fingerprint
@@ -243,22 +220,7 @@ class PublicEmbeddings(PublicData):
             facts: of the private data.
             names: what an error calls those and these.
         """
-        self._require_one_space(names, facts.encoder, facts.dimension, facts.columns)
-
-    def _require_one_space(
-        self,
-        names: tuple[str, str],
-        encoder: EncoderIdentity | None,
-        dimension: int,
-        columns: tuple[str, ...] | None,
-    ) -> None:
-        require_same_encoder(encoder, self.encoder, names=names)
-        require_same_columns(columns, self.columns, names=names)
-        if dimension != self.dimension:
-            raise Incompatible(
-                f"{names[0]} and {names[1]} must have one dimension; got {dimension} and {self.dimension}. "
-                "Encode both with the same encoder."
-            )
+        require_same_space(facts, self, names=names)
 
     def shots_for(self, facts: Facts) -> tuple[Rows, Labels]:
         """Labelled rows, with labels as positions in the private data's own class list.

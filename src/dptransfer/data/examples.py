@@ -17,19 +17,45 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.base.worker_env import cores_here
-from dptransfer.data.facts import EncoderIdentity, Facts
-from dptransfer.data.labels import Labelled, LabelledList, class_positions, person_positions
+from dptransfer.data.facts import DeclaredSizes, EncoderIdentity, Facts
+from dptransfer.data.labels import (
+    Classes,
+    Labelled,
+    LabelledList,
+    class_positions,
+    declared_classes,
+    person_positions,
+)
 from dptransfer.errors import DataError
 from dptransfer.privacy.relation import Unit
 
 _SLAB_BYTES = 2**24
+
+
+class Indexed(Protocol):
+    """An array, or what is indexed like one by slices and positions: rows in many files, or pictures."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Examples first."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of their numbers."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, which: slice | Integers, /) -> AnyArray: ...
+
+
+Array = TypeVar("Array", bound=Indexed)
 
 
 class PrivateData(ABC):
@@ -41,9 +67,12 @@ class PrivateData(ABC):
     Args:
         examples: an array of them, or what is indexed like one.
         y: class of each.
-        facts: the declaration.
+        classes: the full public list of classes; that of `y` where it has one.
         name: what the ledger files them under.
-        people: whose each is, where persons are protected and not single examples (`facts.unit`).
+        people: whose each is; then persons are protected and not single examples (`facts.unit`).
+        encoder: the encoder behind rows.
+        columns: what the features of rows are called.
+        sizes: what is declared of their number.
     """
 
     _known_fingerprint: str | None = None
@@ -52,18 +81,26 @@ class PrivateData(ABC):
 
     def __init__(
         self,
-        examples: Any,
+        examples: Indexed,
         y: ArrayLike | Labelled,
-        facts: Facts,
+        classes: Classes | None,
+        *,
         name: str | None,
-        people: ArrayLike | None = None,
+        people: ArrayLike | None,
+        encoder: EncoderIdentity | None = None,
+        columns: Sequence[str] | None = None,
+        **sizes: Unpack[DeclaredSizes],
     ) -> None:
-        self.facts, self.name, self._examples = facts, name, examples
-        self.labels = class_positions(y, facts.classes)
+        listed = Labelled.of(y).classes if classes is None else declared_classes(classes)
+        unit = Unit.ROW if people is None else Unit.PERSON
+        shape = examples.shape[1:]
+        self.facts = Facts(listed, shape, encoder=encoder, unit=unit, columns=columns, **sizes)
+        self.name, self._examples = name, examples
+        self.labels = class_positions(y, listed)
         if len(self.labels) != len(examples):
             raise DataError(
                 "x and y must have one entry per example; their lengths differ. "
-                f"Pass the labels of these {'rows' if len(facts.shape) == 1 else 'pictures'}."
+                f"Pass the labels of these {'rows' if len(shape) == 1 else 'pictures'}."
             )
         self.people = None if people is None else person_positions(people, len(examples))
 
@@ -77,7 +114,7 @@ class PrivateData(ABC):
     def part(self, positions: Integers, facts: Facts) -> Self:
         """The examples at these positions as data of their own, with labels and people, and these facts."""
 
-    def _part(self, positions: Integers, facts: Facts, examples: Any) -> Self:
+    def _part(self, positions: Integers, facts: Facts, examples: Indexed) -> Self:
         part = copy(self)
         part.__dict__.pop("fingerprint", None)
         part._known_fingerprint = None
@@ -115,7 +152,11 @@ class PublicData(LabelledList):
     """Of the files or texts behind the examples."""
 
     def __init__(
-        self, examples: Any, labelled: Labelled | None, name: str | None, sources: Iterable[str | Path] | None
+        self,
+        examples: Indexed,
+        labelled: Labelled | None,
+        name: str | None,
+        sources: Iterable[str | Path] | None,
     ) -> None:
         self.name, self._examples = name, examples
         self.sources = None if sources is None else tuple(str(source) for source in sources)
@@ -191,7 +232,7 @@ def one_digest_each(digests: ArrayLike | None, count: int) -> NDArray[np.uint64]
     return found
 
 
-def read_only(array: Any) -> Any:
+def read_only(array: Array) -> Array:
     """The same examples in an array that nobody can write to by this name; what is no array is as it is."""
     if not isinstance(array, np.ndarray) or not array.flags.writeable:
         return array
@@ -214,7 +255,7 @@ class ContentDigest(NamedTuple):
     first_bad: int | None
 
     @classmethod
-    def of(cls, rows: Any, *others: Any, step: Callable[[int], None] | None = None) -> ContentDigest:
+    def of(cls, rows: Indexed, *others: Indexed, step: Callable[[int], None] | None = None) -> ContentDigest:
         """Read arrays, or what is indexed like them, once and in chunks.
 
         Args:
@@ -241,7 +282,7 @@ class ContentDigest(NamedTuple):
         return cls(of_first, digest.hexdigest(), first_bad)
 
 
-def content_digest(*arrays: Any) -> str:
+def content_digest(*arrays: Indexed) -> str:
     """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
     digest = hashlib.sha256()
     for array in arrays:
@@ -249,18 +290,18 @@ def content_digest(*arrays: Any) -> str:
     return digest.hexdigest()
 
 
-def _update(digest: hashlib._Hash, array: Any) -> None:
+def _update(digest: hashlib._Hash, array: Indexed) -> None:
     digest.update(_form(array))
     for slab in slabs(array):
         digest.update(np.ascontiguousarray(array[slab]).data)
 
 
-def _form(array: Any) -> bytes:
+def _form(array: Indexed) -> bytes:
     """What goes before an array's values: its type and shape."""
     return f"{array.dtype.str}{array.shape}".encode()
 
 
-def slabs(array: Any) -> Iterator[slice]:
+def slabs(array: Indexed) -> Iterator[slice]:
     """An array, or what is indexed like one, in slices of a few megabytes."""
     step = max(1, _SLAB_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
     for start in range(0, len(array), step):
@@ -293,7 +334,7 @@ def text_digests(texts: Iterable[str]) -> NDArray[np.uint64]:
     )
 
 
-def picture_digests(pixels: Any) -> NDArray[np.uint64]:
+def picture_digests(pixels: Indexed) -> NDArray[np.uint64]:
     """Of pictures as bytes, (pictures, height, width, 3), or of what is indexed like that."""
     form = repr(tuple(pixels.shape[1:])).encode()
     return _listed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypedDict
 
 from dptransfer.base import checks
 from dptransfer.data.grey_levels import GreyRange
@@ -98,6 +98,15 @@ def require_same_encoder(
     )
 
 
+class DeclaredSizes(TypedDict, total=False):
+    """What owners may declare of the number of their examples, with the meaning that it has in `Facts`."""
+
+    size: int | None
+    class_counts: Sequence[int] | None
+    person_bound: float
+    rows_per_person: float | None
+
+
 @dataclass(frozen=True)
 class Facts:
     """Declared by the data owner, never inferred from private examples; all a plan may look at.
@@ -125,15 +134,15 @@ class Facts:
     classes: tuple[str | int, ...]
     shape: tuple[int, ...]
     size: int | None = None
-    class_counts: tuple[int, ...] | None = None
+    class_counts: Sequence[int] | None = None
     encoder: EncoderIdentity | None = None
     unit: Unit = Unit.ROW
     person_bound: float = 1.0
     rows_per_person: float | None = None
-    columns: tuple[str, ...] | None = None
+    columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        """Check the declaration."""
+        """Check the declaration; lists become tuples."""
         lengths = self.shape if isinstance(self.shape, tuple | list) else (self.shape,)
         shape = tuple(checks.whole("dimension" if len(lengths) == 1 else "shape", one) for one in lengths)
         if len(shape) != 1 and not (len(shape) == 3 and shape[2] == 3):
@@ -235,8 +244,41 @@ def named_columns(columns: Sequence[str], shape: tuple[int, ...]) -> tuple[str, 
     return names
 
 
+class RowSpace(Protocol):
+    """What rows must share before they are compared: the facts of private rows have it, and public rows."""
+
+    @property
+    def encoder(self) -> EncoderIdentity | None:
+        """The encoder behind them, if on record."""
+
+    @property
+    def columns(self) -> Sequence[str] | None:
+        """What their features are called, if they have names."""
+
+    @property
+    def dimension(self) -> int:
+        """Their width."""
+
+
+def require_same_space(first: RowSpace, second: RowSpace, *, names: tuple[str, str]) -> None:
+    """Raise unless rows of both are of one encoder, one list of columns and one width.
+
+    Args:
+        first: the space of the first rows.
+        second: the space of the second.
+        names: what an error calls them.
+    """
+    require_same_encoder(first.encoder, second.encoder, names=names)
+    require_same_columns(first.columns, second.columns, names=names)
+    if first.dimension != second.dimension:
+        raise Incompatible(
+            f"{names[0]} and {names[1]} must have one dimension; got {first.dimension} and "
+            f"{second.dimension}. Encode both with the same encoder."
+        )
+
+
 def require_same_columns(
-    first: tuple[str, ...] | None, second: tuple[str, ...] | None, *, names: tuple[str, str]
+    first: Sequence[str] | None, second: Sequence[str] | None, *, names: tuple[str, str]
 ) -> None:
     """Raise unless features are called the same, in one order; rows without names match any."""
     if first is None or second is None or first == second:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,11 +21,10 @@ from dptransfer.data.examples import (
     read_only,
     slabs,
 )
-from dptransfer.data.facts import Facts
+from dptransfer.data.facts import DeclaredSizes, Facts
 from dptransfer.data.grey_levels import GreyRange, declared_range
-from dptransfer.data.labels import Classes, Labelled, declared_classes
+from dptransfer.data.labels import Classes, Labelled
 from dptransfer.errors import DataError, Incompatible
-from dptransfer.privacy.relation import Unit
 from dptransfer.sources.decode import open_image, without_warnings
 from dptransfer.sources.dicom import require_reader
 from dptransfer.sources.images import ImageList
@@ -137,8 +136,11 @@ def pixels_of(
     return pixels
 
 
-def source_digests_of(pixels: PixelArray | DecodedFiles) -> NDArray[np.uint64]:
-    """Digests of the files, or of the pictures of an array."""
+def source_digests_of(pixels: PixelArray | DecodedFiles, given: ArrayLike | None) -> NDArray[np.uint64]:
+    """Digests as given, or else of the files, or of the pictures of an array."""
+    digests = one_digest_each(given, len(pixels))
+    if digests is not None:
+        return digests
     return file_digests(pixels.paths) if isinstance(pixels, DecodedFiles) else picture_digests(pixels)
 
 
@@ -166,15 +168,12 @@ class PrivateImages(PrivateData):
         classes: the full public list of classes; by default that of an `ImageList`.
         resolution: for files, the height and width that all are squeezed to; one number for a square.
         name: what the ledger files this data set under.
-        size: approximate number of examples, only if it may be public.
-        class_counts: exact class sizes, only if they are public.
         people: whose each picture is, as for `PrivateEmbeddings`; by default the people of an `ImageList`.
-        person_bound: as how many examples one person counts, at most.
-        rows_per_person: about how many pictures a person has, only if that may be public.
         grey_range: the stored values that are black and white in greys of more than bytes, for the whole set;
             by default what each file says. Of an array, how it was read.
         source_digests: of the files that an array was read from; by default those of
             the files, or of the pictures in the array.
+        sizes: `size`, `class_counts`, `person_bound` and `rows_per_person`, as for `PrivateEmbeddings`.
     """
 
     def __init__(
@@ -185,13 +184,10 @@ class PrivateImages(PrivateData):
         classes: Classes | None = None,
         resolution: int | tuple[int, int] | None = None,
         name: str | None = None,
-        size: int | None = None,
-        class_counts: Sequence[int] | None = None,
         people: ArrayLike | None = None,
-        person_bound: float = 1.0,
-        rows_per_person: float | None = None,
         grey_range: GreyRange | None = None,
         source_digests: ArrayLike | None = None,
+        **sizes: Unpack[DeclaredSizes],
     ) -> None:
         self.grey_range = declared_range(grey_range)
         self.pixels: PixelArray | DecodedFiles | PixelsAt = read_only(
@@ -200,17 +196,10 @@ class PrivateImages(PrivateData):
         given = _given_labels(x, y)
         if given is None:
             raise DataError("Private pictures need y=, a class each, and classes=[...], their full list.")
-        declared = Labelled.of(given).classes if classes is None else declared_classes(classes)
-        counts = None if class_counts is None else tuple(class_counts)
         if people is None and isinstance(x, ImageList):
             people = x.people
-        unit = Unit.ROW if people is None else Unit.PERSON
-        shape = self.pixels.shape[1:]
-        facts = Facts(declared, shape, size, counts, None, unit, person_bound, rows_per_person)
-        super().__init__(self.pixels, given, facts, name, people)
-        self.source_digests = one_digest_each(source_digests, len(self.pixels))
-        if self.source_digests is None:
-            self.source_digests = source_digests_of(self.pixels)
+        super().__init__(self.pixels, given, classes, name=name, people=people, **sizes)
+        self.source_digests = source_digests_of(self.pixels, source_digests)
 
     def require_content(self) -> None:
         """Raise if there are pictures, and all are black; for the owner, before anything is charged.
@@ -269,9 +258,7 @@ class PublicImages(PublicData):
             sources = x.sources()
         given = _given_labels(x, y)
         super().__init__(self.pixels, None if given is None else Labelled.of(given, classes), name, sources)
-        self.source_digests = one_digest_each(source_digests, len(self.pixels))
-        if self.source_digests is None:
-            self.source_digests = source_digests_of(self.pixels)
+        self.source_digests = source_digests_of(self.pixels, source_digests)
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these pictures are of the private ones' size."""

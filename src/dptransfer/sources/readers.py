@@ -23,10 +23,9 @@ An `.emb` folder may know whose each row is; the others, but for .npy, may have 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +35,7 @@ from dptransfer.data.arrow import is_columnar, is_dataset_folder
 from dptransfer.data.columns import USUAL_COLUMNS, Columns, read_rows, require_person_column
 from dptransfer.data.emb_folder import in_private_folder, read_store
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import DeclaredSizes
 from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.sharded_rows import ShardedRows
@@ -103,68 +103,53 @@ STORED = "stored"
 
 def read_private(
     path: str | Path,
+    columns: Columns = USUAL_COLUMNS,
     *,
     classes: Classes | None = None,
     name: str | None = None,
-    size: int | None = None,
-    class_counts: Sequence[int] | None = None,
     people: str | Path | ArrayLike | None = STORED,
-    person_bound: float = 1.0,
-    rows_per_person: float | None = None,
     labels: str | Path | ArrayLike | None = None,
-    split: str | None = None,
-    features: str | Sequence[str] | None = None,
-    label_column: str | None = None,
     verify: bool = True,
+    **sizes: Unpack[DeclaredSizes],
 ) -> PrivateEmbeddings:
     """Read private labelled rows from any format of `read_table`.
 
     Args:
         path: a file or folder.
+        columns: those of labels and features, and the part of a file that has several. The names of features
+            are public: a release records them. An `.emb` folder knows its labels.
         classes: the full public list of classes. Without it the list declared in the file is used; the labels
             are never looked at to find one.
         name: what the ledger files this data set under; default the name in the `.emb` manifest.
-        size: approximate number of examples, only if it may be public.
-        class_counts: exact class sizes, only if they are public.
         people: whose each row is: the file's column of ids (in an archive, the array's name); a file of its
             own, as `people_in_file` reads it; 'folder', for an `.emb` folder of pictures that lay in
             class/person/picture; or the ids themselves. By default what an `.emb` folder keeps. None makes
             each row stand for itself, and the promise is for single rows then, whoever has several.
-        person_bound: as how many examples one person counts, at most.
-        rows_per_person: about how many rows a person has, only if that may be public.
         labels: labels, or an `.npy` file of them, where the rows come without.
-        split: which part of a file that has several.
-        features: which columns of a table are features, as names or patterns such as 'f*', or as a list of
-            names; by default a list column of a known name, or else every column of numbers but those of
-            labels and people. Their names are public: a release records them.
-        label_column: the column of labels in a table, or the name of their array, if it is not 'label',
-            'labels' or 'y'; an `.emb` folder knows its labels.
         verify: check the checksums of an `.emb` folder.
+        sizes: what is declared public of their number, as for `PrivateEmbeddings`.
     """
-    columns = Columns(label=label_column, features=features, person=column_of(people), split=split)
-    table = read_table(path, columns, verify=verify)
-    table = _with_labels(path, labels, table)
+    path = Path(path)
+    table = read_table(path, replace(columns, person=column_of(people)), verify=verify)
+    table = with_labels(path, labels, table)
     if table.labels is None:
-        where = "'label', 'labels' or 'y'" if label_column is None else f"'{label_column}'"
+        where = "'label', 'labels' or 'y'" if columns.label is None else f"'{columns.label}'"
         none = f"private rows must have labels; these have none, under {where}."
-        raise unreadable(Path(path), none, "Name their column, label_column='NAME', or pass labels=...")
+        raise unreadable(path, none, "Name their column, --label-column NAME, or pass labels=...")
     if classes is None and table.classes is None:
         rule = "classes must be declared, and the file declares none (private labels are never asked)."
-        raise unreadable(Path(path), rule, "Pass classes=[...], the full public list.")
-    labelled = _labelled(table, declared_classes(table.classes or () if classes is None else classes))
+        raise unreadable(path, rule, "Pass classes=[...], the full public list.")
+    labelled = _labelled(table, table.labels, table.classes if classes is None else classes)
     return PrivateEmbeddings(
         table.rows,
         labelled,
         name=table.name if name is None else name,
         encoder=table.encoder,
-        size=size,
-        class_counts=class_counts,
-        people=people_of(Path(path), table, people),
-        person_bound=person_bound,
-        rows_per_person=rows_per_person,
+        people=people_of(path, table, people),
         columns=table.columns,
         fingerprint=table.fingerprint if labelled.classes == table.classes else None,
         source_digests=table.source_digests,
+        **sizes,
     )
 
 
@@ -191,13 +176,11 @@ def people_of(path: Path, table: RawTable, people: str | Path | ArrayLike | None
 
 def read_public(
     path: str | Path,
+    columns: Columns = USUAL_COLUMNS,
     *,
     classes: Classes | None = None,
     name: str | None = None,
     labels: str | Path | ArrayLike | None = None,
-    split: str | None = None,
-    features: str | Sequence[str] | None = None,
-    label_column: str | None = None,
     verify: bool = True,
     private_too: bool = False,
 ) -> PublicEmbeddings:
@@ -209,21 +192,21 @@ def read_public(
     taken for finite. An `.emb` folder that is not marked public is refused, and so is a file in it, unless it
     is `private_too`: its owner's, for a test without protection.
     """
-    columns = Columns(label=label_column, features=features, split=split)
-    table = read_table(path, columns, verify=verify)
+    path = Path(path)
+    table = read_table(path, replace(columns, person=None), verify=verify)
     rule = "an .emb folder of public rows must be marked public; this one, or its original, is private."
     again = "If it is nobody's data, encode it again with --public, or write it with public=True."
-    private = table.public is False or in_private_folder(Path(path))
-    require(private_too or not private, Path(path), rule, again)
-    table = _with_labels(path, labels, table)
-    rows: Any = table.rows
+    private = table.public is False or in_private_folder(path)
+    require(private_too or not private, path, rule, again)
+    table = with_labels(path, labels, table)
+    rows: object = table.rows
     if not verify and isinstance(rows, ShardedRows):
         rows.finite = True
     labelled = None
     if table.labels is not None:
-        listed = table.classes if classes is None else classes
-        found = np.unique(table.labels).tolist() if listed is None else listed
-        labelled = _labelled(table, declared_classes(found))
+        declared = table.classes if classes is None else classes
+        found = np.unique(table.labels).tolist() if declared is None else declared
+        labelled = _labelled(table, table.labels, found)
     return PublicEmbeddings(
         table.rows,
         labelled,
@@ -236,18 +219,18 @@ def read_public(
     )
 
 
-def _with_labels(path: str | Path, labels: str | Path | ArrayLike | None, table: RawTable) -> RawTable:
+def with_labels(path: Path, labels: str | Path | ArrayLike | None, table: RawTable) -> RawTable:
+    """The table with these labels, if there are some; they are an error where it has its own."""
     if labels is None:
         return table
-    if table.labels is not None:
-        raise unreadable(Path(path), "labels were given, and the file has its own.", "Leave labels out.")
+    require(table.labels is None, path, "labels were given, and the file has its own.", "Leave labels out.")
     given = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
     return replace(table, labels=given)
 
 
-def _labelled(table: RawTable, declared: tuple[str | int, ...]) -> Labelled:
+def _labelled(table: RawTable, labels: AnyArray, classes: Classes | None) -> Labelled:
     """The table's labels among the declared classes."""
-    assert table.labels is not None
+    declared = declared_classes(() if classes is None else classes)
     if table.labels_are_positions and table.classes is not None:
-        return Labelled(table.labels.astype(np.int64), table.classes).among(declared)
-    return Labelled.of(table.labels, declared)
+        return Labelled(labels.astype(np.int64), table.classes).among(declared)
+    return Labelled.of(labels, declared)
