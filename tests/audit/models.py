@@ -15,7 +15,7 @@ MU_ONE = GaussianEvent(1.0, Relation.ADD_REMOVE)
 def linear_model(weights, events=(MU_ONE,), temperature=1.0, seeded=True, unit=Unit.ROW):
     weights = np.asarray(weights, dtype=np.float64)
     return PrivateClassifier(
-        head=LinearHead(weights, np.zeros(len(weights)), temperature),
+        head=LinearHead(weights, np.zeros(len(weights)), temperature=temperature),
         features=UnitNorm().fit(weights.shape[1], None),
         facts=Facts(tuple(range(len(weights))), weights.shape[1], unit=unit),
         events=tuple(events),

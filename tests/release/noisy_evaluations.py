@@ -12,8 +12,7 @@ from dptransfer.exact.evaluation_layout import (
 )
 from dptransfer.methods.private_evaluation import mechanism_for, planned_query
 from dptransfer.privacy import EACH_ROW, Budget, Relation
-from dptransfer.release.charged_evaluation import ChargedEvaluation
-from dptransfer.release.noisy_counts import NoisyCounts
+from dptransfer.release.charged_evaluation import ChargedEvaluation, NoisyCounts
 
 BUDGET = Budget(epsilon=0.2, delta=1e-5)
 

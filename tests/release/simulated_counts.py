@@ -13,8 +13,7 @@ from dptransfer.exact.evaluation_layout import (
     EvaluationLayout,
 )
 from dptransfer.privacy import EACH_ROW, GaussianEvent, Relation
-from dptransfer.release.charged_evaluation import ChargedEvaluation
-from dptransfer.release.noisy_counts import NoisyCounts
+from dptransfer.release.charged_evaluation import ChargedEvaluation, NoisyCounts
 
 NOISE = 1 / mu_for(0.2, 1e-5)
 """Standard deviation of the noise of an answer of sensitivity 1 at ε = 0.2, δ = 1e-5."""

@@ -1,6 +1,7 @@
 """Heads against their formulas, written out in plain loops; and on their way through a release."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from dptransfer.release.heads import (
     QuadraticHead,
     describe_head,
     head_arrays,
-    quadratic_form,
     read_head,
     score_arrays,
     unit_rows,
@@ -31,14 +31,16 @@ def drawn(*shape, seed=0):
 
 
 MADE = {
-    "cosine": CosineHead(drawn(CLASSES, WIDTH), 0.1),
-    "mean-cosine": MeanCosineHead(drawn(CLASSES, CHOSEN, WIDTH), 0.2),
-    "euclidean": EuclideanHead(drawn(CLASSES, WIDTH), 0.3),
-    "linear": LinearHead(drawn(CLASSES, WIDTH), drawn(CLASSES), 0.4),
+    "cosine": CosineHead(drawn(CLASSES, WIDTH), temperature=0.1),
+    "mean-cosine": MeanCosineHead(drawn(CLASSES, CHOSEN, WIDTH), temperature=0.2),
+    "euclidean": EuclideanHead(drawn(CLASSES, WIDTH), temperature=0.3),
+    "linear": LinearHead(drawn(CLASSES, WIDTH), drawn(CLASSES), temperature=0.4),
     "quadratic": QuadraticHead(
-        drawn(CLASSES, WIDTH), drawn(CLASSES), np.abs(drawn(CLASSES, WIDTH, seed=1)), 0.5
+        drawn(CLASSES, WIDTH), drawn(CLASSES), np.abs(drawn(CLASSES, WIDTH, seed=1)), temperature=0.5
     ),
-    "average": AverageHead(drawn(CLASSES, WIDTH), drawn(CLASSES), drawn(CLASSES, WIDTH, seed=1), 0.6),
+    "average": AverageHead(
+        drawn(CLASSES, WIDTH), drawn(CLASSES), drawn(CLASSES, WIDTH, seed=1), temperature=0.6
+    ),
 }
 FORMS = [head for kind, head in MADE.items() if kind != "average"]
 EACH = pytest.mark.parametrize("head", MADE.values(), ids=MADE)
@@ -57,10 +59,10 @@ def cosine(a, b):
 def score(head, row, place):
     """One score, by the definition and nothing else."""
     match head:
-        case CosineHead():
-            return cosine(row, head.prototypes[place])
         case MeanCosineHead():
             return math.fsum(cosine(row, one) for one in head.prototypes[place]) / CHOSEN
+        case CosineHead():
+            return cosine(row, head.prototypes[place])
         case EuclideanHead():
             away = [float(x) - float(c) for x, c in zip(row, head.centres[place], strict=True)]
             return -dot(away, away) / 2 + dot(row, row) / 2  # less what all classes have in common
@@ -107,10 +109,10 @@ def test_a_row_of_zeros_has_finite_scores(head):
 
 @pytest.mark.parametrize("head", [MADE["cosine"], MADE["mean-cosine"]], ids=["cosine", "mean-cosine"])
 def test_only_directions_matter_to_cosines(head):
-    longer = type(head)(head.prototypes * 8.0, head.temperature)
+    longer = replace(head, prototypes=head.prototypes * 8.0)
     np.testing.assert_allclose(longer.scores(4.0 * ROWS), head.scores(ROWS), rtol=1e-12)
     assert np.abs(head.scores(ROWS)).max() <= 1 + 1e-12
-    empty = type(head)(np.zeros_like(head.prototypes), head.temperature)
+    empty = replace(head, prototypes=np.zeros_like(head.prototypes))
     assert (empty.scores(ROWS) == 0).all()
 
 
@@ -118,8 +120,8 @@ def test_only_directions_matter_to_cosines(head):
 def test_the_quadratic_form_orders_classes_of_unit_rows_as_the_head_does(head):
     """The head's scores less the form's are the same for every class of a row."""
     rows = unit_rows(ROWS)
-    linear, offset, precision = quadratic_form(head)
-    form = offset + rows @ linear.T
+    linear, offset, precision = head.form
+    form = rows @ linear.T if offset is None else offset + rows @ linear.T
     if precision is not None:
         form = form - 0.5 * (rows * rows) @ precision.T
     apart = head.scores(rows) - form
@@ -130,16 +132,16 @@ def test_the_quadratic_form_orders_classes_of_unit_rows_as_the_head_does(head):
 
 def test_queries_get_the_form_of_a_head_and_the_prior_of_one_that_has_some():
     for head in FORMS:
-        linear, offset, precision = quadratic_form(head)
+        linear, offset, precision = head.form
         assert score_arrays(head)["prior"] is None
         assert (score_arrays(head)["linear"] == linear).all()
-        assert (score_arrays(head)["offset"] == offset).all()
+        assert (score_arrays(head)["offset"] == (0 if offset is None else offset)).all()
         assert (score_arrays(head)["precision"] is None) == (precision is None)
     both = MADE["average"]
     assert score_arrays(both)["linear"] is both.weights
     assert score_arrays(both)["prior"] is both.prior
     with pytest.raises(ArgumentError, match="no quadratic form"):
-        quadratic_form(both)
+        _ = both.form
 
 
 def test_probabilities_of_a_mean_of_softmaxes_add_up_to_one_and_stay_finite_when_both_are_sure():

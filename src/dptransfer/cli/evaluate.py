@@ -82,21 +82,20 @@ def charged_test(
 
 
 def _show_figures(found: ChargedEvaluation) -> None:
-    from dptransfer.release.charged_evaluation import percent
-    from dptransfer.release.noisy_counts import Z
+    from dptransfer.release.charged_evaluation import Z
 
     size, give = max(0.0, found.size.count), Z * math.sqrt(found.size.variance)
     show_facts(
         {
-            "Balanced accuracy": percent(found.balanced_accuracy),
-            "Accuracy": percent(found.accuracy),
-            "Calibration error": percent(found.calibration_error),
+            "Balanced accuracy": found.balanced_accuracy.words,
+            "Accuracy": found.accuracy.words,
+            "Calibration error": found.calibration_error.words,
             "Measured on": f"{found.whose}; about {size:.0f}, give or take {give:.0f}",
         }
     )
     say()
     both = zip(found.classes, found.recall, found.precision, strict=True)
-    told = [(name, percent(recall), percent(precision)) for name, recall, precision in both]
+    told = [(name, recall.words, precision.words) for name, recall, precision in both]
     show_table(("Class", "Recall", "Precision"), told)
     say("Intervals are 95%, for sampling and noise together.")
     say()

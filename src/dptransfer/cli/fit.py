@@ -185,7 +185,7 @@ def _show(
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
     from dptransfer.base.document import name_list
-    from dptransfer.release.charged_evaluation import TOO_NOISY, percent, tells_something
+    from dptransfer.release.charged_evaluation import TOO_NOISY
 
     made = model.provenance
     files = sorted(entry.name for entry in out.iterdir())
@@ -217,7 +217,7 @@ def _show(
     next_step = f"dptransfer card {out}"
     if model.charged is not None:
         figures = {"accuracy": model.charged.accuracy, "balanced accuracy": model.charged.balanced_accuracy}
-        told = [f"{name} {percent(found)}" for name, found in figures.items() if tells_something(found)]
+        told = [f"{name} {found.words}" for name, found in figures.items() if found.is_narrow]
         facts["Hold-out"] = ", ".join(told) or f"{TOO_NOISY}: no accuracy can be reported"
     if model.calibration is not None:
         facts["Probabilities"] = f"{model.calibration.words}."

@@ -29,7 +29,7 @@ from dptransfer.methods.private_evaluation import (
 )
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Unit
-from dptransfer.release.charged_evaluation import ChargedEvaluation, joined
+from dptransfer.release.charged_evaluation import ChargedEvaluation, join_fit_and_check
 from dptransfer.sources import PrivateImages
 
 
@@ -77,7 +77,9 @@ class FitPlan:
     def events(self) -> tuple[Event, ...]:
         """What fit and check cost together."""
         own = self.plan.events
-        return own if self.check is None else joined(own, (self.check.event,), self.holdout or 0.0)
+        return (
+            own if self.check is None else join_fit_and_check(own, (self.check.event,), self.holdout or 0.0)
+        )
 
     @cached_property
     def guarantee(self) -> Guarantee:

@@ -24,10 +24,9 @@ from dptransfer.methods.charging import charge_run, require_kinds
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget, GaussianEvent
 from dptransfer.queries.evaluation_counts import EvaluationCounts
-from dptransfer.release.charged_evaluation import ChargedEvaluation
+from dptransfer.release.charged_evaluation import ChargedEvaluation, NoisyCounts
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import CosineHead, Head, LinearHead, MeanCosineHead, score_arrays
-from dptransfer.release.noisy_counts import NoisyCounts
+from dptransfer.release.heads import CosineHead, Head, LinearHead, score_arrays
 
 ASSUMPTIONS = ("the classifier and its settings were fixed without looking at the test rows",)
 """What must hold for the guarantee of a charged evaluation, beyond the code being right."""
@@ -45,7 +44,7 @@ class PrivateEvaluation:
     Assumes:       a classifier that was released, or fixed otherwise, without these rows. Rows that it was
                    fitted on are no test, but they stay protected: name them as then, and both charges add up
                    in one account.
-    Reference:     `queries.evaluation_counts` and `release.noisy_counts`.
+    Reference:     `queries.evaluation_counts` and `release.charged_evaluation`.
 
     Attributes:
         model: the classifier.
@@ -114,7 +113,7 @@ class PrivateEvaluation:
 def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> EvaluationCounts:
     """The question how a head behind this map does, about units that count as much as the bound says."""
     arrays: dict[str, Any] = score_arrays(head)
-    directions = isinstance(head, CosineHead | MeanCosineHead)
+    directions = isinstance(head, CosineHead)
     return EvaluationCounts(
         features, **arrays, temperature=head.temperature, directions=directions, bound=bound
     )

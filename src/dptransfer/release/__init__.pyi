@@ -8,6 +8,8 @@ from dptransfer.release.calibration import Calibration as Calibration
 from dptransfer.release.card import Card as Card
 from dptransfer.release.card import card_of as card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation as ChargedEvaluation
+from dptransfer.release.charged_evaluation import Estimate as Estimate
+from dptransfer.release.charged_evaluation import NoisyCounts as NoisyCounts
 from dptransfer.release.classifier import PrivateClassifier as PrivateClassifier
 from dptransfer.release.classifier import Provenance as Provenance
 from dptransfer.release.evaluation import Evaluation as Evaluation
@@ -23,8 +25,6 @@ from dptransfer.release.heads import MeanCosineHead as MeanCosineHead
 from dptransfer.release.heads import QuadraticHead as QuadraticHead
 from dptransfer.release.manifest import Manifest as Manifest
 from dptransfer.release.manifest import current_versions as current_versions
-from dptransfer.release.noisy_counts import Estimate as Estimate
-from dptransfer.release.noisy_counts import NoisyCounts as NoisyCounts
 from dptransfer.release.onnx_export import export_onnx as export_onnx
 from dptransfer.release.prediction_sets import PredictionSets as PredictionSets
 from dptransfer.release.verify import Check as Check

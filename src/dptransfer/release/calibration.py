@@ -27,16 +27,15 @@ standard deviations above C counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import Floats
+from dptransfer.base.types import Floats, JsonObject
 from dptransfer.errors import ArgumentError
-from dptransfer.release.noisy_counts import Noisy, NoisyCounts, pooled
+from dptransfer.release.charged_evaluation import Noisy, NoisyCounts, pool_counts, read_exactly
 
 CHARGED = "charged evaluation"
 SIMULATED = "public simulation"
@@ -92,16 +91,16 @@ class Calibration:
         weights /= weights.sum(axis=1, keepdims=True)
         return weights
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """JSON-ready form."""
         return {"temperature": self.temperature, "offsets": list(self.offsets), "source": self.source}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
+    def from_dict(cls, values: JsonObject) -> Calibration:
         """Read what `to_dict` wrote."""
-        if set(values) != {"temperature", "offsets", "source"}:
-            raise ArgumentError("A calibration must have exactly the fields that Calibration.to_dict writes.")
-        return cls(values["temperature"], tuple(values["offsets"]), values["source"])
+        return read_exactly(
+            cls, values, lambda: cls(values["temperature"], tuple(values["offsets"]), values["source"])
+        )
 
 
 def calibration_of(counts: NoisyCounts) -> Calibration:
@@ -116,7 +115,9 @@ def calibration_of(counts: NoisyCounts) -> Calibration:
 def _temperature(counts: NoisyCounts, right: Noisy, total: float) -> float:
     """Where the sum of confidences meets the number of right answers."""
     sums = [
-        counts.cells("confidences", place) if factor != 1 else pooled(counts.cells("confidences", place), own)
+        counts.cells("confidences", place)
+        if factor != 1
+        else pool_counts(counts.cells("confidences", place), own)
         for own in [_confidence(counts)]
         for place, factor in enumerate(counts.temperatures)
     ]

@@ -1,18 +1,23 @@
 """The privacy and model card: what is promised, to whom, on what grounds, and how useful the model is.
 
 A card is a function of the classifier and an optional evaluation alone. It is a `Document`, which is rendered
-as HTML, Markdown, terminal text or JSON.
+as HTML, Markdown, terminal text or JSON; so are a few lines of a model or of test results for notebooks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
 
 from dptransfer.base.document import (
     Block,
     Bullets,
     Code,
     Document,
+    Figure,
     Highlight,
     Paragraph,
     Section,
@@ -22,32 +27,32 @@ from dptransfer.base.document import (
     first_few,
     name_list,
 )
+from dptransfer.base.document_html import escape_html, svg
+from dptransfer.base.types import Floats
+from dptransfer.exact.feature_map import STRETCHES, FittedSideBySide
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Guarantee, Relation, number, typeset
 from dptransfer.release.card_privacy import (
     MANY,
     ONE,
+    example_word,
     factor,
     percent_up,
     plus_delta,
     privacy_sections,
-    seen,
     up,
 )
-from dptransfer.release.card_utility import (
-    NOT_PRIVATE,
-    Results,
-    best_results,
-    highlight,
-    utility_blocks,
-    weakest_class,
-    word_sections,
-)
-from dptransfer.release.charged_evaluation import percent
+from dptransfer.release.charged_evaluation import ChargedEvaluation, Estimate, Z
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
+from dptransfer.release.heads import AverageHead, LinearHead, QuadraticHead
 
 Card = Document
+Results: TypeAlias = Evaluation | ChargedEvaluation
+Labels: TypeAlias = tuple[tuple[str, float], ...]
+"""Labels of an encoder with their shares, the largest first."""
 
+NOT_PRIVATE = "NOT PRIVATE, DO NOT PUBLISH."
 NOT_SHOWN = (
     "No check of files can show that the noise was really drawn and added, that the private rows were read "
     "nowhere else, or that the ledger has every charge. For that you must trust whoever made the release."
@@ -59,6 +64,11 @@ _SEEDED_WARNING = (
     f"{NOT_PRIVATE} The noise came from a seed: anyone who knows or guesses it can remove the noise. The "
     "numbers below would hold for secure noise; they do not hold for this file."
 )
+_MOST_BARS = 50
+_MOST_IN_NOTEBOOK = 8
+_MOST_LABELS = 5
+_LEAST_SHARE = 0.02  # below, and in a vocabulary of a thousand, a label says little
+_MOST_CLASSES = 50
 
 
 def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> Card:
@@ -69,17 +79,17 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
         title=f"Privacy and model card: {provenance.title or provenance.method}",
         sentence=_SEEDED_SENTENCE * model.seeded + typeset(str(guarantee)),
         warning=_SEEDED_WARNING if model.seeded else None,
-        highlights=(highlight(best, len(model.classes)), *_promise(guarantee)),
+        highlights=(_highlight(best, len(model.classes)), *_promise(guarantee)),
         about=_about(model),
         sections=(
             Section("Benefit and cost", (_benefit_and_cost(model, best),)),
             *privacy_sections(model),
             Section("Method", tuple(_method(model))),
             Section("Data and encoder", tuple(_data(model))),
-            Section("Utility", tuple(utility_blocks(model, evaluation))),
-            *word_sections(model),
+            Section("Utility", tuple(_utility(model, evaluation))),
+            *_word_sections(model),
             Section("Intended use and limits", (_use(model),)),
-            Section("Record and verification", tuple(_record(model))),
+            Section("Record and verification", _record(model)),
         ),
         footer="Written by dptransfer. The card describes release.json and model.safetensors beside it.",
     )
@@ -94,7 +104,7 @@ def model_summary(model: PrivateClassifier) -> Document:
         ("Input", f"rows of dimension {model.dimension}{encoder}"),
     ]
     if model.charged is not None:
-        about.append(("Accuracy on private rows", percent(model.charged.accuracy)))
+        about.append(("Accuracy on private rows", model.charged.accuracy.words))
     if model.calibration is not None:
         about.append(("Probabilities", f"{model.calibration.words}."))
     return Document(
@@ -131,7 +141,7 @@ def _about(model: PrivateClassifier) -> tuple[tuple[str, Text], ...]:
 def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> Table:
     from dptransfer.accounting import membership_advantage
 
-    useful, guarantee = highlight(best, len(model.classes)), model.guarantee
+    useful, guarantee = _highlight(best, len(model.classes)), model.guarantee
     delta = f", δ = {up(guarantee.delta)}" if guarantee.delta else ""
     right = percent_up((1 + membership_advantage(model.events)) / 2)
     classes = first_few([str(name) for name in model.classes])
@@ -156,7 +166,7 @@ def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> Table:
 def _inputs(model: PrivateClassifier) -> str:
     if model.encoder is None:
         return "rows of numbers"
-    if seen(model) == "row":
+    if example_word(model) == "row":
         return f"rows of the encoder {model.encoder.name}"
     if model.encoder_delta is None:
         return f"pictures, as the encoder {model.encoder.name} embeds them,"
@@ -166,7 +176,7 @@ def _inputs(model: PrivateClassifier) -> str:
 def _method(model: PrivateClassifier) -> Iterator[Block]:
     provenance = model.provenance
     unknown = f"The method is named '{provenance.method}'."
-    steps = f"The section Accounting lists every step that read private {seen(model)}s."
+    steps = f"The section Accounting lists every step that read private {example_word(model)}s."
     yield Paragraph(provenance.summary or f"{unknown} {steps}")
     if provenance.reference:
         yield Paragraph(f"Reference: {provenance.reference}")
@@ -181,28 +191,29 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
     provenance, delta = model.provenance, model.encoder_delta
     if delta is not None:
         changed = sum(array.size for array in delta.arrays.values())
-        yield Paragraph(
+        said = (
             f"The private examples are pictures. The fit changed {changed} numbers of the encoder "
             f"{delta.base}, under the guarantee above. The guarantee does not protect the data that the "
             "encoder was trained on."
         )
-    elif model.encoder is not None and seen(model) == "picture":
-        yield Paragraph(
+    elif model.encoder is not None and example_word(model) == "picture":
+        said = (
             f"The private examples are pictures. The encoder {model.encoder.name} is unchanged. The "
             "guarantee does not protect the data that it was trained on."
         )
     elif model.facts.encoder is not None:
-        yield Paragraph(
+        said = (
             "The private rows are embeddings from a frozen encoder. The guarantee does not protect the data "
             "that it was trained on, which should not include the private examples."
         )
     else:
-        yield Paragraph("No encoder is on record: the private rows were given as numbers.")
+        said = "No encoder is on record: the private rows were given as numbers."
+    yield Paragraph(said)
     if provenance.public is None:
-        yield Paragraph(f"The fit used no public {seen(model)}s.")
+        yield Paragraph(f"The fit used no public {example_word(model)}s.")
     else:
-        yield Paragraph(f"The fit also used public {seen(model)}s, which are not protected:")
-        yield Table((f"Public {seen(model)}s", "Value"), _pairs(provenance.public))
+        yield Paragraph(f"The fit also used public {example_word(model)}s, which are not protected:")
+        yield Table((f"Public {example_word(model)}s", "Value"), _pairs(provenance.public))
     if provenance.prototypes is not None:
         yield Paragraph("The prototypes are public examples; release.json lists them.")
     if provenance.answers is not None:
@@ -212,7 +223,7 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
 
 
 def _use(model: PrivateClassifier) -> Bullets:
-    what = "pictures" if seen(model) == "picture" else "rows from the same encoder"
+    what = "pictures" if example_word(model) == "picture" else "rows from the same encoder"
     if model.calibration is None:
         calibrated = "a ranking and not calibrated"
     else:
@@ -228,17 +239,19 @@ def _use(model: PrivateClassifier) -> Bullets:
     )
 
 
-def _record(model: PrivateClassifier) -> Iterator[Block]:
+def _record(model: PrivateClassifier) -> tuple[Block, ...]:
     provenance = model.provenance
-    head = (
+    rows = [
         ("created", provenance.created or "not recorded"),
         ("ledger head", provenance.ledger_head or "no ledger"),
+        *((f"version of {name}", value) for name, value in sorted(provenance.versions.items())),
+    ]
+    return (
+        Table(("Record", "Value"), tuple(rows)),
+        Paragraph("This command recomputes the guarantee, plans the steps again and checks every file:"),
+        Code("dptransfer verify DIR"),
+        Paragraph(NOT_SHOWN),
     )
-    versions = ((f"version of {name}", value) for name, value in sorted(provenance.versions.items()))
-    yield Table(("Record", "Value"), (*head, *versions))
-    yield Paragraph("This command recomputes the guarantee, plans the steps again and checks every file:")
-    yield Code("dptransfer verify DIR")
-    yield Paragraph(NOT_SHOWN)
 
 
 def _pairs(values: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -253,3 +266,241 @@ def _short(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return typeset(number(value, 10)) if isinstance(value, float) else str(value)
+
+
+def best_results(model: PrivateClassifier, evaluation: Evaluation | None) -> Results | None:
+    """Of charged results and those on unprotected rows, the ones with the narrower interval."""
+    both: tuple[Results | None, ...] = (model.charged, evaluation)
+    return min((found for found in both if found is not None), key=_width, default=None)
+
+
+def _width(found: Results) -> float:
+    return next((own.high - own.low for own in found.estimates.values()), math.inf)
+
+
+def _highlight(found: Results | None, classes: int) -> Highlight:
+    """The most telling number with its interval, or why there is none."""
+    blind = f"blind guessing gets {1 / classes:.1%}"
+    if found is None:
+        return Highlight("balanced accuracy", "not measured", blind)
+    for name, (value, low, high) in found.estimates.items():
+        rows = found.count if isinstance(found, Evaluation) else "protected test rows"
+        said = f"{low:.1%} to {high:.1%} on {rows}; {blind}"
+        return Highlight(name, f"{value:.1%}", said, name.replace(" ", "_"), value or 0.0)
+    said = f"too few protected test rows for this budget: no accuracy can be reported; {blind}"
+    return Highlight("accuracy", "not reported", said)
+
+
+def weakest_class(found: Results | None) -> str:
+    """The class of lowest recall, in a sentence."""
+    if found is None:
+        return "Accuracy has not been measured for this card: see Utility."
+    recalls = _lowest_first(found)
+    if not recalls:
+        return "Too few test rows for this budget: no recall of a single class can be reported."
+    name, value = recalls[0][0], recalls[0][1].value
+    few = len(found.classes) - len(recalls)
+    about = "about " * isinstance(found, ChargedEvaluation)
+    rest = f" ({few} of {len(found.classes)} classes have too few test rows to tell)" if few else ""
+    return f"The worst class is {name}: the model finds {about}{value:.1%} of its examples{rest}."
+
+
+def _lowest_first(found: Results) -> list[tuple[str, Estimate]]:
+    return sorted(found.recalls.items(), key=lambda one: one[1].value or 0.0)
+
+
+def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterator[Block]:
+    """Both kinds of results, or how to get them."""
+    if model.charged is not None:
+        yield from _charged(model.charged)
+    elif evaluation is None:
+        yield Paragraph(
+            "Accuracy has not been measured for this card. To measure it on labelled test rows that are "
+            "protected too, at a privacy cost of their own:"
+        )
+        yield Code("dptransfer evaluate DIR TEST --private --epsilon 0.2 --delta 0.00001")
+        yield Paragraph("To measure it on test rows that need no protection, never on training data:")
+        yield Code("dptransfer evaluate DIR TEST --add-to-card")
+    if evaluation is not None:
+        yield Paragraph(f"Measured on {evaluation.words}, with 95% intervals.")
+        yield Paragraph(evaluation.statement)
+        yield Table(("Measure", "Value"), tuple(_measures(evaluation).items()))
+        yield from _recalls(evaluation)
+
+
+def _charged(found: ChargedEvaluation) -> Iterator[Block]:
+    size, give = found.size.count, Z * math.sqrt(found.size.variance)
+    what = "examples" if found.counts.bound.examples == 1 else "votes"
+    yield Paragraph(
+        f"Measured on {found.whose}. The noisy number of {what} is {max(0.0, size):.0f} ± {give:.0f}. "
+        "Intervals are 95% and cover sampling and noise together."
+    )
+    twice = " For people who are also in the training data, the two privacy costs add up."
+    yield Paragraph(typeset(found.statement) + twice * (found.holdout is None))
+    yield Table(("Measure, test rows protected", "Value"), tuple(_measures(found).items()))
+    known = len(found.recalls)
+    if known < len(found.classes):
+        few = f"{known} of the {len(found.classes)} classes"
+        yield Paragraph(f"Recall is reported for {few}; the others had too few test rows for this budget.")
+    yield from _recalls(found)
+
+
+def _measures(found: Results) -> dict[str, str]:
+    if isinstance(found, ChargedEvaluation):
+        return {
+            "balanced accuracy": found.balanced_accuracy.words,
+            "accuracy": found.accuracy.words,
+            "expected calibration error": found.calibration_error.words,
+        }
+    rows = {name: own.percent for name, own in found.estimates.items()}
+    if found.minority_accuracy is not None and found.minority_interval is not None:
+        label = f"smallest quarter of classes (by {found.minority_source})"
+        rows[label] = Estimate(found.minority_accuracy, *found.minority_interval).percent
+    return rows | {
+        "macro F1": f"{found.macro_f1:.3f}",
+        "worst class": str(found.worst_class),
+        "expected calibration error": f"{found.calibration_error:.3f}",
+    }
+
+
+def _recalls(found: Results) -> Iterator[Block]:
+    recalls = _lowest_first(found)
+    if len(recalls) > _MOST_BARS:
+        yield Paragraph(f"The {_MOST_BARS} classes of lowest recall:")
+        recalls = recalls[:_MOST_BARS]
+    if recalls:
+        yield _recall_bars(recalls)
+    if recalls and isinstance(found, ChargedEvaluation):
+        precision = {str(name): own.words for name, own in zip(found.classes, found.precision, strict=True)}
+        yield Table(("Class", "Precision"), tuple((name, precision[name]) for name, _ in recalls))
+
+
+def _recall_bars(bars: list[tuple[str, Estimate]]) -> Figure:
+    """One horizontal bar per class, with the interval of its recall."""
+    left, span, step, longest, text = 136.0, 220.0, 22.0, 20, 'fill="var(--soft)"'
+    parts = []
+    for row, (name, (value, low, high)) in enumerate(bars):
+        top = 4 + row * step
+        middle = top + 7
+        shown = escape_html(name if len(name) <= longest else name[: longest - 1] + "…")
+        box = f'x="{left:.0f}" y="{top:.0f}" height="14" rx="3"'
+        parts.append(
+            f"<g><title>{escape_html(name)}</title>"
+            f'<text {text} x="{left - 8:.0f}" y="{middle + 4:.0f}" text-anchor="end">{shown}</text>'
+            f'<rect fill="var(--tint)" {box} width="{span:.0f}"/>'
+            f'<rect fill="var(--accent)" {box} width="{span * (value or 0.0):.1f}"/>'
+            f'<line stroke="var(--ink)" stroke-width="1.3" x1="{left + span * low:.1f}" '
+            f'x2="{left + span * high:.1f}" y1="{middle:.0f}" y2="{middle:.0f}"/>'
+            f'<text {text} x="{left + span + 8:.0f}" y="{middle + 4:.0f}">{value:.1%}</text></g>'
+        )
+    return Figure(
+        "recall",
+        svg(left + span + 52, 8 + len(bars) * step, "".join(parts)),
+        alt="Recall of each class",
+        caption="Recall of each class, with its 95% interval.",
+        instead=Table(
+            ("Class", "Recall", "95% interval", ""),
+            tuple(
+                (name, f"{value:.1%}", f"{low:.1%} to {high:.1%}", "█" * round(30 * (value or 0.0)))
+                for name, (value, low, high) in bars
+            ),
+            align="lrr",
+        ),
+    )
+
+
+def results_summary(found: Results) -> Document:
+    """Test results in a few lines, with the sentence that belongs to them."""
+    counts: dict[str | int, str] = {}
+    about: tuple[tuple[str, str], ...] = ()
+    if isinstance(found, Evaluation):
+        whose, warning, about = found.words, None, (("Worst class", str(found.worst_class)),)
+        counts = dict(zip(found.classes, map(str, found.support), strict=False))
+    else:
+        whose, warning = found.whose, NOT_PRIVATE if found.seeded else None
+    recalls, measures = found.recalls, _measures(found)
+    rows = tuple(
+        (str(name), counts.get(name, "–"), recalls[str(name)].percent if str(name) in recalls else "–")
+        for name in found.classes[:_MOST_IN_NOTEBOOK]
+    )
+    caption = f"The first {len(rows)} of {len(found.classes)} classes." * (len(rows) < len(found.classes))
+    names = ("balanced accuracy", "accuracy")
+    return Document(
+        f"Test on {whose}",
+        found.statement,
+        warning=warning,
+        highlights=tuple(Highlight(name.capitalize(), measures[name]) for name in names),
+        about=about,
+        sections=(Section("Recall", (Table(("Class", "Test rows", "Recall"), rows, caption, "lrr"),)),),
+    )
+
+
+def top_words(shares: Floats, names: Sequence[str], most: int = _MOST_LABELS) -> tuple[Labels, ...]:
+    """For each class the labels of largest share, by name; negligible ones are left out.
+
+    Args:
+        shares: (classes, labels), such as `SparsePosterior.shares`; each row adds up to 1.
+        names: of the labels; of several names, separated by commas, the first is shown.
+        most: labels per class.
+
+    >>> top_words(np.array([[0.7, 0.29, 0.01], [0.0, 0.5, 0.5]]), ["cat", "dog", "car"], most=2)
+    ((('cat', 0.7), ('dog', 0.29)), (('dog', 0.5), ('car', 0.5)))
+    """
+    order = np.argsort(-shares, axis=1, kind="stable")[:, :most]
+    return tuple(
+        tuple((names[word].partition(",")[0], float(own[word])) for word in best if own[word] >= _LEAST_SHARE)
+        for own, best in zip(shares, order, strict=True)
+    )
+
+
+def words_of(model: PrivateClassifier, most: int = _MOST_LABELS) -> tuple[Labels, ...] | None:
+    """The encoder's labels that each class maps to, read off the released arrays; None without such a map.
+
+    Linear weights are logarithms of shares up to a constant for each class, prototypes shares themselves.
+    """
+    features, head = model.features, model.head
+    if isinstance(head, AverageHead) or not isinstance(features, FittedVocabularyMap | FittedSideBySide):
+        return None
+    weights = head.form[0]
+    if isinstance(features, FittedSideBySide):
+        split = features.first.dimension
+        sides = (features.first, features.second), (weights[:, :split], weights[:, split:]), STRETCHES
+        found = [
+            (part, own / stretch)
+            for part, own, stretch in zip(*sides, strict=True)
+            if isinstance(part, FittedVocabularyMap)
+        ]
+    else:
+        found = [(features, weights)]
+    if not found:
+        return None
+    vocabulary, weights = found[0]
+    if isinstance(head, LinearHead | QuadraticHead):
+        shares = np.exp(weights - weights.max(axis=1, keepdims=True))
+    else:
+        shares = np.maximum(weights, 0.0)
+    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+    return top_words(shares, vocabulary.names, most)
+
+
+def _word_sections(model: PrivateClassifier) -> tuple[Section, ...]:
+    """The section on the encoder's labels of each class; none for a model without such labels."""
+    found = words_of(model)
+    if found is None:
+        return ()
+    rows = tuple(
+        (str(name), ", ".join(f"{word} {part:.0%}" for word, part in words) or "nothing in particular")
+        for name, words in zip(model.classes, found, strict=True)
+    )
+    blocks: list[Block] = [
+        Paragraph(
+            "The encoder was trained to recognise labels of its own, and the method used them. The table "
+            "shows which of them the released model takes as evidence for each class. It is read from the "
+            "released weights, at no further privacy cost. Classes the encoder has no label for map to "
+            "similar-looking labels; classes drowned by noise map to arbitrary ones."
+        ),
+        Table(("Class", "Labels of the encoder"), rows[:_MOST_CLASSES]),
+    ]
+    if len(rows) > _MOST_CLASSES:
+        blocks.append(Paragraph(f"And {len(rows) - _MOST_CLASSES} classes more."))
+    return (Section("Classes in the encoder's labels", tuple(blocks)),)

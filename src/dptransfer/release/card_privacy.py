@@ -57,7 +57,7 @@ def up(amount: float, digits: int = 7) -> str:
     return typeset(rounded_up(amount, digits))
 
 
-def seen(model: PrivateClassifier) -> str:
+def example_word(model: PrivateClassifier) -> str:
     """What the private examples were: 'picture' or 'row'."""
     return "row" if len(model.facts.shape) == 1 else "picture"
 
@@ -113,7 +113,7 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
             f"them, {all_of_it}. The guarantee protects what {_A[unit]} contributes; the number of "
             f"{MANY[unit]} is public."
         )
-    of_row = f" (one {seen(model)}{', and not its label' if label_kept else ' and its label'})"
+    of_row = f" (one {example_word(model)}{', and not its label' if label_kept else ' and its label'})"
     rows = [
         ("epsilon", up(guarantee.epsilon)),
         ("delta", up(guarantee.delta)),
@@ -305,7 +305,7 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
         )
         return
     relation = model.guarantee.relation.words(model.guarantee.unit)
-    yield Paragraph(f"Only these noisy steps read private {seen(model)}s ({relation}):")
+    yield Paragraph(f"Only these noisy steps read private {example_word(model)}s ({relation}):")
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
@@ -324,13 +324,13 @@ def _numerics(model: PrivateClassifier) -> Iterator[Block]:
         return
     if model.provenance.answers is not None:
         exact = "Votes of teachers are whole numbers"
-    elif seen(model) == "picture":
+    elif example_word(model) == "picture":
         exact = "What a private picture adds is converted to integers before it is summed"
     else:
         exact = "Private rows are converted to integers before they are summed"
     odd = (
         "A row with a NaN or an infinity counts as a row of zeros"
-        if seen(model) == "row"
+        if example_word(model) == "row"
         else "A picture that cannot be read counts as a black one"
     )
     source = (

@@ -9,38 +9,34 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, TypeAdapter
 
-from dptransfer.base.types import Floats
+from dptransfer.base.types import Floats, Integers, JsonObject
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.release.calibration import Calibration
+from dptransfer.release.charged_evaluation import Estimate, read_exactly
 from dptransfer.release.classifier import PrivateClassifier, probabilities
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-
-Interval: TypeAlias = tuple[float, float]
-ClassSizes: TypeAlias = Mapping[str | int, int] | Sequence[int]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Count: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]  # nobody has more rows, and a card is drawn from it
+Interval: TypeAlias = tuple[Share, Share]
+ClassName: TypeAlias = str | int
+ClassSizes: TypeAlias = Mapping[ClassName, int] | Sequence[int]
 """Class sizes by name, or in the order of the declared classes."""
 
 _Z95 = 1.959963984540054  # the 97.5 % point of the normal law
 _BINS = 15
-_MOST = 2**53  # of a count: nobody has more rows
-_COUNTS = ("size", "support", "confusion")
-_SHARES = (
-    *("balanced_accuracy", "balanced_interval", "accuracy", "accuracy_interval"),
-    *("minority_accuracy", "minority_interval", "macro_f1", "calibration_error"),
-    *("recall", "recall_intervals"),
-)
+_DIGITS = 3
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -72,34 +68,32 @@ class Evaluation:
     """
 
     name: str
-    size: int | None
-    balanced_accuracy: float
+    size: Count | None
+    balanced_accuracy: Share
     balanced_interval: Interval
-    accuracy: float
+    accuracy: Share
     accuracy_interval: Interval
-    minority_accuracy: float | None
+    minority_accuracy: Share | None
     minority_interval: Interval | None
-    minority_classes: tuple[str | int, ...]
+    minority_classes: tuple[ClassName, ...]
     minority_source: str
-    macro_f1: float
-    calibration_error: float
-    classes: tuple[str | int, ...]
-    support: tuple[int, ...]
-    recall: tuple[float | None, ...]
+    macro_f1: Share
+    calibration_error: Share
+    classes: tuple[ClassName, ...]
+    support: tuple[Count, ...]
+    recall: tuple[Share | None, ...]
     recall_intervals: tuple[Interval | None, ...]
-    worst_class: str | int
-    confusion: tuple[tuple[int, ...], ...]
+    worst_class: ClassName
+    confusion: tuple[tuple[Count, ...], ...]
     public: bool = False
     test_data_protected: ClassVar[bool] = False
 
     def __repr__(self) -> str:
-        from dptransfer.release.card_utility import share
-
-        balanced = share(self.balanced_accuracy, self.balanced_interval)
+        balanced = self.estimates["balanced accuracy"].percent
         return f"Evaluation(balanced accuracy {balanced}, {self.words}, not protected)"
 
     def _repr_html_(self) -> str:
-        from dptransfer.release.card_utility import results_summary
+        from dptransfer.release.card import results_summary
 
         return results_summary(self).fragment()
 
@@ -120,6 +114,20 @@ class Evaluation:
         """How many test rows there are, as far as that is told."""
         return "test rows" if self.size is None else f"{self.size} test rows"
 
+    @property
+    def estimates(self) -> dict[str, Estimate]:
+        """The most telling shares by name, with their intervals."""
+        return {
+            "balanced accuracy": Estimate(self.balanced_accuracy, *self.balanced_interval),
+            "accuracy": Estimate(self.accuracy, *self.accuracy_interval),
+        }
+
+    @property
+    def recalls(self) -> dict[str, Estimate]:
+        """The recall of each class that has a test row, with its interval."""
+        each = zip(self.classes, self.recall, self.recall_intervals, strict=True)
+        return {str(name): Estimate(own, *ends) for name, own, ends in each if own is not None and ends}
+
     def for_release(self) -> Evaluation:
         """What a release tells: without the sizes of a test set that is not declared public.
 
@@ -129,88 +137,52 @@ class Evaluation:
         if self.public:
             return self
         rounded = ("accuracy", "accuracy_interval", "macro_f1", "calibration_error")
-        changes = {name: _rounded(getattr(self, name)) for name in (*rounded, "recall", "recall_intervals")}
+        names = (*rounded, "recall", "recall_intervals")
+        changes: JsonObject = {name: _rounded(getattr(self, name)) for name in names}
         told = replace(self, size=None, support=(), confusion=(), **changes)
-        means = _means(told, "balanced", told.classes) | _means(told, "minority", told.minority_classes)
-        return replace(told, **means)
+        return replace(
+            told, **_means(told.classes, told.recall, told.recall_intervals, told.minority_classes)
+        )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """JSON-ready form."""
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))  # lists for tuples
+        plain: JsonObject = json.loads(json.dumps(asdict(self)))  # lists for tuples
         return {**plain, "test_data_protected": False}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
+    def from_dict(cls, values: JsonObject) -> Evaluation:
         """Read what `to_dict` wrote; anything else is refused."""
-        from pydantic import ValidationError
 
-        rest = dict(values)
-        unprotected = rest.pop("test_data_protected", None) is False
-        if not unprotected or set(rest) != {field.name for field in fields(cls)}:
-            raise ArgumentError("An evaluation must have exactly the fields that Evaluation.to_dict writes.")
-        try:
-            result = _schema().validate_json(json.dumps(rest), strict=True)
-        except ValidationError as problem:
-            first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise ArgumentError(f"An evaluation could not be read; at {place}: {first['msg']}.") from None
-        lengths = {len(result.recall), len(result.recall_intervals)}
-        if result.size is not None or result.support:
-            lengths.add(len(result.support))
-        if result.confusion:
-            lengths |= {len(result.confusion), *(len(row) for row in result.confusion)}
-        if lengths != {len(result.classes)}:
-            raise ArgumentError("An evaluation must have one entry per class in each of its tables.")
-        if not (_within(rest, _SHARES, 1) and _within(rest, _COUNTS, _MOST)):
-            raise ArgumentError(
-                "An evaluation's shares must lie between 0 and 1, and its counts be possible."
-            )
-        return result
+        def restored() -> Evaluation:
+            found = _schema().validate_json(json.dumps(values), strict=True)
+            count, table = len(found.classes), found.confusion
+            lengths = {len(found.recall), len(found.recall_intervals), *(len(row) for row in table)}
+            lengths |= {len(table)} if table else set()
+            lengths |= {len(found.support)} if found.support or found.size is not None else set()
+            absent = [own is None for own in found.recall]
+            if lengths != {count} or all(absent) or absent != [own is None for own in found.recall_intervals]:
+                raise ArgumentError("An evaluation must have one entry per class in each of its tables.")
+            return found
+
+        return read_exactly(cls, values, restored)
 
 
-def _within(values: Mapping[str, Any], names: Sequence[str], most: int) -> bool:
-    """Whether every number under these names lies between 0 and this; a card is drawn from them."""
-    waiting: list[Any] = [values[name] for name in names]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, list):
-            waiting += one
-        elif one is not None and not 0 <= one <= most:
-            return False
-    return True
-
-
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> object:
     """Shares, alone or in tables, as a card shows them; everything else as it is."""
     if isinstance(value, tuple):
         return tuple(map(_rounded, value))
     return round(value, _DIGITS) if isinstance(value, float) else value
 
 
-_DIGITS = 3
-
-
-def _means(told: Evaluation, name: str, classes: Sequence[str | int]) -> dict[str, Any]:
-    """The mean recall of these classes and its interval; nothing where none of them has a test row."""
-    table = zip(told.classes, told.recall, told.recall_intervals, strict=True)
-    seen = [(share, own) for one, share, own in table if one in classes and share is not None and own]
-    if not seen:
-        return {}
-    shares, intervals = zip(*seen, strict=True)
-    return {f"{name}_accuracy": _mean(shares), f"{name}_interval": mean_interval(shares, intervals)}
-
-
 @cache
 def _schema() -> TypeAdapter[Evaluation]:
     """Takes longer to make than an evaluation does to read."""
-    from pydantic import TypeAdapter
-
     return TypeAdapter(Evaluation)
 
 
 def evaluate_model(
     model: PrivateClassifier,
-    x: Any | PublicEmbeddings,
+    x: object,
     y: ArrayLike | Labelled,
     *,
     minority_of: ClassSizes | None = None,
@@ -235,7 +207,7 @@ def evaluate_scores(
     scores: Floats,
     y: ArrayLike | Labelled,
     *,
-    classes: tuple[str | int, ...],
+    classes: tuple[ClassName, ...],
     temperature: float = 1.0,
     calibration: Calibration | None = None,
     minority_of: ClassSizes | None = None,
@@ -260,37 +232,60 @@ def evaluate_scores(
     count = len(classes)
     chosen = scores.argmax(axis=1)
     confusion = np.bincount(truth * count + chosen, minlength=count * count).reshape(count, count)
-    support, hits = confusion.sum(axis=1), confusion.diagonal()
-    present = np.flatnonzero(support)
-    intervals = {int(c): wilson(int(hits[c]), int(support[c])) for c in present}
-    recall = {c: float(hits[c] / support[c]) for c in intervals}
-    sizes = support.tolist() if minority_of is None else _class_sizes(classes, minority_of)
-    small = _smallest_quarter(sizes)
-    seen = [c for c in small if c in recall]
-    minority = mean_interval([recall[c] for c in seen], [intervals[c] for c in seen]) if seen else None
-    f1 = 2 * hits[present] / (support[present] + confusion.sum(axis=0)[present])
+    sizes = confusion.sum(axis=1).tolist() if minority_of is None else _class_sizes(classes, minority_of)
+    small = tuple(classes[c] for c in _smallest_quarter(sizes))
     made = probabilities if calibration is None else calibration.probabilities
     chances = made(scores, temperature)
+    figures = _from_counts(confusion.diagonal(), confusion.sum(axis=1), confusion.sum(axis=0))
+    recall: list[float | None] = figures["recall"]
     return Evaluation(
+        **figures,
+        **_means(classes, recall, figures["recall_intervals"], small),
         name=name,
-        size=len(truth),
-        balanced_accuracy=_mean(list(recall.values())),
-        balanced_interval=mean_interval(list(recall.values()), list(intervals.values())),
-        accuracy=float(hits.sum() / len(truth)),
-        accuracy_interval=wilson(int(hits.sum()), len(truth)),
-        minority_accuracy=_mean([recall[c] for c in seen]) if seen else None,
-        minority_interval=minority,
-        minority_classes=tuple(classes[c] for c in small),
+        minority_classes=small,
         minority_source="test set sizes" if minority_of is None else "declared sizes",
-        macro_f1=float(f1.mean()),
         calibration_error=_calibration_error(chances[np.arange(len(truth)), chosen], chosen == truth),
         classes=classes,
-        support=tuple(support.tolist()),
-        recall=tuple(recall.get(c) for c in range(count)),
-        recall_intervals=tuple(intervals.get(c) for c in range(count)),
-        worst_class=classes[min(recall, key=lambda c: recall[c])],
+        worst_class=min(
+            zip(recall, classes, strict=True), key=lambda one: math.inf if one[0] is None else one[0]
+        )[1],
         confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
+
+
+def _from_counts(hits: Integers, support: Integers, predicted: Integers | None) -> JsonObject:
+    """The figures that follow from each class's right predictions, test rows and predictions, if known."""
+    pairs = list(zip(hits.tolist(), support.tolist(), strict=True))
+    right, size = int(hits.sum()), int(support.sum())
+    figures: JsonObject = {
+        "size": size,
+        "support": tuple(support.tolist()),
+        "accuracy": right / max(1, size),
+        "accuracy_interval": wilson(right, max(1, size)),
+        "recall": tuple(found / rows if rows else None for found, rows in pairs),
+        "recall_intervals": tuple(wilson(found, rows) if rows else None for found, rows in pairs),
+    }
+    if predicted is not None:
+        there = support > 0
+        figures["macro_f1"] = float((2 * hits[there] / (support + predicted)[there]).mean())
+    return figures
+
+
+def _means(
+    classes: Sequence[ClassName],
+    recall: Sequence[float | None],
+    intervals: Sequence[Interval | None],
+    minority: Sequence[ClassName],
+) -> JsonObject:
+    """The mean recall of all classes and of the minority, with intervals; None where none has a test row."""
+    figures: JsonObject = {}
+    for name, chosen in (("balanced", classes), ("minority", minority)):
+        table = zip(classes, recall, intervals, strict=True)
+        seen = [(share, ends) for one, share, ends in table if one in chosen and share is not None and ends]
+        shares, own = [share for share, _ in seen], [ends for _, ends in seen]
+        figures[f"{name}_accuracy"] = _mean(shares) if seen else None
+        figures[f"{name}_interval"] = mean_interval(shares, own) if seen else None
+    return figures
 
 
 def wilson(hits: int, trials: int) -> Interval:
@@ -322,7 +317,7 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Int
     return max(0.0, mean - below / len(values)), min(1.0, mean + above / len(values))
 
 
-def _class_sizes(classes: tuple[str | int, ...], declared: ClassSizes) -> list[int]:
+def _class_sizes(classes: tuple[ClassName, ...], declared: ClassSizes) -> list[int]:
     """The declared sizes in the order of the classes."""
     if isinstance(declared, Mapping) and set(declared) == set(classes):
         declared = [declared[name] for name in classes]
@@ -348,63 +343,23 @@ def _calibration_error(confidence: Floats, right: NDArray[np.bool_]) -> float:
     return float(np.abs(gaps).sum() / len(confidence))
 
 
-_ROUNDING = 1e-9
-
-
 def wrong_figure(told: Evaluation) -> str | None:
     """The first figure that is not that of the table of right and wrong predictions; None if all are."""
-    for name, recorded, implied in _figures(told):
-        if not _same(recorded, implied):
-            return name.replace("_", " ")
-    return None
-
-
-def _figures(told: Evaluation) -> Iterator[tuple[str, object, object]]:
-    """Name, recorded and implied value of each figure; counts are told of public test sets alone."""
-    shares = [recall for recall in told.recall if recall is not None]
-    intervals = [interval for interval in told.recall_intervals if interval is not None]
-    absent = [recall is None for recall in told.recall]
-    yield "recall_intervals", [one is None for one in told.recall_intervals], absent
-    if told.public and told.size is not None:
-        yield from _from_counts(told, told.size, shares, intervals)
+    recall, table = told.recall, np.array(told.confusion)
+    if not told.public or told.size is None:  # counts are told of public test sets alone
+        implied: JsonObject = {"size": None, "support": (), "confusion": ()}
+    elif told.confusion:
+        implied = _from_counts(table.diagonal(), table.sum(axis=1), table.sum(axis=0))
     else:
-        yield "public", (told.size, list(told.support), list(told.confusion)), (None, [], [])
-    yield "balanced_accuracy", told.balanced_accuracy, math.fsum(shares) / max(1, len(shares))
-    yield "balanced_interval", told.balanced_interval, mean_interval(shares, intervals)
-    known = dict(zip(told.classes, told.recall, strict=True))
-    yield "worst_class", known.get(told.worst_class), min(shares, default=None)
-    yield from _minority(told, known, dict(zip(told.classes, told.recall_intervals, strict=True)))
-
-
-def _from_counts(
-    told: Evaluation, size: int, shares: list[float], intervals: list[Interval]
-) -> Iterator[tuple[str, object, object]]:
-    support = told.support
-    yield "size", size, sum(support)
-    yield "recall", [recall is None for recall in told.recall], [rows == 0 for rows in support]
-    hits = [round((recall or 0.0) * rows) for recall, rows in zip(told.recall, support, strict=True)]
-    pairs = [(right, rows) for right, rows in zip(hits, support, strict=True) if rows]
-    yield "recall", shares, [right / rows for right, rows in pairs]
-    if told.confusion:
-        table = np.array(told.confusion)
-        yield "support", list(support), table.sum(axis=1).tolist()
-        yield "recall", hits, table.diagonal().tolist()
-        both = (table.sum(axis=0) + table.sum(axis=1))[table.sum(axis=1) > 0]
-        yield "macro_f1", told.macro_f1, float((2 * table.diagonal()[table.sum(axis=1) > 0] / both).mean())
-    yield "recall_intervals", intervals, [wilson(*pair) for pair in pairs]
-    yield "accuracy", told.accuracy, sum(hits) / max(1, size)
-    yield "accuracy_interval", told.accuracy_interval, wilson(sum(hits), max(1, size))
-
-
-def _minority(
-    told: Evaluation, recall: dict[str | int, float | None], intervals: dict[str | int, Interval | None]
-) -> Iterator[tuple[str, object, object]]:
-    seen = [name for name in told.minority_classes if recall.get(name) is not None]
-    known = [(recall[name], intervals[name]) for name in seen]
-    shares = [share for share, _ in known if share is not None]
-    own = [interval for _, interval in known if interval is not None]
-    yield "minority_accuracy", told.minority_accuracy, math.fsum(shares) / len(shares) if shares else None
-    yield "minority_interval", told.minority_interval, mean_interval(shares, own) if shares else None
+        pairs = zip(recall, told.support, strict=True)
+        hits = np.array([round((own or 0.0) * rows) for own, rows in pairs])
+        implied = _from_counts(hits, np.array(told.support), None)
+    implied |= _means(told.classes, recall, told.recall_intervals, told.minority_classes)
+    known = {name: own for name, own in zip(told.classes, recall, strict=True) if own is not None}
+    if known.get(told.worst_class) != min(known.values()):
+        return "worst class"
+    wrong = (name for name, figure in implied.items() if not _same(getattr(told, name), figure))
+    return next(wrong, "").replace("_", " ") or None
 
 
 def _same(recorded: object, implied: object) -> bool:

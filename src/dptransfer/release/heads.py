@@ -11,133 +11,148 @@ need only move the arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, Floats
+from dptransfer.base.types import AnyArray, Floats, JsonObject
 from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.exact.feature_map import RowMap
+
+Form: TypeAlias = tuple[Floats, Floats | None, Floats | None]
+"""(linear, offset, precision) of offset_c + linear_c · x − ½ precision_c · x²; None for what is 0."""
 
 
 @dataclass(frozen=True, eq=False)
-class CosineHead:
+class Head:
+    """Released arrays, and the form of the scores that they give.
+
+    Attributes:
+        temperature: spread of the probabilities.
+    """
+
+    temperature: float = field(default=0.05, kw_only=True)
+    kind: ClassVar[str]
+
+    @cached_property
+    def form(self) -> Form:
+        """What scores are computed with; made once."""
+        raise ArgumentError(f"A head of kind '{self.kind}' has no quadratic form; ask for score_arrays.")
+
+    def scores(self, rows: Floats) -> Floats:
+        """(rows, classes) scores."""
+        linear, offset, precision = self.form
+        scores: Floats = rows @ linear.T
+        if offset is not None:
+            scores = offset + scores
+        return scores if precision is None else scores - 0.5 * (rows * rows) @ precision.T
+
+
+@dataclass(frozen=True, eq=False)
+class CosineHead(Head):
     """Cosine to one prototype per class; only a prototype's direction matters, so it needs no count.
 
     Attributes:
         prototypes: (classes, dimension).
-        temperature: spread of the probabilities.
     """
 
     prototypes: Floats
-    temperature: float = 0.05
     kind: ClassVar[str] = "cosine"
 
     @cached_property
-    def directions(self) -> Floats:
-        """(classes, dimension) prototypes of unit length."""
-        return unit_rows(self.prototypes)
+    def form(self) -> Form:
+        """Prototypes of unit length."""
+        return unit_rows(self.prototypes), None, None
 
     def scores(self, rows: Floats) -> Floats:
-        """(rows, classes) cosines."""
-        return unit_rows(rows) @ self.directions.T
+        """(rows, classes) cosines; their mean, where a class has several prototypes."""
+        return super().scores(unit_rows(rows))
 
 
 @dataclass(frozen=True, eq=False)
-class MeanCosineHead:
+class MeanCosineHead(CosineHead):
     """Mean cosine to the K prototypes of each class (equation 10 of the prototypes paper).
 
     The mean of cosines to unit vectors is the product with their mean, so K costs nothing at prediction.
 
     Attributes:
         prototypes: (classes, K, dimension).
-        temperature: spread of the probabilities.
     """
 
-    prototypes: Floats
-    temperature: float = 0.05
     kind: ClassVar[str] = "mean-cosine"
 
     @cached_property
-    def directions(self) -> Floats:
-        """(classes, dimension) means of the prototypes of unit length."""
-        means: Floats = unit_rows(self.prototypes).mean(axis=1)
-        return means
-
-    def scores(self, rows: Floats) -> Floats:
-        """(rows, classes) mean cosines."""
-        return unit_rows(rows) @ self.directions.T
+    def form(self) -> Form:
+        """Means of the prototypes of unit length."""
+        return unit_rows(self.prototypes).mean(axis=1), None, None
 
 
 @dataclass(frozen=True, eq=False)
-class EuclideanHead:
-    """Minus half the squared distance to one centre per class.
+class EuclideanHead(Head):
+    """Minus half the squared distance to one centre per class, without the term that all classes share.
 
     Attributes:
         centres: (classes, dimension).
-        temperature: spread of the probabilities.
     """
 
     centres: Floats
-    temperature: float = 0.05
     kind: ClassVar[str] = "euclidean"
 
     @cached_property
-    def _halves(self) -> Floats:
-        halves: Floats = 0.5 * (self.centres * self.centres).sum(axis=1)
-        return halves
-
-    def scores(self, rows: Floats) -> Floats:
-        """(rows, classes) scores, without the term that is the same for all classes."""
-        return rows @ self.centres.T - self._halves
+    def form(self) -> Form:
+        """The centres, and minus half their squared lengths."""
+        return self.centres, -0.5 * (self.centres * self.centres).sum(axis=1), None
 
 
 @dataclass(frozen=True, eq=False)
-class LinearHead:
+class LinearHead(Head):
     """offset_c + weights_c · x: what softmax regression, least squares and their kin end in.
 
     Attributes:
         weights: (classes, dimension).
         offset: (classes,).
-        temperature: spread of the probabilities.
     """
 
     weights: Floats
     offset: Floats
-    temperature: float = 1.0
+    temperature: float = field(default=1.0, kw_only=True)
     kind: ClassVar[str] = "linear"
 
-    def scores(self, rows: Floats) -> Floats:
-        """(rows, classes) logits."""
-        return self.offset + rows @ self.weights.T
+    @cached_property
+    def form(self) -> Form:
+        """Weights and offset."""
+        return self.weights, self.offset, None
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticHead:
+class QuadraticHead(Head):
     """offset_c + linear_c · x − ½ precision_c · x²: a diagonal Gaussian per class.
 
     Attributes:
         linear: (classes, dimension).
         offset: (classes,).
         precision: (classes, dimension).
-        temperature: spread of the probabilities.
     """
 
     linear: Floats
     offset: Floats
     precision: Floats
-    temperature: float = 1.0
+    temperature: float = field(default=1.0, kw_only=True)
     kind: ClassVar[str] = "quadratic"
 
-    def scores(self, rows: Floats) -> Floats:
-        """(rows, classes) log scores."""
-        return self.offset + rows @ self.linear.T - 0.5 * (rows * rows) @ self.precision.T
+    @cached_property
+    def form(self) -> Form:
+        """All three arrays."""
+        return self.linear, self.offset, self.precision
 
 
 @dataclass(frozen=True, eq=False)
-class AverageHead:
+class AverageHead(Head):
     """The logarithm of the mean of two softmaxes: that of offset_c + weights_c · x, and that of prior_c · x.
 
     Attributes:
@@ -150,7 +165,7 @@ class AverageHead:
     weights: Floats
     offset: Floats
     prior: Floats
-    temperature: float = 1.0
+    temperature: float = field(default=1.0, kw_only=True)
     kind: ClassVar[str] = "average"
 
     def scores(self, rows: Floats) -> Floats:
@@ -160,35 +175,16 @@ class AverageHead:
         return mean
 
 
-Head: TypeAlias = CosineHead | MeanCosineHead | EuclideanHead | LinearHead | QuadraticHead | AverageHead
-HEADS: dict[str, type[Head]] = {
-    head.kind: head
-    for head in (CosineHead, MeanCosineHead, EuclideanHead, LinearHead, QuadraticHead, AverageHead)
-}
-
-
-def quadratic_form(head: Head) -> tuple[Floats, Floats, Floats | None]:
-    """(linear, offset, precision) with the head's order of classes on rows of unit norm.
-
-    >>> quadratic_form(CosineHead(np.array([[3.0, 4.0]])))[0]
-    array([[0.6, 0.8]])
-    """
-    if isinstance(head, AverageHead):
-        raise ArgumentError("The mean of two softmaxes has no quadratic form; ask for score_arrays.")
-    if isinstance(head, QuadraticHead):
-        return head.linear, head.offset, head.precision
-    if isinstance(head, LinearHead):
-        return head.weights, head.offset, None
-    if isinstance(head, EuclideanHead):
-        return head.centres, -0.5 * np.square(head.centres).sum(axis=1), None
-    return head.directions, np.zeros(len(head.directions)), None
+_ALL = (CosineHead, MeanCosineHead, EuclideanHead, LinearHead, QuadraticHead, AverageHead)
+HEADS: dict[str, type[Head]] = {head.kind: head for head in _ALL}
 
 
 def score_arrays(head: Head) -> dict[str, Floats | None]:
     """What queries about a classifier's answers take of a head: its form, and a prior where it has one."""
     if isinstance(head, AverageHead):
         return {"linear": head.weights, "offset": head.offset, "precision": None, "prior": head.prior}
-    linear, offset, precision = quadratic_form(head)
+    linear, offset, precision = head.form
+    offset = np.zeros(len(linear)) if offset is None else offset
     return {"linear": linear, "offset": offset, "precision": precision, "prior": None}
 
 
@@ -198,22 +194,24 @@ def head_arrays(head: Head) -> dict[str, Floats]:
     return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
-def describe_head(head: Head) -> dict[str, Any]:
+def describe_head(head: Head) -> JsonObject:
     """What a release records about the head, next to its arrays."""
     return {"kind": head.kind, "temperature": head.temperature}
 
 
-def scores_on_device(head: Head, device: str = "cuda") -> Callable[[Any], Any]:
+def scores_on_device(head: Head, device: str = "cuda") -> RowMap:
     """The head's `scores` for torch tensors there, its arrays moved once."""
     import torch
 
     moved: dict[str, Any] = {
         name: torch.from_numpy(array).to(device) for name, array in head_arrays(head).items()
     }
-    return replace(head, **moved).scores
+    on_device: Any = replace(head, **moved)
+    scores: RowMap = on_device.scores
+    return scores
 
 
-def read_head(arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> Head:
+def read_head(arrays: Mapping[str, AnyArray], settings: JsonObject) -> Head:
     """Restore a head from a release."""
     kind = settings.get("kind")
     if kind not in HEADS:

@@ -42,7 +42,7 @@ from dptransfer.exact.vocabulary_map import (
 from dptransfer.release.bundle import require_publishable
 from dptransfer.release.calibration import BELOW
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import AverageHead, CosineHead, Head, MeanCosineHead, quadratic_form
+from dptransfer.release.heads import AverageHead, CosineHead, Head
 
 _LEAST_POWER, _LARGEST_POWER = -1074, 1024  # the last is infinite
 _LIFT, _SMALL = 600, 2.0**-400  # rows below that are multiplied by 2**600 first
@@ -228,12 +228,13 @@ def export_onnx(
 def _head(graph: OnnxGraph, head: Head, rows: str) -> str:
     if isinstance(head, AverageHead):
         return _average(graph, head, rows)
-    linear, offset, precision = quadratic_form(head)
-    if isinstance(head, CosineHead | MeanCosineHead):
+    linear, offset, precision = head.form
+    if isinstance(head, CosineHead):
         norms = graph.node("Sqrt", row_sum(graph, graph.node("Mul", rows, rows)))
         rows = graph.node("Div", rows, graph.node("Max", norms, _TINY))
-    products = graph.node("MatMul", rows, linear.T)
-    scores = graph.node("Add", products, offset)
+    scores = graph.node("MatMul", rows, linear.T)
+    if offset is not None:
+        scores = graph.node("Add", scores, offset)
     if precision is None:
         return scores
     squares = graph.node("MatMul", graph.node("Mul", rows, rows), 0.5 * precision.T)

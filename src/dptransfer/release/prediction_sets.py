@@ -11,12 +11,12 @@ noisy count below τ_j, and `total` for all, D = missed − α·total has at mis
 
     bound · α(1 − α) · E total  +  the noise in D
 
-at most (`noisy_counts` derives the first term, for persons too), and more misses make D larger. So D ≤ −z
-times that standard deviation, with z the normal quantile of the wanted confidence, happens with probability
-1 − confidence at most while miss(τ_j) ≥ α. Ask the edges from below and stop at the first that does not pass;
-τ is the last that did. **One error probability is enough**: there is one first edge, τ_*, with miss ≥ α,
-fixed before the noise and the sample. To end at it or beyond, τ_* must have passed, which has probability
-1 − confidence at most; no union over edges is needed (fixed-sequence testing).
+at most (`charged_evaluation` derives the first term, for persons too), and more misses make D larger. So D ≤
+−z times that standard deviation, with z the normal quantile of the wanted confidence, happens with
+probability 1 − confidence at most while miss(τ_j) ≥ α. Ask the edges from below and stop at the first that
+does not pass; τ is the last that did. **One error probability is enough**: there is one first edge, τ_*,
+with miss ≥ α, fixed before the noise and the sample. To end at it or beyond, τ_* must have passed, which has
+probability 1 − confidence at most; no union over edges is needed (fixed-sequence testing).
 
 **Noise in D.** Wrong predictions are K cells of noise variance v, the first j of them missed; right ones are
 the last cell. Other blocks tell the number of wrong predictions too, independently. Least squares pools both
@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.exact.evaluation_layout import chance_slack
-from dptransfer.release.noisy_counts import NoisyCounts, pooled
+from dptransfer.release.charged_evaluation import NoisyCounts, pool_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +127,8 @@ def threshold_for(counts: NoisyCounts, coverage: float, confidence: float) -> fl
     v = counts.noise["chances"] ** 2
     k = len(cells) - 1
     own = float(cells[:-1].sum())
-    wrong = pooled(counts.cells("chances", slice(None, -1)), counts.wrong)
-    right = pooled(counts.cells("chances", -1), counts.right)
+    wrong = pool_counts(counts.cells("chances", slice(None, -1)), counts.wrong)
+    right = pool_counts(counts.cells("chances", -1), counts.right)
     j = np.arange(1, k + 1)
     missed = np.cumsum(cells[:-1]) + j / k * (wrong.count - own)
     total = wrong.count + right.count

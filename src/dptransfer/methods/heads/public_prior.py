@@ -293,7 +293,7 @@ def _gaussians(
     """A head from noisy sums and counts, by the model in `methods.heads.hierarchical`."""
     moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
     model = posterior(sums, counts, sum_scale, count_scale, moment)
-    return QuadraticHead(*model.predictive(), features.dimension / _INDEPENDENT_AXES)
+    return QuadraticHead(*model.predictive(), temperature=features.dimension / _INDEPENDENT_AXES)
 
 
 def _words_of(public: PublicEmbeddings | None) -> int:

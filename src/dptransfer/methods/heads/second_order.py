@@ -127,7 +127,9 @@ class LeastSquares(EmbeddingMethod):
         strength = self.ridge * each.noise_norm(paid[1].scale) * math.hypot(1, self.alpha)
         classes = zip(each.symmetric(moments), targets, strict=True)
         weights = np.stack([solve_ridge(own + everything, target, strength) for own, target in classes])
-        return Outcome(LinearHead(weights, np.zeros(len(weights)), _temperature(weights)), task.plan.events)
+        return Outcome(
+            LinearHead(weights, np.zeros(len(weights)), temperature=_temperature(weights)), task.plan.events
+        )
 
 
 def _queries(

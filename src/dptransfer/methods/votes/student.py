@@ -63,7 +63,7 @@ def linear_student(rows: PublicRows, answers: Answers, *, soft: bool, self_train
     others = rows[spread(len(rows), _MOST_ROWS)]
     directions = _self_trained(learned, others) if self_training else learned.directions
     temperature = float(np.median(learned.spread_of(others))) * math.sqrt(2) / _LOGIT
-    return LinearHead(directions, -directions @ learned.centre, min(max(temperature, 1e-6), 1e6))
+    return LinearHead(directions, -directions @ learned.centre, temperature=min(max(temperature, 1e-6), 1e6))
 
 
 @dataclass(frozen=True, eq=False)
