@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.api.advice import ADVICE
 from dptransfer.api.checkup import check
+from dptransfer.api.findings import advice
 from dptransfer.api.source import Source
 from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
@@ -305,7 +305,7 @@ def test_classes_that_are_not_declared_are_found_and_counted(tables):
 
 def test_every_kind_of_finding_is_planted_here():
     planted = {*IN_PHOTOS, *IN_TABLES, *IN_NOTES, "widths", "forms", "encoders", "no-labels", "undeclared"}
-    assert planted == set(ADVICE)
+    assert planted == set(advice())
 
 
 # --- the call itself ---

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.api.advice import Finding
 from dptransfer.api.checked_examples import Examples, in_both
-from dptransfer.api.findings import SIDE, Look, report
+from dptransfer.api.findings import SIDE, Finding, Look, report
 from dptransfer.base.types import AnyArray, Floats32, Integers
 
 NOBODY = -1
@@ -28,11 +27,18 @@ def equal_twins(contents: Sequence[bytes], others: Sequence[bytes] | None = None
     >>> equal_twins([b"a", b"b", b"a"]).tolist(), equal_twins([b"a", b"b"], [b"c", b"b"]).tolist()
     ([-1, -1, 0], [-1, 1])
     """
-    first: dict[bytes, int] = {}
-    for place, content in enumerate(contents if others is None else others):
-        first.setdefault(content, place)
-    found = np.array([first.get(content, NOBODY) if content else NOBODY for content in contents], np.int64)
+    first = _first_places(contents if others is None else others)
+    found = np.array([first.get(content, NOBODY) for content in contents], np.int64)
     return found if others is not None else np.where(found == np.arange(len(found)), NOBODY, found)
+
+
+def _first_places(contents: Sequence[bytes]) -> dict[bytes, int]:
+    """Where each content occurs first; an empty one is none."""
+    first: dict[bytes, int] = {}
+    for place, content in enumerate(contents):
+        first.setdefault(content, place)
+    first.pop(b"", None)
+    return first
 
 
 @np.errstate(all="ignore")  # numbers that are too large are near nobody, and nobody need hear of them
@@ -63,7 +69,8 @@ def near_twins(points: AnyArray, reach: float, others: AnyArray | None = None) -
         low, high = np.searchsorted(sorted_there, (here[some[0]] - slack, here[some[-1]] + slack))
         for begin in range(low, high, _TWIN_CHUNK * 8):
             window = np.sort(along[begin : min(begin + _TWIN_CHUNK * 8, high)])
-            between = _squared(mine[some], theirs[window], squares[window])
+            near, far = mine[some], theirs[window]
+            between = np.einsum("ij,ij->i", near, near)[:, None] + squares[window] - 2 * (near @ far.T)
             close = between <= reach * reach
             if others is None:
                 close &= window[None, :] < some[:, None]
@@ -72,11 +79,6 @@ def near_twins(points: AnyArray, reach: float, others: AnyArray | None = None) -
             better = hit & ((found[some] == NOBODY) | (first < found[some]))
             found[some[better]] = first[better]
     return found
-
-
-def _squared(some: Floats32, others: Floats32, squares: Floats32) -> Floats32:
-    result: Floats32 = np.einsum("ij,ij->i", some, some)[:, None] + squares - 2 * (some @ others.T)
-    return result
 
 
 def _widest(points: Floats32) -> Floats32:
@@ -224,13 +226,12 @@ def _twins(mine: Content, theirs: Content | None = None) -> tuple[Integers, Inte
     if mine.loosely is not None:
         near = equal_twins(mine.loosely, None if theirs is None else theirs.loosely)
     elif mine.points is not None and _near_is_cheap(mine, theirs):
-        own = _once(mine.equal)
-        points = _at(mine.points, own)
-        if theirs is None or theirs.points is None:
-            other, twins = own, near_twins(points, _reach(mine, points))
-        else:
-            other = _once(theirs.equal)
-            twins = near_twins(points, _reach(mine, points), _at(theirs.points, other))
+        own = other = np.array([*_first_places(mine.equal).values()], np.int64)
+        points, others = mine.points[own], None
+        if theirs is not None and theirs.points is not None:
+            other = np.array([*_first_places(theirs.equal).values()], np.int64)
+            others = theirs.points[other]
+        twins = near_twins(points, _reach(mine, points), others)
         has = twins != NOBODY
         near[own[has]] = other[twins[has]]
         before = equal_twins(mine.equal)
@@ -238,21 +239,7 @@ def _twins(mine: Content, theirs: Content | None = None) -> tuple[Integers, Inte
     return equal, np.where(equal == NOBODY, near, NOBODY)
 
 
-def _once(contents: Sequence[bytes]) -> Integers:
-    """Places at which contents occur first; an empty one is none."""
-    first: dict[bytes, int] = {}
-    for place, content in enumerate(contents):
-        first.setdefault(content, place)
-    first.pop(b"", None)
-    return np.fromiter(first.values(), np.int64, len(first))
-
-
-def _at(points: AnyArray, places: Integers) -> Floats32:
-    with np.errstate(all="ignore"):
-        return np.asarray(points[places], dtype=np.float32)
-
-
-def _reach(content: Content, points: Floats32) -> float:
+def _reach(content: Content, points: AnyArray) -> float:
     if content.examples.kind == "images":
         return SAME_PICTURE * float(np.sqrt(points.shape[1]))
     norms = np.linalg.norm(points.astype(np.float64), axis=1)

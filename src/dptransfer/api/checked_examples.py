@@ -6,29 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.api.source import Source
 from dptransfer.base.types import AnyArray, Labels, People
-from dptransfer.data import Columns, EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Columns, EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.columns import read_label_words
-from dptransfer.data.labels import person_positions, places, whole_word
+from dptransfer.data.labels import label_positions, person_positions, places, word_positions
 from dptransfer.data.tables import require
-from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError
-from dptransfer.sources import STORED, find_images, find_texts, read_table
+from dptransfer.sources import STORED, TextList, find_images, find_texts, read_table
 from dptransfer.sources.contents import Contents
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import patient_of
 from dptransfer.sources.open_columns import has_columns, open_columns
 from dptransfer.sources.person_files import DICOM, FOLDER
-from dptransfer.sources.readers import column_of, people_of, read_labels
+from dptransfer.sources.readers import column_of, people_of, with_labels
 
 
-def ids_of(path: Path, people: str | Path, found: Examples, split: str | None) -> list[Any] | None:
+def _ids_of(path: Path, people: str | Path, found: Examples, split: str | None) -> list[object] | None:
     """The id of each example, None for a missing one; None where there are numbers alone, as in a store.
 
     Args:
@@ -43,16 +42,15 @@ def ids_of(path: Path, people: str | Path, found: Examples, split: str | None) -
     if people == DICOM:
         with without_warnings():
             return [patient_of(file) for file in found.images]
-    column, ids = column_of(people), None
-    if column is None:
+    column = column_of(people)
+    if column is None or not has_columns(path):
         return None
-    if has_columns(path):
-        with open_columns(path, split) as table:
-            ids = table.values(column)
-    return ids if ids is not None and len(ids) == found.count else None
+    with open_columns(path, split) as table:
+        ids = table.values(column)
+    return ids if len(ids) == found.count else None
 
 
-def in_both(first: Sequence[Any], second: Sequence[Any]) -> list[int]:
+def in_both(first: Sequence[object], second: Sequence[object]) -> list[int]:
     """Positions in `first` of examples whose person is in `second` too; a missing id is nobody else's.
 
     >>> in_both(["ann", "bob", None], [" bob", None])
@@ -96,10 +94,10 @@ class Examples:
     source: str
     kind: Contents
     count: int
-    labels: list[Any] | None = None
+    labels: Sequence[object] | None = None
     classes: _Classes = None
     people: People | None = None
-    ids: list[Any] | None = None
+    ids: list[object] | None = None
     names: Sequence[str] | None = None
     encoder: EncoderIdentity | None = None
     rows: AnyArray | None = None
@@ -127,91 +125,84 @@ def read_examples(source: Source, role: Role) -> Examples:
         source: what its owner names; without a list of classes, what the data declare.
         role: what the set is for.
     """
-    listed = source.class_list
     if isinstance(source.x, PrivateEmbeddings | PublicEmbeddings):
-        return _given(source.x, role, listed)
-    path, columns, people = source.path, source.columns, source.people
-    if path is None:
-        return _in_memory(source, role)
+        return _of_embeddings(source.x, role, source.class_list)
+    people, columns = source.told_people, source.columns
+    if source.path is None:
+        return _with_people(_in_memory(source, role), source.ids())
     source.require_there()
-    if source.form == "rows" and columns.text is not None and role == "private":
-        raise ArgumentError(
-            f"text_column (--text-column) must name a column of texts; '{path}' holds rows of numbers, "
-            f"without texts in '{columns.text}'. Check the name, or leave it out."
-        )
-    by_reader = people if isinstance(people, str | Path) and people != NOBODY else None
+    if role == "private":  # one name is given for all tables, and others need not have it
+        source.require_fitting_columns()
     if source.form == "rows":
-        stored = STORED if people is None else by_reader
-        found = _rows(path, role, listed, replace(columns, person=stored), source.y)
-    elif source.form == "images":
-        found = _images(path, role, listed, replace(columns, person=by_reader))
+        stored = STORED if source.people is None else people
+        found = _rows(source, role, stored if isinstance(stored, str | Path) else None)
     else:
-        found = _texts(path, role, listed, replace(columns, person=by_reader))
+        by_reader = people if isinstance(people, str | Path) else None
+        found = _listed(source, role, replace(columns, person=by_reader))
+    if not isinstance(people, str | Path):
+        return _with_people(found, people)
+    return replace(found, ids=_ids_of(source.path, people, found, columns.split))
+
+
+def _with_people(found: Examples, people: ArrayLike | None) -> Examples:
+    """The examples, with ids that were given in memory."""
     if people is None:
         return found
-    if isinstance(people, str | Path):
-        if by_reader is None:
-            return replace(found, people=None)
-        return replace(found, ids=ids_of(path, by_reader, found, columns.split))
     return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
 
 
 def _in_memory(source: Source, role: Role) -> Examples:
     """Rows, texts or files of images that are not at one path."""
-    listed = cast(Sequence[Any], source.x)
-    if source.form == "images" and not isinstance(listed[0], Path):
+    examples = cast(Sequence[object], source.x)
+    if source.form == "images" and not isinstance(examples[0], Path):
         raise ArgumentError(
             f"Images are checked in their files; the {role} set is an array. Pass a folder, or paths."
         )
-    words = None if source.y is None else np.asarray(source.labels)
-    found = Examples(
+    return Examples(
         role,
         f"{source.form} in memory",
         source.form,
-        len(listed),
-        labels=None if words is None else _named(words, source.class_list),
+        len(examples),
+        labels=None if source.y is None else _named(np.asarray(source.labels), source.class_list),
         classes=source.class_list,
-        rows=np.asarray(listed) if source.form == "rows" else None,
-        images=tuple(listed) if source.form == "images" else (),
-        texts=tuple(listed) if source.form == "texts" else (),
+        rows=np.asarray(examples) if source.form == "rows" else None,
+        images=cast("tuple[Path, ...]", tuple(examples)) if source.form == "images" else (),
+        texts=tuple(map(str, examples)) if source.form == "texts" else (),
     )
-    people = source.told_people
-    if people is None:
-        return found
-    return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
 
 
-def _given(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _Classes) -> Examples:
+def _of_embeddings(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _Classes) -> Examples:
     """Embeddings, whose labels were found among their classes before."""
     found = Examples(role, "embeddings", "rows", len(source.rows), classes=classes, rows=source.rows)
+    labelled: Labelled | None
     if isinstance(source, PrivateEmbeddings):
-        facts, labels = source.facts, [source.facts.classes[place] for place in source.labels]
-        listed = classes or facts.classes
-        return replace(found, labels=labels, classes=listed, people=source.people, encoder=facts.encoder)
-    found = replace(found, names=source.sources, encoder=source.encoder)
-    if source.labelled is None:
+        labelled, encoder = Labelled(source.labels, source.facts.classes), source.facts.encoder
+        found = replace(found, people=source.people, encoder=encoder)
+    else:
+        labelled = source.labelled
+        found = replace(found, names=source.sources, encoder=source.encoder)
+    if labelled is None:
         return found
-    return replace(found, labels=source.labelled.names.tolist(), classes=classes or source.labelled.classes)
+    return replace(found, labels=labelled.names.tolist(), classes=classes or labelled.classes)
 
 
-def _rows(path: Path, role: Role, classes: _Classes, columns: Columns, labels: Any) -> Examples:
-    people = columns.person
-    table = read_table(path, replace(columns, person=column_of(people)))
-    count, found = len(table.rows), table.labels
-    if labels is not None:
-        require(found is None, path, "labels were given, and the file has its own.", "Leave labels out.")
-        found = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
-        one_each = "labels must be one for each row; they are not."
-        require(found.shape == (count,), path, one_each, "Check them.")
-    listed = classes or table.classes
-    own = table.classes if table.labels_are_positions else listed
+def _rows(source: Source, role: Role, people: str | Path | None) -> Examples:
+    path = source.at_path("Rows")
+    table = read_table(path, replace(source.columns, person=column_of(people)))
+    table = with_labels(path, source.y, table)
+    count, labels = len(table.rows), table.labels
+    one_each = "labels must be one for each row; they are not."
+    require(labels is None or labels.shape == (count,), path, one_each, "Check them.")
+    classes = source.class_list or table.classes
     return Examples(
         role,
         str(path),
         "rows",
         count,
-        labels=None if found is None else _named(found, own),
-        classes=listed,
+        labels=None
+        if labels is None
+        else _named(labels, table.classes if table.labels_are_positions else classes),
+        classes=classes,
         people=people_of(path, table, people),
         names=table.sources,
         encoder=table.encoder,
@@ -219,57 +210,35 @@ def _rows(path: Path, role: Role, classes: _Classes, columns: Columns, labels: A
     )
 
 
-def _named(labels: AnyArray, classes: _Classes) -> list[Any]:
-    """Labels as classes, by the rules of `class_positions`; one that is none stays as it is."""
-    found: list[Any] = labels.tolist()
-    if not classes:
-        return found
-    if isinstance(classes[0], str) and labels.dtype.kind in "iuf":
-        by_place = dict(enumerate(classes))  # where 1.0 is 1
-        return [by_place.get(place, place) for place in found]
-    return _written(found, classes) if labels.dtype.kind == "U" else found
-
-
-def _written(words: Sequence[str], classes: _Classes) -> list[Any]:
-    """Label words as classes, which may be whole numbers; a word that is none stays as it is."""
-    listed = {str(name): name for name in classes or ()}
-    return [listed.get(word.strip(), listed.get(whole_word(word), word)) for word in words]
-
-
-def _images(path: Path, role: Role, classes: _Classes, columns: Columns) -> Examples:
-    found = find_images(path, columns, labelled=False)
+def _listed(source: Source, role: Role, columns: Columns) -> Examples:
+    """Images or texts, with their labels as words."""
+    path, form = source.at_path("Images and texts"), source.form
+    found = (find_images if form == "images" else find_texts)(path, columns, labelled=False)
     words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
     own = found.classes
     if has_columns(path):
         with open_columns(path) as table:
             words, own = read_label_words(table, columns.label)
-    return Examples(
+    classes = source.class_list or own
+    listed = Examples(
         role,
         str(path),
-        "images",
+        form,
         len(found),
-        labels=None if words is None else _written(words, classes or own),
-        classes=classes or own,
+        labels=_chosen(words, word_positions(words, classes), classes) if words and classes else words,
+        classes=classes,
         people=found.people,
-        names=found.sources(),
-        images=found.paths,
-        held=found.held,
     )
+    if isinstance(found, TextList):
+        return replace(listed, texts=found.texts)
+    return replace(listed, names=found.sources(), images=found.paths, held=found.held)
 
 
-def _texts(path: Path, role: Role, classes: _Classes, columns: Columns) -> Examples:
-    found = find_texts(path, columns, labelled=False)
-    words, own = None, None
-    if has_columns(path):
-        with open_columns(path) as table:
-            words, own = read_label_words(table, columns.label)
-    return Examples(
-        role,
-        str(path),
-        "texts",
-        len(found),
-        labels=None if words is None else _written(words, classes or own),
-        classes=classes or own,
-        people=found.people,
-        texts=found.texts,
-    )
+def _named(labels: AnyArray, classes: _Classes) -> Sequence[object]:
+    """Labels as classes, by the rules of a fit; one that is none stays as it is."""
+    found = labels.tolist()
+    return _chosen(found, label_positions(labels, classes), classes) if classes else found
+
+
+def _chosen(labels: Sequence[object], at: Labels, classes: tuple[str | int, ...]) -> list[object]:
+    return [label if place == UNKNOWN else classes[place] for label, place in zip(labels, at, strict=True)]

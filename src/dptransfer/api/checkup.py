@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.api.advice import ADVICE, Finding
 from dptransfer.api.between import (
     Content,
     content_of,
@@ -22,7 +21,7 @@ from dptransfer.api.between import (
     people_in_both,
 )
 from dptransfer.api.checked_examples import Examples, Role, Whose, read_examples
-from dptransfer.api.findings import Look, class_sizes, findings_in, looks_of
+from dptransfer.api.findings import Finding, Look, advice, class_sizes, findings_in, looks_of
 from dptransfer.api.fit import source_of
 from dptransfer.api.forecast import (
     ALMOST_NO_NOISE,
@@ -136,12 +135,11 @@ def _in_words(examples: Examples) -> str:
 
 
 def _finding(finding: Finding) -> Section:
-    advice = finding.advice
-    blocks: list[Block] = [Paragraph(advice.why)]
-    if finding.examples:
-        blocks.append(Bullets(finding.examples))
-    blocks.append(Paragraph(Words((Strong("What to do: "), advice.remedy))))
-    return Section(f"{finding.role.capitalize()}: {advice.title} ({finding.count:,})", tuple(blocks))
+    said = finding.advice
+    shown = (Bullets(finding.examples),) if finding.examples else ()
+    remedy = Paragraph(Words((Strong("What to do: "), said.remedy)))
+    title = f"{finding.role.capitalize()}: {said.title} ({finding.count:,})"
+    return Section(title, (Paragraph(said.why), *shown, remedy))
 
 
 def _table(what: str, counts: Mapping[Role, Mapping[str, int]]) -> Table:
@@ -243,16 +241,8 @@ def check(
         pool = pool if workers is None else pool.with_workers(workers)
         unit = Unit.ROW if mine.people is None else Unit.PERSON
         declared = source.x.facts if isinstance(source.x, PrivateEmbeddings) else source.declared
-        facts = Facts(
-            mine.classes,
-            (pool.dimension,),
-            declared.size,
-            None,
-            pool.encoder,
-            unit,
-            declared.person_bound,
-            declared.rows_per_person,
-        )
+        sizes = {name: getattr(declared, name) for name in ("size", "person_bound", "rows_per_person")}
+        facts = Facts(mine.classes, (pool.dimension,), encoder=pool.encoder, unit=unit, **sizes)
     started = time.perf_counter()
     looks = {
         role: looks_of(one.images, f"{role} picture", source.reading.grey_range) for role, one in sets.items()
@@ -263,7 +253,7 @@ def check(
     for role, one in sets.items():
         findings += findings_in(one, looks[role])
         findings += duplicates_within(contents[role])
-    worst_first = list(ADVICE)
+    worst_first = list(advice())
     unchecked = list(_unchecked(contents, encoder))
     if why_not:
         unchecked.append(f"Accuracy to expect: {why_not}.")

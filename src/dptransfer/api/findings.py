@@ -3,24 +3,86 @@
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dptransfer.api.advice import DARK, FEW, MANY_TIMES, Finding
-from dptransfer.api.checked_examples import UNKNOWN, Examples
+from dptransfer.api.checked_examples import UNKNOWN, Examples, Role
 from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.errors import DataError
 from dptransfer.sources.decode import open_image, without_warnings
 from dptransfer.sources.dicom import is_dicom
+
+FEW = 30
+"""Examples of a class below which noise of ε = 1 is larger than they are.
+
+Gaussian noise for ε = 1, δ = 1e-5 and a sensitivity of 1 has a standard deviation of 3.73, so in the 64 axes
+that a small public map keeps, its norm is about 8 · 3.73 = 30; n rows of norm 1 add up to n at most.
+"""
+
+DARK = 16
+"""Of 255: twelve bits that were written as if they were sixteen end at 4095 ÷ 257, which is below."""
+
+MANY_TIMES = 10
+"""A person has many examples with more than so many times what is usual in the set."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is said about a finding, beside how many and which.
+
+    Attributes:
+        title: what was found, in a few words.
+        why: why it matters.
+        remedy: what to do.
+    """
+
+    title: str
+    why: str
+    remedy: str
+
+
+@cache
+def advice() -> dict[str, Advice]:
+    """Advice by the key of a finding; the order is that of a report, the worst first."""
+    text = files("dptransfer.api").joinpath("findings.toml").read_text("utf-8")
+    for word, number in (("FEW", FEW), ("DARKEST", DARK - 1), ("MANY", MANY_TIMES)):
+        text = text.replace(word, str(number))
+    return {key: Advice(**said) for key, said in tomllib.loads(text).items()}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that its owner should look at before anything is spent.
+
+    Attributes:
+        key: what it is, in `advice()`.
+        role: the set it is about.
+        count: how many examples, classes, people, types or sets.
+        examples: some of them.
+    """
+
+    key: str
+    role: Role
+    count: int
+    examples: tuple[str, ...] = ()
+
+    @property
+    def advice(self) -> Advice:
+        """What it means and what to do."""
+        return advice()[self.key]
+
 
 SIDE = 16
 """Of the small copy by which pictures that were saved again are known."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from numpy.typing import ArrayLike
 
 from dptransfer.api.image_source import private_images, public_images, require_images, test_images
-from dptransfer.api.source import Declared, EncodedBeside, Given, Reading, Source
+from dptransfer.api.source import EncodedBeside, Given, Reading, Source
 from dptransfer.data import Facts, Labelled, PrivateData, PublicData, PublicEmbeddings
 from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 from dptransfer.data.labels import Classes
@@ -485,6 +485,3 @@ def source_of(
             "Say it in the Source: Source(x, y, classes=[...], name='...')."
         )
     return x
-
-
-__all__ = ["Declared", "Fit", "OpenFit", "fit", "plan", "with_shots"]

@@ -368,7 +368,7 @@ class Source:
             classes=self.classes,
             name=self.name,
             encoder=None if encoder is None else encoder.identity,
-            people=self._ids(),
+            people=self.ids(),
             source_digests=None if encoder is None else _digests(self.x),
             **sizes,
         )
@@ -470,27 +470,30 @@ class Source:
 
     # What a source says about itself must fit its form
 
+    def require_fitting_columns(self) -> None:
+        """Raise for columns of texts or paths that these examples do not have."""
+        columns = self.columns
+        for option, what, given, fits in (
+            ("text_column (--text-column)", "texts", columns.text, not self.is_encoded),
+            ("path_column (--path-column)", "paths of images", columns.path, self.form == "images"),
+        ):
+            if given is not None and not fits:
+                raise ArgumentError(
+                    f"{option} must name a column of {what}; the private examples are {self.form}, without "
+                    f"{what} in '{given}'. Check the name, or leave it out."
+                )
+
     def _require_fitting_options(self) -> None:
-        columns, reading = self.columns, self.reading
-        if columns.text is not None and self.is_encoded:
-            raise ArgumentError(
-                "text_column (--text-column) must name a column of texts; the private examples are rows of "
-                f"numbers, without texts in '{columns.text}'. Check the name, or leave it out."
-            )
-        if columns.path is not None and self.form != "images":
-            raise ArgumentError(
-                "path_column (--path-column) must name a column with paths of images; the private examples "
-                f"are {self.form}, without paths in '{columns.path}'. Check the name, or leave it out."
-            )
+        self.require_fitting_columns()
         if not self.is_encoded:
             return
         for name, option in _IMAGE_OPTIONS.items():
-            if getattr(reading, name) is not None:
+            if getattr(self.reading, name) is not None:
                 raise ArgumentError(
                     f"{name} ({option}) is for images; these are rows already. Give it to 'dptransfer "
                     "encode', or leave it out."
                 )
-        if reading.encoder is not None:
+        if self.reading.encoder is not None:
             raise ArgumentError(
                 "An encoder is for images and texts; the private examples are rows of numbers. Leave it out, "
                 "or name the column of texts."
@@ -503,7 +506,7 @@ class Source:
             )
         return cast(ArrayLike, self.y)
 
-    def _ids(self) -> ArrayLike | None:
+    def ids(self) -> ArrayLike | None:
         """Ids as they are; a word has no file here that it could name a column of."""
         if not isinstance(self.told_people, str | Path):
             return self.told_people

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dptransfer.base.types import AnyArray, People
-from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions, places, whole_word
+from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions, word_positions
 from dptransfer.data.tables import RawTable, list_names, natural_order, parsing, require, unreadable
 
 ROW_NAMES = ("x", "features", "embeddings", "embedding")
@@ -280,7 +280,4 @@ def declared_labels(path: Path, words: Sequence[str] | None, classes: Classes | 
     if declared is None:
         undeclared = "classes must be declared, for they are never inferred from labels."
         raise unreadable(path, undeclared, "Pass classes=[...], the full public list.")
-    known = {str(name) for name in declared}
-    spelt = (word.strip() for word in words)
-    found = places([one if one in known else whole_word(one) for one in spelt], map(str, declared))
-    return Labelled(found, declared)
+    return Labelled(word_positions(words, declared), declared)

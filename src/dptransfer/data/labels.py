@@ -274,16 +274,29 @@ def class_positions(y: ArrayLike | Labelled, classes: tuple[str | int, ...]) -> 
     labels = array_or_none(y)
     if labels is None or labels.ndim != 1:
         raise DataError("y must have one dimension, one class per example; it has not. Pass one label a row.")
+    return Labelled(label_positions(labels, classes), classes).positions
+
+
+def label_positions(labels: AnyArray, classes: tuple[str | int, ...]) -> Labels:
+    """Where each label of an array stands in the declared list; −1 for one that is not in it.
+
+    Numbers beside a list of words are positions in it: 1.0 is the position 1, and 1.5 is none.
+    """
     are_words = len(classes) > 0 and isinstance(classes[0], str)
-    if labels.dtype.kind in "iu" and are_words:
-        found = labels.astype(np.int64)
-    elif labels.dtype.kind == "f" and are_words:
-        found = places(labels.tolist(), range(len(classes)))  # 1.0 is the position 1, and 1.5 is none
-    elif labels.dtype.kind == "U" and not are_words:
-        found = places(map(whole_word, labels.tolist()), map(str, classes))
-    else:
-        found = places(labels.tolist(), classes)
-    return Labelled(found, classes).positions
+    if labels.dtype.kind in "iuf" and are_words:
+        with np.errstate(invalid="ignore"):
+            known = (labels >= 0) & (labels < len(classes)) & (labels % 1 == 0)
+        return np.where(known, labels, -1).astype(np.int64)
+    if labels.dtype.kind == "U" and not are_words:
+        return word_positions(labels.tolist(), classes)
+    return places(labels.tolist(), classes)
+
+
+def word_positions(words: Iterable[str], classes: tuple[str | int, ...]) -> Labels:
+    """Where words of a file stand in the declared list, whole numbers as written or as 1.0; −1 for others."""
+    known = {str(name) for name in classes}
+    spelt = map(str.strip, words)
+    return places([one if one in known else whole_word(one) for one in spelt], map(str, classes))
 
 
 def whole_word(word: str) -> str:
@@ -300,11 +313,11 @@ def whole_word(word: str) -> str:
     return str(int(value)) if value.is_integer() else word
 
 
-def places(labels: Iterable[Any], classes: Iterable[Any]) -> Labels:
+def places(labels: Iterable[object], classes: Iterable[object]) -> Labels:
     """Where each label stands in the list; −1 for one that is not in it."""
     listed = {name: place for place, name in enumerate(classes)}
 
-    def place(label: Any) -> int:
+    def place(label: object) -> int:
         try:
             return listed.get(label, -1)
         except TypeError:  # a list, say, is no class
