@@ -20,7 +20,7 @@ from .forgeries import forged_outcome, forgeries, record
 from .method_suite import CLASSES, POOL, budget_for, fitted, ordinary, private
 from .test_method_suite import small
 
-FREE = tuple(pattern for patterns in UNVERIFIABLE.values() for pattern in patterns)
+FREE = tuple(pattern for patterns in UNVERIFIABLE.values() for pattern in patterns.split())
 
 
 @pytest.fixture(autouse=True)

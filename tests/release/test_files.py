@@ -7,8 +7,8 @@ import pytest
 
 from dptransfer.data import atomic_files as on_disk
 from dptransfer.errors import ReleaseError
-from dptransfer.release import files, read_release, require_target, write_release
-from dptransfer.release.files import LARGEST_FILE, read_file
+from dptransfer.release import bundle, read_release, require_target, write_release
+from dptransfer.release.bundle import LARGEST_FILE, read_file
 
 from .models import FILES, make_model
 
@@ -24,7 +24,7 @@ def full_disk(*args):
 FAILURES = {
     "the disk fills up at a file": lambda patch: patch.setattr(os, "fsync", full_disk),
     "the last flush fails": lambda patch: patch.setattr(on_disk, "sync_folder", full_disk),
-    "a file cannot be opened": lambda patch: patch.setattr(files, "write_synced", full_disk),
+    "a file cannot be opened": lambda patch: patch.setattr(bundle, "write_synced", full_disk),
     "the rename fails": lambda patch: patch.setattr(on_disk, "put_in_place", full_disk),
 }
 
@@ -85,7 +85,7 @@ def test_an_interrupted_write_leaves_nothing_behind(tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "write_synced", interrupt)
+    monkeypatch.setattr(bundle, "write_synced", interrupt)
     with pytest.raises(KeyboardInterrupt):
         make_model().save(tmp_path / "r")
     assert list(tmp_path.iterdir()) == []
@@ -144,7 +144,7 @@ def test_links_that_lead_nowhere_and_pipes_are_refused(kind, tmp_path):
 @pytest.mark.parametrize("name", FILES)
 def test_an_oversized_file_is_refused_before_it_is_read(name, tmp_path, monkeypatch):
     path = make_model().save(tmp_path / "r")
-    os.truncate(path / name, files.LARGEST_FILE[name] + 1)  # sparse: it takes no space
+    os.truncate(path / name, bundle.LARGEST_FILE[name] + 1)  # sparse: it takes no space
 
     plainly = Path.open
 
@@ -178,7 +178,7 @@ def test_reading_makes_room_for_the_file_and_not_for_the_largest_one(tmp_path, m
             asked.append(size)
             return super().read(size)
 
-    monkeypatch.setattr(files, "open_file", lambda directory, name: Counted(directory / name))
+    monkeypatch.setattr(bundle, "open_file", lambda directory, name: Counted(directory / name))
     for name in LARGEST_FILE:
         assert read_file(tmp_path, name) == b"0123456789"
     assert asked == [11] * len(LARGEST_FILE)
@@ -194,6 +194,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, 
 
     with (tmp_path / "CARD.md").open("rb") as file:
         descriptor = file.fileno()
-        monkeypatch.setattr(files, "open_file", lambda directory, name: Changing(found))
+        monkeypatch.setattr(bundle, "open_file", lambda directory, name: Changing(found))
         with pytest.raises(ReleaseError, match="stay as it is"):
             read_file(tmp_path, "CARD.md")

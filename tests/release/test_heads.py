@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError, ReleaseError
-from dptransfer.release.files import weights_bytes
+from dptransfer.release.bundle import weights_bytes
 from dptransfer.release.heads import (
     HEADS,
     AverageHead,

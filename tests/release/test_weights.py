@@ -7,7 +7,7 @@ from safetensors.numpy import load_file, save
 
 from dptransfer.errors import ReleaseError
 from dptransfer.release import read_release
-from dptransfer.release.files import weights_bytes
+from dptransfer.release.bundle import weights_bytes
 
 from .models import make_model, rewrite
 

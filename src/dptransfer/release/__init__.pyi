@@ -3,6 +3,7 @@ from dptransfer.release.bundle import amend_release as amend_release
 from dptransfer.release.bundle import read_evaluation as read_evaluation
 from dptransfer.release.bundle import read_release as read_release
 from dptransfer.release.bundle import release_digest as release_digest
+from dptransfer.release.bundle import require_target as require_target
 from dptransfer.release.bundle import write_release as write_release
 from dptransfer.release.calibration import Calibration as Calibration
 from dptransfer.release.card import Card as Card
@@ -15,7 +16,6 @@ from dptransfer.release.classifier import Provenance as Provenance
 from dptransfer.release.evaluation import Evaluation as Evaluation
 from dptransfer.release.evaluation import evaluate_model as evaluate_model
 from dptransfer.release.evaluation import evaluate_scores as evaluate_scores
-from dptransfer.release.files import require_target as require_target
 from dptransfer.release.heads import AverageHead as AverageHead
 from dptransfer.release.heads import CosineHead as CosineHead
 from dptransfer.release.heads import EuclideanHead as EuclideanHead

@@ -1,58 +1,70 @@
 """Read, write and amend a release directory: weights, manifest and card.
 
 release.json        everything but the arrays, with checksums of the other files (see `manifest`)
-model.safetensors   the released arrays (see `weights`)
+model.safetensors   the released arrays
 CARD.md, card.html  the privacy and model card (see `card`)
 
-The arrays, the steps and the guarantee stay as they are. The directory is replaced as a whole, with every
-checksum new, so that a reader sees the release before or after and never a mixture.
+The directory is replaced as a whole: it is written beside its place under a claim (`data.atomic_files`), each
+file and the directory are flushed to the disk, and one step puts it in place. So a reader sees the release
+before or after it was amended and never a mixture; the arrays, the steps and the guarantee stay as they are.
+
+Reading opens regular files only, inside the directory only, up to a stated size only. safetensors refuses a
+header that declares more than the file holds, overlapping arrays, gaps or bytes after them, before it
+allocates anything; what it finds must then be what the manifest lists. No pickle is involved anywhere.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 
 from dptransfer.base.document import one_line
-from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
+from dptransfer.base.types import AnyArray, JsonObject
+from dptransfer.data.atomic_files import replaced_whole, write_synced
+from dptransfer.errors import DataError, DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.exact.feature_map import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
-from dptransfer.release.files import (
-    describe_arrays,
-    read_file,
-    read_recorded,
-    read_weights,
-    require_directory,
-    weights_bytes,
-    write_directory,
-)
 from dptransfer.release.heads import describe_head, read_head
 from dptransfer.release.manifest import (
     CARD_NAMES,
     FILE_NAMES,
+    LARGEST_MANIFEST,
     MANIFEST_NAME,
     OF_ENCODER,
     OF_MAP,
     READ_AGAIN,
     SCHEMA_VERSION,
     WEIGHTS_NAME,
+    ArrayEntry,
     Manifest,
     current_versions,
     manifest_bytes,
     read_manifest,
+    require,
 )
 
+LARGEST_FILE = {
+    MANIFEST_NAME: LARGEST_MANIFEST,
+    WEIGHTS_NAME: 8 * 2**30,
+    **{name: 2 * LARGEST_MANIFEST for name in CARD_NAMES},
+}
 _LARGEST_CONFUSION = 100
-_AS_THEY_ARE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes", "answers")
+_OF_PROVENANCE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes", "answers")
+"""What stands in the manifest under the names that `Provenance` has for it."""
 
 
 def write_release(
@@ -87,7 +99,10 @@ def write_release(
     contents = dict(zip(FILE_NAMES, written, strict=True))
     manifest = manifest_bytes(_manifest_fields(model, evaluation, contents))
     target = Path(path)
-    write_directory(target, {**contents, MANIFEST_NAME: manifest}, overwrite=overwrite)
+    require_target(target, overwrite=overwrite)
+    with release_errors(target), replaced_whole(target) as fresh:
+        for name, content in {**contents, MANIFEST_NAME: manifest}.items():
+            write_synced(fresh / name, content)
     return target
 
 
@@ -142,15 +157,14 @@ def _stamped(model: PrivateClassifier, title: str | None, contact: str | None) -
 
 def _manifest_fields(
     model: PrivateClassifier, evaluation: Evaluation | None, contents: dict[str, bytes]
-) -> dict[str, Any]:
+) -> JsonObject:
     provenance, guarantee, delta = model.provenance, model.guarantee, model.encoder_delta
     evaluation = None if evaluation is None else evaluation.for_release()
     if evaluation is not None and len(evaluation.classes) > _LARGEST_CONFUSION:
         evaluation = replace(evaluation, confusion=())  # it would be most of the file; the card has no use
-    return {
+    fields = {
         "schema_version": SCHEMA_VERSION,
         "library_version": provenance.versions.get("dptransfer", "unknown"),
-        "created": provenance.created,
         "method": {
             "name": provenance.method,
             "configuration": dict(provenance.configuration),
@@ -161,32 +175,27 @@ def _manifest_fields(
         "relation": guarantee.relation.value,
         "delta": guarantee.delta,
         "events": [event_to_dict(event) for event in model.events],
-        "seeded": provenance.seeded,
         "publishable": not model.seeded,
         "facts": model.facts.to_dict(),
         "features": describe(model.features),
         "encoder_delta": None if delta is None else {"kind": delta.kind, "base": delta.base.to_dict()},
         "head": describe_head(model.head),
-        "arrays": describe_arrays(model.weights),
-        "notes": list(provenance.notes),
-        "public": provenance.public,
-        "prototypes": provenance.prototypes,
-        "answers": provenance.answers,
+        "arrays": _array_entries(model.weights),
         "evaluation": None if evaluation is None else evaluation.to_dict(),
         "charged_evaluation": None if model.charged is None else model.charged.to_dict(),
         "simulated_calibration": None if model.simulated is None else model.simulated.to_dict(),
-        "ledger_head": provenance.ledger_head,
         "about": {"title": provenance.title, "contact": provenance.contact},
-        "versions": dict(provenance.versions),
         "files": {
             name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
             for name, content in contents.items()
         },
+        **{name: getattr(provenance, name) for name in _OF_PROVENANCE},
     }
+    return {name: fields[name] for name in Manifest.model_fields if name in fields}
 
 
 def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
-    arrays = read_weights(weights, manifest.arrays)
+    arrays = _read_weights(weights, manifest.arrays)
     of_map, of_encoder = (
         {name.removeprefix(mark): array for name, array in arrays.items() if name.startswith(mark)}
         for mark in (OF_MAP, OF_ENCODER)
@@ -208,7 +217,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
             provenance=Provenance(
                 method=manifest.method.name,
                 configuration=manifest.method.configuration,
-                **{name: getattr(manifest, name) for name in _AS_THEY_ARE},
+                **{name: getattr(manifest, name) for name in _OF_PROVENANCE},
                 title=manifest.about.title,
                 contact=manifest.about.contact,
                 summary=manifest.method.summary,
@@ -220,8 +229,8 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
         )
         tested = None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)
         _require_same_classes(model, tested, model.charged)
-        if set(model.weights) != set(arrays):
-            raise ReleaseError("The weights file holds an array that the model does not use.")
+        used = set(model.weights) == set(arrays)
+        require(used, "The weights file holds an array that the model does not use.")
         _require_fit(model)
     except (DPTransferError, KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
         raise ReleaseError(
@@ -231,37 +240,41 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
 
 
 def _require_same_classes(model: PrivateClassifier, *results: Evaluation | ChargedEvaluation | None) -> None:
-    if any(one is not None and one.classes != model.classes for one in results):
-        raise ReleaseError(
-            "An evaluation on the card must be of the model's own classes; it is not. Evaluate this model."
-        )
+    require(
+        all(one is None or one.classes == model.classes for one in results),
+        "An evaluation on the card must be of the model's own classes; it is not. Evaluate this model.",
+    )
 
 
 def _require_fit(model: PrivateClassifier) -> None:
     """Raise unless facts, encoder, map and head fit together; found out by scoring one row of zeros."""
-    widths = (model.features.input_dimension, model.features.dimension)
-    if not all(type(width) is int and width >= 1 for width in widths):
-        raise ReleaseError("The feature map must have a width; it has none.")
-    pictures = len(model.facts.shape) > 1
-    if model.facts.shape != widths[:1] and not (pictures and model.encoder is not None):
-        raise ReleaseError(
-            f"The feature map must take the examples as they are declared, {model.facts.form}, unless the "
-            f"release names or changes an encoder; it takes rows of dimension {widths[0]}."
-        )
-    if model.encoder_delta is not None and not pictures:
-        raise ReleaseError(f"A model that changes an encoder is fitted on pictures; got {model.facts.form}.")
+    widths, facts = (model.features.input_dimension, model.features.dimension), model.facts
+    known = all(type(width) is int and width >= 1 for width in widths)
+    require(known, "The feature map must have a width; it has none.")
+    pictures = len(facts.shape) > 1
+    require(
+        facts.shape == widths[:1] or (pictures and model.encoder is not None),
+        f"The feature map must take the examples as they are declared, {facts.form}, unless the release "
+        f"names or changes an encoder; it takes rows of dimension {widths[0]}.",
+    )
+    require(
+        pictures or model.encoder_delta is None,
+        f"A model that changes an encoder is fitted on pictures; got {facts.form}.",
+    )
+    require(
+        model.simulated is None or len(model.simulated.offsets) == len(model.classes),
+        "A calibration must have one offset per class; it has others.",
+    )
     try:
         with np.errstate(all="ignore"):
             shape = model.head.scores(np.zeros((1, widths[1]))).shape
     except ValueError:
         shape = ()
-    if model.simulated is not None and len(model.simulated.offsets) != len(model.classes):
-        raise ReleaseError("A calibration must have one offset per class; it has others.")
-    if shape != (1, len(model.classes)):
-        raise ReleaseError(
-            f"The head must score {widths[1]} features for {len(model.classes)} classes; its arrays have "
-            "other shapes."
-        )
+    require(
+        shape == (1, len(model.classes)),
+        f"The head must score {widths[1]} features for {len(model.classes)} classes; its arrays have other "
+        "shapes.",
+    )
 
 
 def amend_release(
@@ -288,11 +301,11 @@ def amend_release(
     unsafe = model.seeded  # it was written as such before, and stays stamped
     if charged is not None:
         require_room_for_results(model)
-        if charged.holdout is not None:
-            raise ReleaseError(
-                "The results of a hold-out belong to the model whose fit held it out; these are of another. "
-                "Evaluate this one: PrivateEvaluation(model).evaluate(...)."
-            )
+        require(
+            charged.holdout is None,
+            "The results of a hold-out belong to the model whose fit held it out; these are of another. "
+            "Evaluate this one: PrivateEvaluation(model).evaluate(...).",
+        )
         model = replace(model, charged=charged)
     return write_release(
         model,
@@ -307,8 +320,173 @@ def amend_release(
 
 def require_room_for_results(model: PrivateClassifier) -> None:
     """Raise for a model whose own charged results must stay: its guarantee covers their rows too."""
-    if model.charged is not None and model.charged.holdout is not None:
+    require(
+        model.charged is None or model.charged.holdout is None,
+        "A model that was fitted with a hold-out has its charged results already; others were to be put in "
+        "their place. In Python, PrivateEvaluation gives them beside the release.",
+    )
+
+
+def weights_bytes(arrays: Mapping[str, AnyArray]) -> bytes:
+    """The file's content; types that a release does not hold are refused, and so is a NaN."""
+    from safetensors.numpy import save
+
+    for name, array in arrays.items():
+        kinds = ("float32",) if name.startswith(OF_ENCODER) else ("float64", "int32")
+        wrong = f"Released arrays are {' or '.join(kinds)}; '{name}' is {array.dtype}. Convert it first."
+        require(array.dtype.name in kinds, wrong)
+    _require_finite(arrays)
+    return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+
+def _array_entries(arrays: Mapping[str, AnyArray]) -> list[JsonObject]:
+    """What the manifest records about the arrays."""
+    return [
+        {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)}
+        for name, array in sorted(arrays.items())
+    ]
+
+
+def _read_weights(content: bytes, entries: Sequence[ArrayEntry]) -> dict[str, AnyArray]:
+    """The arrays in the file's content: those that the manifest lists, and nothing beside them."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays: dict[str, AnyArray] = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except (SafetensorError, ValueError, KeyError) as problem:  # the last for types that numpy lacks
         raise ReleaseError(
-            "A model that was fitted with a hold-out has its charged results already; others were to be put "
-            "in their place. In Python, PrivateEvaluation gives them beside the release."
+            f"'{WEIGHTS_NAME}' must be readable; it is not ({problem}). {READ_AGAIN}"
+        ) from None
+    listed = sorted((entry.model_dump(mode="json") for entry in entries), key=lambda entry: entry["name"])
+    require(
+        _array_entries(arrays) == listed and header.keys() == arrays.keys(),  # no metadata either
+        f"'{WEIGHTS_NAME}' must hold exactly the arrays listed in the manifest, with their types and "
+        f"shapes; it does not. {READ_AGAIN}",
+    )
+    _require_finite(arrays)
+    return arrays
+
+
+def _require_finite(arrays: Mapping[str, AnyArray]) -> None:
+    for name, array in arrays.items():
+        require(
+            bool(np.isfinite(array).all()),
+            f"Released arrays hold finite numbers; '{name}' does not. Do not use this model, and report how "
+            "it arose.",
         )
+
+
+def require_target(path: str | Path, *, overwrite: bool = False) -> None:
+    """Raise unless a release may be written to `path`; worth asking before any privacy is spent.
+
+    Overwriting replaces a release or an empty directory, and nothing else: it never deletes a file that is
+    not part of a release.
+    """
+    target = Path(path)
+    if not os.path.lexists(target):
+        return
+    require(
+        overwrite,
+        f"A release is written to a new directory; '{target}' exists. Choose another path, or pass "
+        "overwrite=True (--overwrite).",
+    )
+    require(
+        target.is_dir() and not target.is_symlink(),
+        f"Only a release directory can be overwritten; '{target}' is not one. Choose another path.",
+    )
+    others = other_files(target)
+    require(
+        not others,
+        f"Overwriting replaces a release and nothing else; '{target}' also holds '{''.join(others[:1])}'. "
+        "Move it away, or choose another path.",
+    )
+
+
+def other_files(directory: Path) -> list[str]:
+    """Names of files there that are not a release's."""
+    return sorted({entry.name for entry in directory.iterdir()} - {MANIFEST_NAME, *FILE_NAMES})
+
+
+@contextmanager
+def release_errors(path: Path) -> Iterator[None]:
+    """Tell of a failed write to `path`, which left nothing behind, as a `ReleaseError`."""
+    try:
+        yield
+    except DataError as problem:  # somebody else is writing it, or nobody can
+        raise ReleaseError(str(problem)) from None
+    except OSError as problem:
+        raise ReleaseError(
+            f"A release is written whole or not at all; writing '{path}' failed "
+            f"({problem.strerror or problem}). Nothing was left; free some space or choose another path."
+        ) from problem
+
+
+def require_directory(path: str | Path) -> Path:
+    """The path, if there is a directory."""
+    directory = Path(path)
+    found = "is a file" if directory.exists() else "does not exist"
+    require(
+        directory.is_dir(),
+        f"A release is a directory; '{directory}' {found}. "
+        "Give the one that 'dptransfer fit' or save() wrote.",
+    )
+    return directory
+
+
+def open_file(directory: Path, name: str) -> BinaryIO:
+    """Open one file of a release: present, regular, inside the directory, not too large."""
+    path = directory / name
+    try:
+        inside = path.resolve().is_relative_to(directory.resolve())
+        status = path.stat()
+    except (OSError, RuntimeError):  # missing, or a loop of links
+        require(
+            os.path.lexists(directory / MANIFEST_NAME),
+            f"A release has a file {MANIFEST_NAME}; '{directory}' has none. "
+            "Give the directory that 'dptransfer fit' or save() wrote.",
+        )
+        raise ReleaseError(
+            f"A release consists of {MANIFEST_NAME}, {', '.join(FILE_NAMES)}; '{name}' is missing from "
+            f"'{directory}'. {READ_AGAIN}"
+        ) from None
+    require(
+        inside and stat.S_ISREG(status.st_mode),
+        f"A release's files are ordinary files inside its directory; '{path}' is not. "
+        "Copy the release with its files, not with links to them.",
+    )
+    require(
+        status.st_size <= LARGEST_FILE[name],
+        f"'{name}' may hold at most {LARGEST_FILE[name]} bytes; this one holds {status.st_size}. "
+        "It was not written by dptransfer; do not use it.",
+    )
+    try:
+        return path.open("rb")
+    except OSError as problem:
+        raise ReleaseError(
+            f"A release must be readable; '{path}' is not ({problem.strerror}). Check its permissions."
+        ) from None
+
+
+def read_file(directory: Path, name: str) -> bytes:
+    """The content of one file of a release, which is within its limit.
+
+    A read makes room for as much as it is asked for, so it is asked for the file's size and not the limit.
+    """
+    with open_file(directory, name) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(min(size, LARGEST_FILE[name]) + 1)
+    require(
+        len(content) == size <= LARGEST_FILE[name],
+        f"A release must stay as it is while it is read; '{name}' changed. Read it again.",
+    )
+    return content
+
+
+def read_recorded(directory: Path, name: str, manifest: Manifest) -> bytes:
+    """The same, of a file that must be the one that the manifest recorded."""
+    content, recorded = read_file(directory, name), manifest.files[name]
+    same = len(content) == recorded.size and hashlib.sha256(content).hexdigest() == recorded.sha256
+    require(same, f"'{name}' must have the recorded size and SHA-256; it was changed. {READ_AGAIN}")
+    return content

@@ -179,6 +179,12 @@ class Manifest(_Entry):
         return self
 
 
+def require(holds: bool, otherwise: str) -> None:
+    """Raise a `ReleaseError` of these words unless it holds."""
+    if not holds:
+        raise ReleaseError(otherwise)
+
+
 def current_versions(*others: str) -> dict[str, str]:
     """Versions of Python, of this library, of the libraries a guarantee rests on, and of these packages.
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from dptransfer.data.atomic_files import write_whole
 from dptransfer.encoders.onnx_graph import OnnxGraph
-from dptransfer.errors import DataError, ReleaseError
+from dptransfer.errors import ReleaseError
 from dptransfer.exact.feature_map import (
     FINE_NORM,
     FittedFeatures,
@@ -39,7 +39,7 @@ from dptransfer.exact.vocabulary_map import (
     FittedVocabularyMap,
     exponentials,
 )
-from dptransfer.release.bundle import require_publishable
+from dptransfer.release.bundle import release_errors, require_publishable
 from dptransfer.release.calibration import BELOW
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import AverageHead, CosineHead, Head
@@ -213,6 +213,7 @@ def export_onnx(
     graph.cast(scores, outer, named="scores")
     graph.cast(_probabilities(graph, model, scores, label), outer, named="probabilities")
     width, count = model.dimension, len(model.classes)
+    target = Path(path)
     content = graph.written(
         {"rows": (outer, ["n", width])},
         {
@@ -222,7 +223,9 @@ def export_onnx(
         },
         _metadata(model, digest),
     )
-    return _write(Path(path), content)
+    with release_errors(target):
+        write_whole(target, content, overwrite=True)
+    return target
 
 
 def _head(graph: OnnxGraph, head: Head, rows: str) -> str:
@@ -287,14 +290,3 @@ def _metadata(model: PrivateClassifier, digest: str | None) -> dict[str, str]:
         "temperature": repr(model.head.temperature),
         "calibration": json.dumps(None if model.calibration is None else model.calibration.to_dict()),
     }
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """Write whole or not at all."""
-    try:
-        write_whole(path, content, overwrite=True)
-    except DataError as problem:
-        raise ReleaseError(str(problem)) from None
-    except OSError as problem:
-        raise ReleaseError(f"Writing '{path}' failed ({problem.strerror}). Choose another path.") from problem
-    return path

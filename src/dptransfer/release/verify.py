@@ -12,20 +12,27 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dptransfer.base.document import one_line
 from dptransfer.base.document_html import escape_html
 from dptransfer.base.document_text import escape_markdown
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import Budget, Guarantee, event_from_dict, number, rounded_up, typeset
-from dptransfer.release.bundle import read_evaluation, read_release
+from dptransfer.release.bundle import (
+    other_files,
+    read_evaluation,
+    read_file,
+    read_recorded,
+    read_release,
+    require_directory,
+)
 from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.evaluation import Evaluation, wrong_figure
-from dptransfer.release.files import read_file, read_recorded, require_directory
 from dptransfer.release.manifest import (
     CARD_NAMES,
     FILE_NAMES,
@@ -33,6 +40,7 @@ from dptransfer.release.manifest import (
     Manifest,
     current_versions,
     read_manifest,
+    require,
 )
 
 STEPS, RECORD, WORDS, CARD_TEXT = "steps", "record", "description", "card text"
@@ -40,42 +48,26 @@ CHARGED = "charged evaluation"
 """Names of checks without which nothing is verified. `methods.replan` makes the first three: are the steps
 those of the method, do notes and lists follow from them, and is the method described in its own words?"""
 
-UNVERIFIABLE: dict[str, tuple[str, ...]] = {
+UNVERIFIABLE = {
     "title, contact, dates, versions and ledger heads": (
-        "about.*",
-        "created",
-        "charged_evaluation.created",
-        "library_version",
-        "versions.*",
-        "ledger_head",
-        "charged_evaluation.ledger_head",
+        "about.* created charged_evaluation.created library_version versions.* "
+        "ledger_head charged_evaluation.ledger_head"
     ),
     "what the owner declared: class names, sizes, columns and encoders": (
-        "facts.classes.*",
-        "facts.size",
-        "facts.class_counts*",
-        "facts.rows_per_person",
-        "facts.columns*",
-        "facts.encoder*",
-        "facts.shape.*",
-        "encoder_delta.base.*",
+        "facts.classes.* facts.size facts.class_counts* facts.rows_per_person facts.columns* "
+        "facts.encoder* facts.shape.* encoder_delta.base.*"
     ),
     "what public data were given, and which of them were chosen or answered": (
-        "public.*",
-        "prototypes.*",
-        "answers.*",
-        "features.pool",
+        "public.* prototypes.* answers.* features.pool"
     ),
-    "settings that change no step": ("method.configuration.*",),
-    "notes on what was decided by trials and released values": ("notes*",),
-    "results on test rows that are not protected": ("evaluation*",),
+    "settings that change no step": "method.configuration.*",
+    "notes on what was decided by trials and released values": "notes*",
+    "results on test rows that are not protected": "evaluation*",
     "the released numbers themselves": (
-        "head.temperature",
-        "charged_evaluation.counts.blocks.*",
-        "simulated_calibration.*",
+        "head.temperature charged_evaluation.counts.blocks.* simulated_calibration.*"
     ),
-    "whether the noise was secret": ("seeded", "publishable", "charged_evaluation.seeded"),
-    "whether noise was drawn for this unit and relation, and rows were filed under the right persons": (),
+    "whether the noise was secret": "seeded publishable charged_evaluation.seeded",
+    "whether noise was drawn for this unit and relation, and rows were filed under the right persons": "",
 }
 """What is the publisher's word, and the fields of release.json that say it: no check of files can tell."""
 
@@ -119,6 +111,8 @@ class Verification:
         unit: what one neighbour has more, as recorded.
         recomputed_epsilon: ε as the recorded steps imply it.
         events: the recorded steps.
+        not_shown: what no check of files can show.
+        publishers_word: what a release says that nothing in it implies.
     """
 
     checks: tuple[Check, ...]
@@ -128,7 +122,9 @@ class Verification:
     relation: str | None = None
     unit: str | None = None
     recomputed_epsilon: float | None = None
-    events: tuple[dict[str, Any], ...] = ()
+    events: tuple[JsonObject, ...] = ()
+    not_shown: ClassVar[str] = NOT_SHOWN
+    publishers_word: ClassVar[tuple[str, ...]] = tuple(UNVERIFIABLE)
 
     def __repr__(self) -> str:
         failed = f": {', '.join(self.failed)}" * bool(self.failed)
@@ -162,17 +158,7 @@ class Verification:
         """Whether the outcome is 'verified'."""
         return self.outcome == "verified"
 
-    @property
-    def not_shown(self) -> str:
-        """What no check of files can show."""
-        return NOT_SHOWN
-
-    @property
-    def publishers_word(self) -> tuple[str, ...]:
-        """What a release says that nothing in it implies."""
-        return tuple(UNVERIFIABLE)
-
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """JSON-ready form."""
         fields = asdict(self)
         checks = fields.pop("checks")
@@ -201,8 +187,8 @@ def verify_files(path: str | Path) -> Verification:
         agreement,
         *_promise("promise", recorded, manifest.facts.declared_units),
         *_charged(manifest),
-        *_tested(manifest),
-        _publishable(manifest),
+        *(_attempt("evaluation", _tested, told) for told in [manifest.evaluation] if told is not None),
+        _attempt("publishable", _publishable, manifest),
         _attempt("card numbers", _card_numbers, directory, manifest),
         _versions(manifest),
         _card_text(directory, manifest),
@@ -231,33 +217,36 @@ def _told_once(checks: Iterable[Check]) -> Iterator[Check]:
 
 
 def _recomputed(
-    name: str, recorded: Guarantee, steps: Sequence[dict[str, Any]]
+    name: str, recorded: Guarantee, steps: Sequence[JsonObject]
 ) -> tuple[Guarantee | None, Check]:
+    """What the steps promise, and whether it is what was recorded."""
     from dptransfer.accounting import guarantee_of
 
+    delta, relation, unit = recorded.delta, recorded.relation, recorded.unit
     try:
         events = tuple(event_from_dict(fields) for fields in steps)
-        found = guarantee_of(
-            events, recorded.delta, recorded.assumptions, relation=recorded.relation, unit=recorded.unit
-        )
+        found = guarantee_of(events, delta, recorded.assumptions, relation=relation, unit=unit)
     except DPTransferError as problem:
         return None, Check(name, False, f"it cannot be recomputed: {problem}")
     said = f"recorded epsilon {number(recorded.epsilon, 10)}, recomputed {number(found.epsilon, 10)}"
-    said += f" at delta {number(recorded.delta)}"
+    wrong = _difference(recorded, found)
+    detail = f"{wrong}: " * bool(wrong) + f"{said} at delta {number(delta)}"
+    return found, Check(name, not wrong, detail)
+
+
+def _difference(recorded: Guarantee, found: Guarantee) -> str:
+    """In what the recorded guarantee is not that of its steps; nothing if it is."""
     if found.delta != recorded.delta:
-        return found, Check(name, False, f"the steps are stated otherwise: {found}")
-    for claim, truth in (
-        (recorded.epsilon, found.epsilon),
-        (recorded.rho, found.rho),
-        (recorded.mu, found.mu),
-    ):
+        return f"the steps are stated otherwise, {found}"
+    for name in ("epsilon", "rho", "mu"):
+        claim, truth = getattr(recorded, name), getattr(found, name)
         if claim is None and truth is None:
             continue
         if claim is None or truth is None or truth > claim * (1 + _ROUNDING):
-            return found, Check(name, False, f"the recorded steps do not support it: {said}")
+            return "the recorded steps do not support it"
         if claim - truth > _MATERIAL * claim:
-            return found, Check(name, False, f"it is not that of the recorded steps: {said}")
-    return found, Check(name, True, said)
+            return "it is not that of the recorded steps"
+    return ""
 
 
 def _promise(name: str, recorded: Guarantee, units: int | None) -> tuple[Check, ...]:
@@ -274,18 +263,11 @@ def _promise(name: str, recorded: Guarantee, units: int | None) -> tuple[Check, 
     return (Check(name, True, "epsilon and delta are small enough to mean something"),)
 
 
-def _tested(manifest: Manifest) -> tuple[Check, ...]:
+def _tested(told: JsonObject) -> str:
     """Results on test rows that are not protected: whether the figures follow from their table."""
-    if manifest.evaluation is None:
-        return ()
-    name = "evaluation"
-    try:
-        wrong = wrong_figure(Evaluation.from_dict(manifest.evaluation))
-    except DPTransferError as problem:
-        return (Check(name, False, str(problem)),)
-    if wrong is not None:
-        return (Check(name, False, f"its {wrong} is not that of its own table"),)
-    return (Check(name, True, "figures are those of its table, which is the publisher's word"),)
+    wrong = wrong_figure(Evaluation.from_dict(told))
+    require(wrong is None, f"its {wrong} is not that of its own table")
+    return "figures are those of its table, which is the publisher's word"
 
 
 def _charged(manifest: Manifest) -> tuple[Check, ...]:
@@ -312,10 +294,10 @@ def _loads(directory: Path) -> str:
     return f"loads; {count} released array{'s' * (count != 1)}, all finite"
 
 
-def _publishable(manifest: Manifest) -> Check:
-    if manifest.seeded or not manifest.publishable:
-        return Check("publishable", False, "the noise came from a seed, so this release is not private")
-    return Check("publishable", True, "noise from a secure source")
+def _publishable(manifest: Manifest) -> str:
+    secure = manifest.publishable and not manifest.seeded
+    require(secure, "the noise came from a seed, so this release is not private")
+    return "noise from a secure source"
 
 
 def _card_numbers(directory: Path, manifest: Manifest) -> str:
@@ -327,15 +309,13 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
         (repr, escape_html),
     )
     for name, stated, (write, escape) in zip(CARD_NAMES, _STATED, forms, strict=True):
-        wanted = [
-            *((key, write(amount)) for key, amount in numbers.items()),
-            ("relation", guarantee.relation),
-        ]
+        wanted = [(key, write(amount)) for key, amount in numbers.items()]
+        wanted.append(("relation", guarantee.relation))
         text = read_file(directory, name).decode(errors="replace")
         # Pairs, since a number may be stated twice, and otherwise.
         found = sorted((key, html.unescape(value)) for key, value in stated.findall(text))
-        if found != sorted(wanted) or escape(typeset(guarantee.sentence)) not in text:
-            raise ReleaseError(f"'{name}' must state the manifest's numbers; it states others.")
+        same = found == sorted(wanted) and escape(typeset(guarantee.sentence)) in text
+        require(same, f"'{name}' must state the manifest's numbers; it states others.")
     said = ", ".join(f"{key} {rounded_up(amount)}" for key, amount in numbers.items())
     return f"both cards state {said}, {guarantee.relation}"
 
@@ -343,8 +323,8 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
 def _written_again(directory: Path) -> str:
     card = card_of(read_release(directory), read_evaluation(directory))
     for name, text in zip(CARD_NAMES, (card.markdown(), card.html()), strict=True):
-        if read_file(directory, name) != text.encode():
-            raise ReleaseError(f"'{name}' is not word for word what this library writes for this release")
+        same = read_file(directory, name) == text.encode()
+        require(same, f"'{name}' is not word for word what this library writes for this release")
     return "both cards are word for word what this library writes for this release"
 
 
@@ -359,17 +339,14 @@ def _card_text(directory: Path, manifest: Manifest) -> Check:
 
 def _versions(manifest: Manifest) -> Check:
     here = current_versions()
-    versions = manifest.versions.items()
-    other = [
-        f"{name} {old} (here {here.get(name, 'absent')})" for name, old in versions if here.get(name) != old
-    ]
-    same = "the versions it was written under"
-    told = f"written under other versions: {', '.join(other)}" if other else same
+    differ = {name: old for name, old in manifest.versions.items() if here.get(name) != old}
+    other = ", ".join(f"{name} {old} (here {here.get(name, 'absent')})" for name, old in differ.items())
+    told = f"written under other versions: {other}" if other else "the versions it was written under"
     return Check("versions", not other, told, required=False)
 
 
 def _other_files(directory: Path) -> Check:
-    others = sorted({entry.name for entry in directory.iterdir()} - {MANIFEST_NAME, *FILE_NAMES})
+    others = other_files(directory)
     detail = f"not covered by this verification: {one_line(', '.join(others))}" if others else "none"
     return Check("other files", not others, detail, required=False)
 
