@@ -12,9 +12,9 @@ from dptransfer.exact import sums as people
 from dptransfer.exact.sums import (
     alike,
     by_size,
+    group_rows,
     group_sums,
     group_sums_there,
-    grouped,
     inner_products,
     norms_by_pairs,
     over_people,
@@ -34,7 +34,7 @@ def labels_for(whose, seed=0):
 @given(NUMBERS)
 def test_grouped_rows_are_those_of_one_person_and_class(whose):
     labels = labels_for(whose)
-    groups = grouped(whose, labels)
+    groups = group_rows(whose, labels)
     assert sorted(groups.order.tolist()) == list(range(len(whose)))
     seen = []
     for person in range(len(groups.firsts) - 1):
@@ -67,7 +67,7 @@ def test_by_size_puts_those_with_few_rows_first_and_keeps_persons_together(whose
 @steady
 @given(NUMBERS, st.integers(1, 70))
 def test_parts_hold_whole_persons_and_all_of_them(whose, step):
-    for groups in (by_size(whose), grouped(whose, labels_for(whose))):
+    for groups in (by_size(whose), group_rows(whose, labels_for(whose))):
         parts = list(whole_people(groups, step))
         members = [set(whose[part.order].tolist()) for part in parts]
         assert sum(map(len, members)) == len(set(whose.tolist()))
@@ -99,7 +99,7 @@ def problem(whose, width=5, seed=0, largest=2**30):
 @given(NUMBERS, st.integers(1, 9))
 def test_group_sums_are_those_of_python_integers(whose, chunk):
     rows, labels = problem(whose)
-    groups = grouped(whose, labels)
+    groups = group_rows(whose, labels)
     kept, people._CHUNK_ELEMENTS = people._CHUNK_ELEMENTS, chunk
     try:
         found = group_sums(lambda own: rows[own], groups, 5)
@@ -114,7 +114,7 @@ def test_group_sums_are_those_of_python_integers(whose, chunk):
 @given(NUMBERS, st.sampled_from([0.3, 1.0, 2.5, 100.0]), st.integers(0, 9))
 def test_nobody_is_longer_than_allowed_and_nobody_is_cut_without_need(whose, bound, seed):
     rows, labels = problem(whose, seed=seed)
-    groups = grouped(whose, labels)
+    groups = group_rows(whose, labels)
     sums = group_sums(lambda own: rows[own], groups, 5)
     bounded = scaled_down(sums, groups, 2**30, bound * 2**30)
     norms = person_norms(sums, groups, 2**30) if len(whose) else np.zeros(0)
@@ -168,7 +168,7 @@ def test_inner_products_are_those_of_the_definition(shape):
 def test_tensors_give_the_same_integers(whose, seed):
     torch = pytest.importorskip("torch")
     rows, labels = problem(whose, seed=seed)
-    groups = grouped(whose, labels)
+    groups = group_rows(whose, labels)
     sums = group_sums(lambda own: rows[own], groups, 5)
     there = group_sums_there(lambda own: torch.from_numpy(rows[own]), groups, 5, "cpu")
     assert (there.numpy() == sums).all()

@@ -12,7 +12,7 @@ from dptransfer.mechanisms.mechanism import at_noise_of
 from dptransfer.mechanisms.row_shares import shares_of
 from dptransfer.privacy import BestOfManyEvent, Bound, GaussianEvent, Relation, SelectionEvent, Unit
 from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient, VoteCounts
-from dptransfer.queries.contributions import one_by_one
+from dptransfer.queries.query import one_by_one
 from dptransfer.testing.sample_data import NoNoise
 
 from .test_joint_rounds import parts

@@ -15,7 +15,7 @@ from dptransfer.queries import (
     SoftmaxGradient,
     similarity,
 )
-from dptransfer.queries.contributions import (
+from dptransfer.queries.query import (
     contribution_norms,
     contribution_ranges,
     largest_contribution,

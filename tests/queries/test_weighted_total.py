@@ -33,7 +33,8 @@ class Doubled(WeightedTotal):
     """A planted bug: every row counts twice."""
 
     def _weighted(self, rows, labels):
-        return 2 * super()._weighted(rows, labels)
+        weighted = super()._weighted(rows, labels)
+        return lambda places: 2 * weighted(places)
 
 
 def test_the_check_can_fail():

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from dptransfer.base.progress import tell
-from dptransfer.base.types import AnyArray, Integers
+from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.base.worker_env import usable_cores
 
 if TYPE_CHECKING:
@@ -238,6 +238,11 @@ def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) ->
     """
     step, workers = rows_and_workers(count, dimension, _CHUNK_ELEMENTS)
     return side_by_side(work, slices(slice(0, count), step), workers)
+
+
+def concatenate_chunks(work: Callable[[slice], AnyArray], count: int, dimension: int) -> Floats:
+    """One number for each row: what `work` gives for chunks, behind one another."""
+    return np.concatenate([np.zeros(0), *over_chunks(work, count, dimension)])
 
 
 def rows_and_workers(count: int, dimension: int, elements: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = Any
 """An array of NumPy's, or a tensor of torch's: integers come out equal, and operations are written alike."""
+
+_Array = TypeVar("_Array", AnyArray, "Tensor")
 
 DEVICES = ("cpu", "cuda")
 
@@ -69,7 +71,7 @@ def namespace(array: Array) -> ModuleType:
     return torch
 
 
-def square_root(values: Array) -> Array:
+def square_root(values: _Array) -> _Array:
     """The correctly rounded square root of an array, or of a float64 tensor.
 
     On NVIDIA GPUs torch's own is; on CPUs it may come from a vector library that is off in the last bit.
@@ -82,13 +84,12 @@ def square_root(values: Array) -> Array:
     return values.sqrt() if values.is_cuda else namespace(values).from_numpy(np.sqrt(values.numpy()))
 
 
-def place_beside(array: Array, other: Array) -> Array:
+def place_beside(array: Array, other: _Array) -> _Array:
     """The array where the other one is: in NumPy, or in torch on a device, where a tensor is already."""
-    if isinstance(other, np.ndarray) or not isinstance(array, np.ndarray):
-        return array
-    import torch
-
-    return torch.from_numpy(array).to(other.device)
+    placed: _Array = array
+    if isinstance(array, np.ndarray) and not isinstance(other, np.ndarray):
+        placed = namespace(other).from_numpy(array).to(other.device)
+    return placed
 
 
 def require_cuda() -> None:

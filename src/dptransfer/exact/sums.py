@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
-from dptransfer.exact.chunks import rows_and_workers, side_by_side
+from dptransfer.exact.chunks import over_chunks, rows_and_workers, side_by_side
 from dptransfer.exact.cuda import Array, place_beside, slabs, square_root, to_device
 from dptransfer.exact.lattice import HAIR
 
@@ -69,6 +69,7 @@ def add_by_class(sums: Integers, rows: Integers, labels: AnyArray) -> None:
 _CHUNK_ELEMENTS = 2**17  # half of what rows have: sums of persons need more passes, which stay in the cache
 _SQUARE_BITS = 31  # of a norm whose square fits int64 with room to spare
 _Result = TypeVar("_Result")
+_Sums = TypeVar("_Sums", Integers, "Tensor")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +119,10 @@ class Groups:
         return Groups(order, starts - starts[0], self.classes[firsts[0] : firsts[-1]], firsts - firsts[0])
 
 
-def grouped(people: People, labels: Labels) -> Groups:
+def group_rows(people: People, labels: Labels) -> Groups:
     """Rows by person and class; with labels of zeros, by person.
 
-    >>> groups = grouped(np.array([1, 0, 1, 1]), np.array([2, 0, 0, 2]))
+    >>> groups = group_rows(np.array([1, 0, 1, 1]), np.array([2, 0, 0, 2]))
     >>> groups.order.tolist(), groups.starts.tolist(), groups.classes.tolist(), groups.firsts.tolist()
     ([1, 2, 0, 3], [0, 1, 2, 4], [0, 0, 2], [0, 1, 3])
     """
@@ -196,6 +197,39 @@ def whole_people(groups: Groups, step: int) -> Iterator[Groups]:
     return (groups.persons(int(start), int(stop)) for start, stop in pairwise(cuts))
 
 
+def add_up(
+    vectors: Callable[[slice | Integers], Integers], rows: int, columns: int, shape: tuple[int, ...]
+) -> Integers:
+    """The sum of one integer vector for each row.
+
+    Args:
+        vectors: of the rows at some places, (rows, coordinates).
+        rows: how many.
+        columns: how many numbers the work on a row is about; chunks are cut by it.
+        shape: of the sum.
+    """
+    parts = over_chunks(lambda chunk: vectors(chunk).sum(axis=0), rows, columns)
+    return sum(parts, start=np.zeros(math.prod(shape), dtype=np.int64)).reshape(shape)
+
+
+def add_up_people(
+    vectors: Callable[[slice | Integers], Integers],
+    people: People,
+    columns: int,
+    shape: tuple[int, ...],
+    bounded: Callable[[Integers, Groups], Integers],
+) -> Integers:
+    """The same where `bounded` makes those of persons' sums smaller that are more than a person may add."""
+    width = math.prod(shape)
+
+    def part(groups: Groups) -> Integers:
+        own: Integers = bounded(group_sums(vectors, groups, width), groups).sum(axis=0)
+        return own
+
+    parts = over_people(part, group_rows(people, np.zeros_like(people)), columns)
+    return sum(parts, start=np.zeros(width, dtype=np.int64)).reshape(shape)
+
+
 def group_sums(mapped: Callable[[Integers], Integers], groups: Groups, width: int) -> Integers:
     """(groups, width) sums of the integer rows that `mapped` gives for positions, some at a time."""
     step = max(1, 4 * _CHUNK_ELEMENTS // max(1, width))
@@ -236,7 +270,7 @@ def group_sums_there(mapped: Callable[[Integers], Array], groups: Groups, width:
     return sums
 
 
-def scaled_down(sums: Array, groups: Groups, row_norm: float, most: float) -> Array:
+def scaled_down(sums: _Sums, groups: Groups, row_norm: float, most: float) -> _Sums:
     """The sums, each person's scaled to a norm of at most `most` and rounded toward zero.
 
     Args:
@@ -245,7 +279,7 @@ def scaled_down(sums: Array, groups: Groups, row_norm: float, most: float) -> Ar
         row_norm: what one row adds is no longer.
         most: what a person may have.
 
-    >>> alone = grouped(np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64))
+    >>> alone = group_rows(np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64))
     >>> scaled_down(np.array([[6, 8]]), alone, row_norm=5, most=5.0)
     array([[2, 3]])
     """

@@ -19,7 +19,7 @@ from dptransfer.base.types import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms.mechanism import Step
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
-from dptransfer.queries.contributions import contribution_norms, contribution_ranges, largest_contribution
+from dptransfer.queries.query import contribution_norms, contribution_ranges, largest_contribution
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
 from dptransfer.queries.class_sums import ClassCounts as ClassCounts
 from dptransfer.queries.class_sums import ClassSums as ClassSums
 from dptransfer.queries.class_sums import ClassSumsAndCounts as ClassSumsAndCounts
+from dptransfer.queries.class_sums import ConfidenceTotal as ConfidenceTotal
 from dptransfer.queries.class_sums import RecentredSums as RecentredSums
 from dptransfer.queries.class_sums import WeightedTotal as WeightedTotal
-from dptransfer.queries.confidence import ConfidenceTotal as ConfidenceTotal
 from dptransfer.queries.evaluation_counts import CorrectCount as CorrectCount
 from dptransfer.queries.evaluation_counts import EvaluationCounts as EvaluationCounts
 from dptransfer.queries.projection_gradient import ProjectionGradient as ProjectionGradient

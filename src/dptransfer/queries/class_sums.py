@@ -1,36 +1,41 @@
-"""Per-class sums and counts, weighted totals, and sums around a released centre."""
+"""Per-class sums and counts, weighted totals, sums around a released centre, and encoder confidence."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError, RelationMismatch
-from dptransfer.exact.chunks import over_chunks
-from dptransfer.exact.cuda import place_beside, use_cuda
+from dptransfer.exact.chunks import concatenate_chunks, over_chunks
+from dptransfer.exact.cuda import Array, on_host, place_beside, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, lattice_on_device
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.sums import (
     Groups,
     add_by_class,
+    add_up,
+    add_up_people,
     class_sums_on_cuda,
+    group_rows,
     group_sums,
     group_sums_there,
-    grouped,
     over_people,
     scaled_down,
     whole_people,
 )
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.contributions import whole_norms
-from dptransfer.queries.query import BoundedQuery
+from dptransfer.queries.query import BoundedQuery, whole_norms
 
-_GRID = 2**SUM_BITS
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_GRID: int = 2**SUM_BITS
 _SLAB_ELEMENTS = 2**23  # of rows on a device at a time
 # Of a weighted count: those of one person with 2³⁰ rows fit int64. One that wraps around is negative, and
 # further from other persons' than two that are not.
@@ -75,14 +80,11 @@ class ClassSums(BoundedQuery):
         if use_cuda(self.device, rows):  # pragma: no cover — GPU
             on_device = lattice_on_device(self.features, _GRID)
             return class_sums_on_cuda(rows, labels, self.classes, on_device)
-        sums = np.zeros(self.shape, dtype=np.int64)
 
         def mapped(chunk: slice) -> tuple[Integers, Labels]:
             return self.features.lattice(rows[chunk], _GRID), labels[chunk]
 
-        for integers, own in over_chunks(mapped, len(rows), self.features.input_dimension):
-            add_by_class(sums, integers, own)
-        return sums
+        return _sum_by_class(over_chunks(mapped, len(rows), self.features.input_dimension), self.shape)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """Sums in steps of 2⁻³⁰, those of each person scaled down to the bound."""
@@ -95,8 +97,7 @@ class ClassSums(BoundedQuery):
             own: Floats = whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
             return own
 
-        found = over_chunks(norms, len(rows), self.features.input_dimension)
-        return np.concatenate([np.zeros(0), *found])
+        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
 
 @dataclass(frozen=True)
@@ -134,11 +135,10 @@ class ClassCounts(BoundedQuery):
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """Counts in steps of 2⁻³⁰, those of each person scaled down to the bound."""
-        answer = np.zeros((self.classes, 1), dtype=np.int64)
-        groups = grouped(people, labels)
+        groups = group_rows(people, labels)
         counts = groups.counts[:, None] * _GRID
-        add_by_class(answer, scaled_down(counts, groups, _GRID, self.bound.examples * _GRID), groups.classes)
-        return answer[:, 0]
+        bounded = scaled_down(counts, groups, _GRID, self.bound.examples * _GRID)
+        return _sum_by_class([(bounded, groups.classes)], (self.classes, 1))[:, 0]
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """One for each example."""
@@ -204,10 +204,9 @@ class ClassSumsAndCounts(BoundedQuery):
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """Bound · √(1 + w²) under add/remove; under replace-one 2 · bound, or √2 of it if w is above 1."""
-        one = self._one
         if relation is Relation.ADD_REMOVE:
-            return one
-        return math.sqrt(2) * one if self.exact_weight > 1 else 2.0 * self.bound.examples
+            return self._one
+        return math.sqrt(2) * self._one if self.exact_weight > 1 else 2.0 * self.bound.examples
 
     @property
     def _one(self) -> float:
@@ -227,16 +226,14 @@ class ClassSumsAndCounts(BoundedQuery):
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Norms of the mapped rows with the weight behind."""
-        own: Floats = np.hypot(
-            ClassSums(self.features, self.classes).contribution_norms(rows, labels), self.exact_weight
-        )
-        return own
+        norms = ClassSums(self.features, self.classes).contribution_norms(rows, labels)
+        return np.hypot(norms, self.exact_weight)
 
 
 def _of_people(
     asked: ClassSums | ClassSumsAndCounts,
-    rows: Any,
-    labels: Any,
+    rows: Array,
+    labels: Array,
     people: People,
     most: float,
     weight: int | None = None,
@@ -252,16 +249,14 @@ def _of_people(
             sums = np.column_stack([sums, groups.counts * weight])
         return scaled_down(sums, groups, longest, most), groups.classes
 
-    answer = np.zeros(asked.shape, dtype=np.int64)
-    for bounded, own in over_people(part, grouped(people, labels), features.input_dimension):
-        add_by_class(answer, bounded, own)
-    return answer
+    parts = over_people(part, group_rows(people, labels), features.input_dimension)
+    return _sum_by_class(parts, asked.shape)
 
 
 def _of_people_there(
     asked: ClassSums | ClassSumsAndCounts,
-    rows: Any,
-    labels: Any,
+    rows: Array,
+    labels: Array,
     people: People,
     most: float,
     weight: int | None,
@@ -273,9 +268,9 @@ def _of_people_there(
     features, longest = asked.features, math.hypot(_GRID, weight or 0)
     mapped = lattice_on_device(features, _GRID, device)
     answer = torch.zeros(asked.shape, dtype=torch.int64, device=device)
-    by_class = grouped(people, labels if isinstance(labels, np.ndarray) else labels.cpu().numpy())
+    by_class = group_rows(people, on_host(labels))
 
-    def brought(own: Integers) -> Any:
+    def brought(own: Integers) -> Tensor:
         some = rows[place_beside(own, rows)]
         return mapped(place_beside(some, answer) if isinstance(some, np.ndarray) else some.to(device))
 
@@ -285,6 +280,14 @@ def _of_people_there(
             sums = torch.cat([sums, place_beside(groups.counts * weight, answer)[:, None]], dim=1)
         answer.index_add_(0, place_beside(groups.classes, answer), scaled_down(sums, groups, longest, most))
     return answer.cpu().numpy()
+
+
+def _sum_by_class(parts: Iterable[tuple[Integers, Labels]], shape: tuple[int, int]) -> Integers:
+    """The sum of integer rows, which come in parts with their classes."""
+    sums = np.zeros(shape, dtype=np.int64)
+    for rows, labels in parts:
+        add_by_class(sums, rows, labels)
+    return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +318,7 @@ class WeightedTotal(BoundedQuery):
     count_weight: float = 0.0
 
     label = "weighted sum of all rows"
-    grid = 2**SUM_BITS
+    grid = _GRID
 
     def __post_init__(self) -> None:
         """Refuse weights that the sensitivity does not cover."""
@@ -338,51 +341,44 @@ class WeightedTotal(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The sum in steps of 2⁻³⁰."""
-        answer = np.zeros(self.shape, dtype=np.int64)
-        for weighted in self._chunks(rows, labels):
-            answer += weighted.sum(axis=0)
-        return answer
+        return add_up(self._weighted(rows, labels), len(rows), self.features.input_dimension, self.shape)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The sum in steps of 2⁻³⁰, that of each person scaled down to the bound."""
-        answer = np.zeros(self.shape, dtype=np.int64)
         longest = math.hypot(1.0, self.count_weight) * self.grid
         # Rounding, less than a step in each entry, is taken off beforehand.
-        most = self.bound.examples * longest - 2 * math.sqrt(answer.size)
+        most = self.bound.examples * longest - 2 * math.sqrt(self.shape[0])
 
-        def part(groups: Groups) -> Integers:
-            sums = group_sums(lambda own: self._weighted(rows[own], labels[own]), groups, answer.size)
-            bounded: Integers = scaled_down(sums, groups, longest, most).sum(axis=0)
-            return bounded
+        def bounded(sums: Integers, groups: Groups) -> Integers:
+            return scaled_down(sums, groups, longest, most)
 
-        for summand in over_people(
-            part, grouped(people, np.zeros_like(people)), self.features.input_dimension
-        ):
-            answer += summand
-        return answer
+        vectors = self._weighted(rows, labels)
+        return add_up_people(vectors, people, self.features.input_dimension, self.shape, bounded)
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """The weighted rows' norms."""
-        norms = [whole_norms(weighted) / self.grid for weighted in self._chunks(rows, labels)]
-        return np.concatenate([np.zeros(0), *norms])
+        weighted = self._weighted(rows, labels)
 
-    def _chunks(self, rows: AnyArray, labels: Labels) -> Iterator[Integers]:
-        """Each chunk's weighted rows on the lattice."""
+        def norms(chunk: slice) -> Floats:
+            return whole_norms(weighted(chunk)) / self.grid
 
-        def part(chunk: slice) -> Integers:
-            return self._weighted(rows[chunk], labels[chunk])
+        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
-        return over_chunks(part, len(rows), self.features.input_dimension)
+    def _weighted(self, rows: AnyArray, labels: Labels) -> Callable[[slice | Integers], Integers]:
+        """(w·x, c·w) for each row at some places, in grid steps."""
 
-    def _weighted(self, rows: AnyArray, labels: Labels) -> Integers:
-        """(w·x, c·w) for each row, in grid steps."""
-        weights = self.weights[labels][:, None].astype(np.float64)  # in half precision the grid is infinite
-        on_grid = np.trunc(self.features.lattice(rows, self.grid) * weights).astype(np.int64)
-        if not self.count_weight:
-            return on_grid
-        # An integer of at most 31 bits times one of 17: exact.
-        counted = np.ceil(np.ceil(weights * self.grid) * self.count_weight)
-        return np.column_stack([on_grid, counted.astype(np.int64)])
+        def weighted(places: slice | Integers) -> Integers:
+            # in half precision the grid is infinite
+            weights = self.weights[labels[places]][:, None].astype(np.float64)
+            mapped = self.features.lattice(rows[places], self.grid)
+            on_grid = np.trunc(mapped * weights).astype(np.int64)
+            if not self.count_weight:
+                return on_grid
+            # An integer of at most 31 bits times one of 17: exact.
+            counted = np.ceil(np.ceil(weights * self.grid) * self.count_weight)
+            return np.column_stack([on_grid, counted.astype(np.int64)])
+
+        return weighted
 
 
 _ROW_NORM = 2**26
@@ -412,7 +408,7 @@ class RecentredSums:
 
     label = "class sums around released centres"
     unit = Unit.ROW
-    grid = 2**SUM_BITS
+    grid = _GRID
     largest_contribution = 1.0
 
     @property
@@ -431,10 +427,7 @@ class RecentredSums:
 
     def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰; a centre is rounded to the rows' grid, so the difference is exact."""
-        sums = np.zeros(self.shape, dtype=np.int64)
-        for unit, own in self._clipped(rows, labels):
-            add_by_class(sums, unit, own)
-        return sums
+        return _sum_by_class(self._clipped(rows, labels), self.shape)
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Norms of the clipped differences."""
@@ -451,3 +444,59 @@ class RecentredSums:
             return clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0), own
 
         return over_chunks(part, len(rows), self.features.input_dimension)
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceTotal(BoundedQuery):
+    """(Σ p, Σ (1 − p)) over rows, where p is the probability of the row's likeliest word.
+
+    The mean confidence is the first ÷ the sum of both, so that nobody need know how many rows, or persons as
+    far as they count, there are.
+
+    Releases:      two numbers.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
+    Sensitivity:   L2. Add/remove: a row adds (p, 1 − p) with p in [0, 1], whose squares add up to at most 1.
+                   Replace: (p − p′, p′ − p), of norm at most √2. Persons: one with m rows adds their sum
+                   times min(1, bound/m): two numbers that are not negative and add up to at most bound, so
+                   bound and √2·bound.
+    Assumes:       a map that works row by row, rows in exact integers: p is rounded toward zero, and 1 − p is
+                   what it lacks of the grid.
+    Reference:     docs/methods/public-prior.md says what it is used for.
+
+    Attributes:
+        features: the map into the words.
+    """
+
+    features: FittedVocabularyMap
+
+    label = "encoder confidence"
+    grid = _GRID
+    shape = (2,)
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """1 under add/remove, √2 under replace-one, for each example that a unit counts as."""
+        return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2**0.5)
+
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
+        """The two sums, in steps of 2⁻³⁰."""
+        return add_up(self._pairs(rows), len(rows), self.features.input_dimension, self.shape)
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The two sums, in steps of 2⁻³⁰; a person adds the mean of their rows, times what they count."""
+
+        def bounded(sums: Integers, groups: Groups) -> Integers:
+            # The quotient is rounded, by far less than a hair, and the product toward zero.
+            shares = np.minimum(1.0, self.bound.examples / groups.sizes * (1 - 2.0**-40))
+            return np.trunc(sums * shares[:, None]).astype(np.int64)
+
+        return add_up_people(self._pairs(rows), people, self.features.input_dimension, self.shape, bounded)
+
+    def _pairs(self, rows: AnyArray) -> Callable[[slice | Integers], Integers]:
+        """(rows, 2): p and 1 − p of each row at some places, in grid steps."""
+
+        def pairs(places: slice | Integers) -> Integers:
+            sure = self.features.confidence(rows[places], self.grid)
+            return np.column_stack([sure, self.grid - sure])
+
+        return pairs

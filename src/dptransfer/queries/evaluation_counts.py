@@ -28,7 +28,7 @@ from dptransfer.exact.softmax import (
     logit_steps,
     softmax,
 )
-from dptransfer.exact.sums import grouped
+from dptransfer.exact.sums import group_rows
 from dptransfer.privacy import Relation
 from dptransfer.queries.query import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -111,7 +111,7 @@ class CorrectCount(BoundedQuery):
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The count, in steps of 2⁻³⁰; a person adds the share that is right times as much as they count."""
         right = np.concatenate([np.zeros(0, dtype=bool), *self._right(rows, labels)])
-        groups = grouped(people, np.zeros_like(people))
+        groups = group_rows(people, np.zeros_like(people))
         counts = np.add.reduceat(right[groups.order], groups.starts[:-1], dtype=np.int64)
         # The quotient is rounded once, and less than half a step up: toward zero it is at most the bound.
         steps = np.minimum(1.0, self.bound.examples / groups.sizes) * self.grid

@@ -11,17 +11,16 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
 from dptransfer.exact.gradient_sums import residual_lattice, residuals
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.softmax import IntegerLogits
-from dptransfer.exact.sums import Groups, group_sums, grouped, over_people, scaled_down
+from dptransfer.exact.sums import Groups, add_up, add_up_people, scaled_down
 from dptransfer.privacy import Relation
 from dptransfer.queries.query import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
-_GRID = 2**SUM_BITS
+_GRID: int = 2**SUM_BITS
 _FACTOR_NORM = 2**12  # of rows, prototypes and residuals, in integers
 _ROUNDED = _FACTOR_NORM + 64  # rounding moves each of at most 2¹⁴ coordinates by at most ½
 _UNCLIPPED = 1.5  # more than √2, which no residual is longer than
@@ -86,30 +85,16 @@ class ProjectionGradient(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰."""
-        gradients = self._gradients(rows, labels)
-
-        def part(chunk: slice) -> Integers:
-            own: Integers = gradients(chunk).sum(axis=0)
-            return own
-
-        total = np.zeros(math.prod(self.shape), dtype=np.int64)
-        for summand in over_chunks(part, len(rows), len(total)):
-            total += summand
-        return total.reshape(self.shape)
+        return add_up(self._gradients(rows, labels), len(rows), math.prod(self.shape), self.shape)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰, that of each person scaled down to the bound."""
-        gradients, width = self._gradients(rows, labels), math.prod(self.shape)
 
-        def part(groups: Groups) -> Integers:
-            sums = group_sums(gradients, groups, width)
-            own: Integers = scaled_down(sums, groups, _GRID, self.bound.examples * _GRID).sum(axis=0)
-            return own
+        def bounded(sums: Integers, groups: Groups) -> Integers:
+            return scaled_down(sums, groups, _GRID, self.bound.examples * _GRID)
 
-        total = np.zeros(width, dtype=np.int64)
-        for summand in over_people(part, grouped(people, np.zeros_like(people)), width):
-            total += summand
-        return total.reshape(self.shape)
+        gradients = self._gradients(rows, labels)
+        return add_up_people(gradients, people, math.prod(self.shape), self.shape, bounded)
 
     @property
     def _room(self) -> float:

@@ -25,7 +25,7 @@ from dptransfer.exact.capped_similarity import (
 from dptransfer.exact.chunks import Threads
 from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm
-from dptransfer.exact.sums import grouped
+from dptransfer.exact.sums import group_rows
 from dptransfer.privacy import Unit
 from dptransfer.queries.query import BoundedQuery
 
@@ -230,7 +230,7 @@ class SimilarityScores(BoundedQuery):
 
     def _ranges_of_people(self, rows: AnyArray, labels: Labels, people: People) -> Floats:
         """What a person has of one class is scored as a class of its own; their ranges add up."""
-        groups, weights = grouped(people, labels), row_weights(people, self.bound.examples)
+        groups, weights = group_rows(people, labels), row_weights(people, self.bound.examples)
         step = max(1, MAPPED_ELEMENTS // max(1, len(self.candidates)))
         spans = [np.zeros(0)]
         for start in range(0, len(groups.classes), step):

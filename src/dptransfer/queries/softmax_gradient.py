@@ -36,8 +36,7 @@ from dptransfer.exact.lattice import clipped_lattice
 from dptransfer.exact.softmax import IntegerLogits
 from dptransfer.exact.sums import by_size, consecutive, over_people, whole_people
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.contributions import whole_norms
-from dptransfer.queries.query import BoundedQuery
+from dptransfer.queries.query import BoundedQuery, whole_norms
 
 ROW_NORM = 2**16
 """Grid norm of the rows; with residuals of grid norm 2¹⁴ one example moves the sum by at most 2³⁰ steps."""
