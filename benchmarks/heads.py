@@ -27,7 +27,7 @@ import numpy as np
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.methods import DPSGDProbe
-from dptransfer.methods.heads.gradient_head import head_rows
+from dptransfer.methods.heads.descent import head_rows
 from dptransfer.methods.method import Task
 from dptransfer.noise import SecureNoise
 from dptransfer.privacy import Budget

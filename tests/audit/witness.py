@@ -17,7 +17,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, RoundsLeft
 from dptransfer.methods import METHODS, FromShots, FromZero, Pace
-from dptransfer.methods.heads.gradient_head import UpdateRule
+from dptransfer.methods.heads.descent import UpdateRule
 from dptransfer.methods.heads.mixed import MeanClip
 from dptransfer.methods.method import Task
 from dptransfer.noise import SeededNoise

@@ -11,7 +11,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS
-from dptransfer.methods.heads.gradient_head import Pace
+from dptransfer.methods.heads.descent import Pace
 from dptransfer.methods.heads.start import FromShots
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget

@@ -3,7 +3,7 @@
 import numpy as np
 
 from audit.witness import witnessing
-from dptransfer.methods.heads.gradient_head import head_rows
+from dptransfer.methods.heads.descent import head_rows
 from dptransfer.methods.method import Task
 from dptransfer.noise import SeededNoise
 

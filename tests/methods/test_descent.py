@@ -3,7 +3,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import Pace
-from dptransfer.methods.heads.gradient_head import Descent
+from dptransfer.methods.heads.descent import Descent
 
 START = np.arange(12.0).reshape(4, 3)
 

@@ -5,7 +5,7 @@ from dptransfer.exact import chunks
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.sums import by_size
-from dptransfer.methods.heads.gradient_head import head_rows
+from dptransfer.methods.heads.descent import head_rows
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 from .samples import WIDTH, clusters, pool, private

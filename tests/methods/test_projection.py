@@ -5,7 +5,7 @@ from dptransfer.accounting import epsilon_of
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.methods import MeanPrototypes, Projection
-from dptransfer.methods.heads.gradient_head import Pace
+from dptransfer.methods.heads.descent import Pace
 from dptransfer.methods.prototypes.projection import public_axes
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import GaussianEvent, SampledGaussianEvent

@@ -86,7 +86,7 @@ def test_logits_are_descent_that_starts_at_the_centres(monkeypatch):
             starts.append(start)
             super().__init__(start, *given, **named)
 
-    monkeypatch.setattr("dptransfer.methods.heads.gradient_head.Descent", Noted)
+    monkeypatch.setattr("dptransfer.methods.heads.descent.Descent", Noted)
     x, y = muddled()
     for loss in LOSSES:
         fit(WarmStart(**FULL, loss=loss), private(x, y), noise=Silent())

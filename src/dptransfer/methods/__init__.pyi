@@ -3,7 +3,7 @@ from dptransfer.methods.auto import Auto as Auto
 from dptransfer.methods.deep.film import FiLM as FiLM
 from dptransfer.methods.deep.lora import LoRA as LoRA
 from dptransfer.methods.deep.warm_start_network import WarmStartNetwork as WarmStartNetwork
-from dptransfer.methods.heads.gradient_head import Pace as Pace
+from dptransfer.methods.heads.descent import Pace as Pace
 from dptransfer.methods.heads.mixed import NGD as NGD
 from dptransfer.methods.heads.mixed import PPGD as PPGD
 from dptransfer.methods.heads.mixed import AdaMix as AdaMix

@@ -46,20 +46,25 @@ class Colour(NamedTuple):
     dark: str
 
 
-BLUE = Colour("#0072b2", "#4aa8e0")
-VERMILION = Colour("#bf4a00", "#ff8a3c")
-GOLD = Colour("#cc8a00", "#f0b840")
-GREEN = Colour("#009e73", "#33c79c")
-PURPLE = Colour("#cc79a7", "#e49cc4")
-INDIGO = Colour("#332288", "#9a8cf0")
-SKY = Colour("#3fa0da", "#7cc6f2")
-BROWN = Colour("#7a4a1e", "#c89a6a")
-SLATE = Colour("#444b52", "#b4bcc4")
-WINE = Colour("#882255", "#dd7aae")
-OLIVE = Colour("#8a8a2b", "#c4c45a")
-TEAL = Colour("#2b8c8c", "#62c8c8")
+class Hue:
+    """The colours of methods."""
+
+    BLUE = Colour("#0072b2", "#4aa8e0")
+    VERMILION = Colour("#bf4a00", "#ff8a3c")
+    GOLD = Colour("#cc8a00", "#f0b840")
+    GREEN = Colour("#009e73", "#33c79c")
+    PURPLE = Colour("#cc79a7", "#e49cc4")
+    INDIGO = Colour("#332288", "#9a8cf0")
+    SKY = Colour("#3fa0da", "#7cc6f2")
+    BROWN = Colour("#7a4a1e", "#c89a6a")
+    SLATE = Colour("#444b52", "#b4bcc4")
+    WINE = Colour("#882255", "#dd7aae")
+    OLIVE = Colour("#8a8a2b", "#c4c45a")
+    TEAL = Colour("#2b8c8c", "#62c8c8")
+
+
 FROM_NAME = Colour("", "")  # one of these, by the name of the method
-COLOURS = (BLUE, VERMILION, GOLD, GREEN, PURPLE, INDIGO, SKY, BROWN, SLATE, WINE, OLIVE, TEAL)
+COLOURS = tuple(one for one in vars(Hue).values() if isinstance(one, Colour))
 
 
 @dataclass(frozen=True)

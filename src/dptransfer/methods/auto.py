@@ -32,7 +32,7 @@ from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError, PrivacyWarning
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.about import SLATE, About, NonNegative
+from dptransfer.methods.about import About, Hue, NonNegative
 from dptransfer.methods.heads.mixed import AdaMix, OnlyPublic
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes
@@ -152,7 +152,7 @@ class Auto(EmbeddingMethod):
         summary="Takes the default, or what does better on tasks made from public rows where these can "
         "tell: for all who do not want to choose.",
         family="Chosen for you",
-        colour=SLATE,
+        colour=Hue.SLATE,
         marker="*",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from dptransfer.methods.about import TEAL, About, one_of
+from dptransfer.methods.about import About, Hue, one_of
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 
 
@@ -39,7 +39,7 @@ class FiLM(FineTuning):
         "Efficacy of Differentially Private Few-shot Image Classification (TMLR 2023), with Poisson samples "
         "and steps of planned length.",
         family="Networks",
-        colour=TEAL,
+        colour=Hue.TEAL,
         marker="P",
         options={"train": "'film', or 'bias'.", **OPTIONS},
     )

@@ -26,7 +26,7 @@ from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.network_gradient import NetworkGradient
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
 from dptransfer.methods.deep.trained_parts import TrainedParts
-from dptransfer.methods.heads.gradient_head import Descent, Pace
+from dptransfer.methods.heads.descent import Descent, Pace
 from dptransfer.methods.method import ImageMethod, Outcome, Plan, Task
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit

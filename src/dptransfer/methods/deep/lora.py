@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dptransfer.methods.about import OLIVE, About, Whole
+from dptransfer.methods.about import About, Hue, Whole
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 
 
@@ -41,7 +41,7 @@ class LoRA(FineTuning):
         reference="Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen: LoRA: Low-Rank Adaptation of Large "
         "Language Models (ICLR 2022), on images, with Poisson samples and steps of planned length.",
         family="Networks",
-        colour=OLIVE,
+        colour=Hue.OLIVE,
         marker="P",
         options={"rank": "Of each layer's change.", **OPTIONS},
     )

@@ -18,7 +18,7 @@ from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION, require_exact_norms
 from dptransfer.exact.softmax import IntegerLogits, logit_steps
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import BROWN, About, Fraction, Moderate, Whole, one_of
+from dptransfer.methods.about import About, Fraction, Hue, Moderate, Whole, one_of
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.picture_loss import Combination, PictureLoss
@@ -84,7 +84,7 @@ class WarmStartNetwork(FineTuning):
         f"has a say beside it, were then trained by DP-SGD on what the first misses: {STEPS_SEE}.",
         reference=WarmStart.about.reference,
         family="Networks",
-        colour=BROWN,
+        colour=Hue.BROWN,
         marker="D",
         options={
             "train": "film, bias, low-rank, last or all.",

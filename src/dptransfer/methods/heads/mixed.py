@@ -14,22 +14,9 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import (
-    BLUE,
-    GREEN,
-    MIXED,
-    RIGHT_STEPS,
-    SLATE,
-    TEAL,
-    VERMILION,
-    WINE,
-    About,
-    Fraction,
-    Moderate,
-    ModerateOrZero,
-    Whole,
-)
-from dptransfer.methods.heads.gradient_head import (
+from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Hue, Moderate, ModerateOrZero, Whole
+from dptransfer.methods.heads import start as starts
+from dptransfer.methods.heads.descent import (
     STEP_OPTIONS,
     STEPS_SEE,
     GradientHead,
@@ -38,17 +25,6 @@ from dptransfer.methods.heads.gradient_head import (
     UpdateRule,
 )
 from dptransfer.methods.heads.hierarchical import count_estimates
-from dptransfer.methods.heads.start import (
-    FromNames,
-    FromShots,
-    FromZero,
-    clipped_gradient,
-    fitted_softmax,
-    gradient_norms,
-    labelled_rows,
-    mapped_shots,
-    residuals,
-)
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Unit
@@ -100,7 +76,7 @@ class AdaMix(GradientHead):
     """
 
     pace: Pace = field(default_factory=lambda: Pace(reach=80.0))
-    start: FromZero | FromShots | FromNames = field(default_factory=FromShots)
+    start: starts.FromZero | starts.FromShots | starts.FromNames = field(default_factory=starts.FromShots)
     quantile: Fraction | None = 0.9
     clip: Moderate = 1.0
     axes: Whole | None = None
@@ -115,7 +91,7 @@ class AdaMix(GradientHead):
         "fixed or came from public data, which are not protected.",
         reference=f"{MIXED}, Algorithm 2, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
-        colour=VERMILION,
+        colour=Hue.VERMILION,
         marker="D",
         options={
             **STEP_OPTIONS,
@@ -134,7 +110,7 @@ class AdaMix(GradientHead):
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows, and what the start needs."""
         super().require_public(facts, public)
-        labelled_rows(facts, public)
+        starts.labelled_rows(facts, public)
         self.start.require(facts, public)
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
@@ -166,12 +142,12 @@ class AdaMix(GradientHead):
 
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """Clip, axes and public gradient from the shots; class sizes where they are declared and wanted."""
-        rows, labels = mapped_shots(features, facts, public)
+        rows, labels = starts.mapped_shots(features, facts, public)
         start = self.start.weights(features, facts, public)
         axes = None
         if self.axes is not None:
             # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
-            gradient = residuals(np.zeros_like(start), rows, labels).T @ rows
+            gradient = starts.residuals(np.zeros_like(start), rows, labels).T @ rows
             count = self._axes_of(features.dimension, len(facts.classes))
             with one_blas_thread(min(gradient.shape)):
                 axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
@@ -214,10 +190,10 @@ class _LedByShots(UpdateRule):
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The private gradient, clipped and projected as the public one says."""
-        residual = residuals(weights, self.rows, self.labels)
+        residual = starts.residuals(weights, self.rows, self.labels)
         self.public_gradient = residual.T @ self.rows
         if self.quantile is not None:
-            norms = gradient_norms(residual, self.rows)
+            norms = starts.gradient_norms(residual, self.rows)
             self.clip = max(float(np.quantile(norms, self.quantile)), SMALLEST_CLIP)
         return SoftmaxGradient(
             features, weights, self.offset, clip=self.clip, projection=self.axes, bound=self.bound
@@ -249,7 +225,7 @@ class OnlyPublic(EmbeddingMethod):
         start: how the shots are fitted.
     """
 
-    start: FromShots | FromNames = field(default_factory=FromShots)
+    start: starts.FromShots | starts.FromNames = field(default_factory=starts.FromShots)
     name: ClassVar[str] = "only-public"
     about: ClassVar[About] = About(
         summary="Nothing about private rows, ε = 0: where labelled public rows suffice, and the "
@@ -257,7 +233,7 @@ class OnlyPublic(EmbeddingMethod):
         card="A linear softmax head was fitted to labelled public rows. No private row was used.",
         reference=f"{MIXED}, the baseline Only-Public.",
         family="Without private rows",
-        colour=SLATE,
+        colour=Hue.SLATE,
         marker="s",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
@@ -301,14 +277,14 @@ class FullyPrivate(GradientHead):
         "labelled public row was used.",
         reference=f"{MIXED}, the baseline Fully-Private, {RIGHT_STEPS}",
         family="Linear heads",
-        colour=WINE,
+        colour=Hue.WINE,
         marker="v",
         options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
     )
 
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The clipped gradient, from zero."""
-        return UpdateRule(FromZero().weights(features, facts, public), self.clip, facts.bound)
+        return UpdateRule(starts.FromZero().weights(features, facts, public), self.clip, facts.bound)
 
 
 @dataclass(frozen=True)
@@ -334,7 +310,7 @@ class NGD(AdaMix):
         f"{STEPS_SEE}. Start and clip were fixed or came from public data, which are not protected.",
         reference=f"{MIXED}, the ablation NGD, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
-        colour=BLUE,
+        colour=Hue.BLUE,
         marker=">",
         options=AdaMix.about.options,
     )
@@ -369,7 +345,7 @@ class PPGD(GradientHead):
         reference="Wang, Zhou: Differentially Private Learning with Small Public Data (AAAI 2020), with full "
         "batches as Golatkar et al. (CVPR 2022) run it.",
         family="Linear heads that need labelled public rows",
-        colour=GREEN,
+        colour=Hue.GREEN,
         marker="^",
         options=STEP_OPTIONS,
     )
@@ -378,12 +354,12 @@ class PPGD(GradientHead):
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows."""
         super().require_public(facts, public)
-        labelled_rows(facts, public)
+        starts.labelled_rows(facts, public)
 
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """Clips from the mean public gradient."""
-        rows, labels = mapped_shots(features, facts, public)
-        start = FromZero().weights(features, facts, public)
+        rows, labels = starts.mapped_shots(features, facts, public)
+        start = starts.FromZero().weights(features, facts, public)
         return MeanClip(start, SMALLEST_CLIP, facts.bound, rows, labels, self.reuse)
 
 
@@ -397,13 +373,13 @@ class MeanClip(UpdateRule):
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient at these weights."""
-        mean = clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
+        mean = starts.clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
         clip = max(float(np.linalg.norm(mean)), self.clip)
         return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip, bound=self.bound)
 
     def head(self, weights: Floats) -> Head:
         """The shots, fitted near the private model."""
-        return super().head(fitted_softmax(self.rows, self.labels, weights, self.reuse))
+        return super().head(starts.fitted_softmax(self.rows, self.labels, weights, self.reuse))
 
 
 @dataclass(frozen=True)
@@ -424,7 +400,7 @@ class LanguageInit(OnlyPublic):
         start: the tower, the sentence a name is put into, and the scale.
     """
 
-    start: FromNames = field(default_factory=FromNames)
+    start: starts.FromNames = field(default_factory=starts.FromNames)
     name: ClassVar[str] = "language"
     about: ClassVar[About] = About(
         summary="Nothing about private rows, ε = 0: where a text tower knows the class names.",
@@ -433,7 +409,7 @@ class LanguageInit(OnlyPublic):
         reference=f"{MIXED}, Section 3.3; Radford et al.: Learning Transferable Visual Models From Natural "
         "Language Supervision (ICML 2021).",
         family="Without private rows",
-        colour=TEAL,
+        colour=Hue.TEAL,
         marker="p",
     )
     needs_public: ClassVar[bool] = False

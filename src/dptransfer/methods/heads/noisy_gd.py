@@ -12,8 +12,8 @@ from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures
-from dptransfer.methods.about import MIXED, PURPLE, RIGHT_STEPS, SLATE, WINE, About, Fraction, Moderate, Rate
-from dptransfer.methods.heads.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, UpdateRule
+from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Hue, Moderate, Rate
+from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, UpdateRule
 from dptransfer.methods.heads.start import FromNames, FromShots, FromZero
 from dptransfer.privacy import Unit
 from dptransfer.queries import GradientAndExcess, L2Query, SoftmaxGradient
@@ -54,7 +54,7 @@ class NoisyGD(GradientHead):
         "weights started, and how far the steps went, was fixed without private rows.",
         reference=f"{MIXED}, Algorithm 1, {RIGHT_STEPS}",
         family="Linear heads",
-        colour=WINE,
+        colour=Hue.WINE,
         marker=">",
         options={
             **STEP_OPTIONS,
@@ -102,7 +102,7 @@ class DPSGDProbe(NoisyGD):
         reference="Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep Learning with Differential "
         "Privacy (CCS 2016), for a linear head and with the sampling that its accounting assumes.",
         family="Linear heads",
-        colour=SLATE,
+        colour=Hue.SLATE,
         marker="h",
         options={**NoisyGD.about.options, "sampling_rate": "Chance to be in a step."},
     )
@@ -154,7 +154,7 @@ class GlobalAdapt(DPSGDProbe):
         reference="Esipova, Ghomi, Luo, Cresswell: Disparate Impact in Differential Privacy from Gradient "
         "Misalignment (ICLR 2023), DPSGD-Global-Adapt.",
         family="Linear heads",
-        colour=PURPLE,
+        colour=Hue.PURPLE,
         marker="<",
         options=DPSGDProbe.about.options,
     )

@@ -19,18 +19,8 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
-from dptransfer.methods.about import (
-    FEATURES,
-    GREEN,
-    OLIVE,
-    TEAL,
-    About,
-    Fraction,
-    Moderate,
-    ModerateOrZero,
-    Whole,
-)
-from dptransfer.methods.heads.gradient_head import STEP_OPTIONS, STEPS_SEE, HeadRows, UpdateRule, head_rows
+from dptransfer.methods.about import FEATURES, About, Fraction, Hue, Moderate, ModerateOrZero, Whole
+from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, HeadRows, UpdateRule, head_rows
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.noise import NoiseSource
@@ -93,7 +83,7 @@ class LeastSquares(EmbeddingMethod):
         reference=f"{FEATURES}, DP-LS, with exact composition: noise multiplier 6.46 at epsilon 1 (5.94 "
         "under replace-one), where the published conversion needs 8.49.",
         family="Linear heads",
-        colour=GREEN,
+        colour=Hue.GREEN,
         marker="p",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
@@ -184,7 +174,7 @@ class NewtonHead(EmbeddingMethod):
         "Gaussian noise. What divides the gradient is the noisy curvature, which is post-processing.",
         reference=f"{FEATURES}, DP-Newton, with an upper bound in place of the Hessian.",
         family="Linear heads",
-        colour=TEAL,
+        colour=Hue.TEAL,
         marker="d",
         options={"steps": "Noisy steps.", "clip": "Longest gradient of one example."},
     )
@@ -252,7 +242,7 @@ class FeatureCovariance(NoisyGD):
         f"softmax head was then trained by gradient descent in the metric they give, and {STEPS_SEE}.",
         reference=f"{FEATURES}, DP-FC.",
         family="Linear heads",
-        colour=OLIVE,
+        colour=Hue.OLIVE,
         marker="H",
         options=STEP_OPTIONS,
     )

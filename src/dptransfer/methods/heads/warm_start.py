@@ -12,8 +12,8 @@ from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data import Facts, PrivateData, PublicEmbeddings
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import BROWN, About, Fraction, Moderate, one_of
-from dptransfer.methods.heads.gradient_head import STEPS_SEE, HeadRows, UpdateRule
+from dptransfer.methods.about import About, Fraction, Hue, Moderate, one_of
+from dptransfer.methods.heads.descent import STEPS_SEE, HeadRows, UpdateRule
 from dptransfer.methods.heads.noisy_gd import DPSGDProbe
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
@@ -117,7 +117,7 @@ class WarmStart(DPSGDProbe):
         "Classification, Algorithm 2, with the sum of two logits (or the mean of two softmaxes, as chosen) "
         "where a sum of softmaxes is printed, and both stages composed exactly.",
         family="Linear heads",
-        colour=BROWN,
+        colour=Hue.BROWN,
         marker="p",
         options={**DPSGDProbe.about.options, **PRIOR_OPTIONS},
     )

@@ -13,7 +13,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.about import BLUE, BROWN, PROTOTYPES, SKY, About, Positive, one_of
+from dptransfer.methods.about import PROTOTYPES, About, Hue, Positive, one_of
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, PrivateMethod, RowsTask, with_query
 from dptransfer.privacy import LABEL_KEPT, Budget, Relation, Unit
 from dptransfer.queries import ClassSums, ClassSumsAndCounts, RecentredSums
@@ -48,7 +48,7 @@ class MeanPrototypes(EmbeddingMethod):
         reference=f"{PROTOTYPES}, DPPL-Mean, with sums in place of means: the printed noise reveals class "
         "sizes.",
         family="From sums",
-        colour=BLUE,
+        colour=Hue.BLUE,
         marker="o",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
@@ -101,7 +101,7 @@ class MeanEstimation(EmbeddingMethod):
         reference="Zhu, Zhang: Mean Estimation Strikes Back! An Efficient Solution to Private "
         "Classification, Algorithm 1, with the noise recalibrated: the printed one is too small.",
         family="From sums",
-        colour=SKY,
+        colour=Hue.SKY,
         marker="v",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
@@ -154,7 +154,7 @@ class CoinPressPrototypes(EmbeddingMethod):
         "search region than the one before. Class sizes are public.",
         reference="Biswas, Dong, Kamath, Ullman: CoinPress (NeurIPS 2020).",
         family="From sums",
-        colour=BROWN,
+        colour=Hue.BROWN,
         marker="P",
     )
     rows_only: ClassVar[str] = "it divides by public numbers of rows, which do not say how much persons count"

@@ -16,7 +16,7 @@ from dptransfer.exact.capped_similarity import GRID_NORM
 from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
-from dptransfer.methods.about import GOLD, PROTOTYPES, VERMILION, About, Whole, one_of
+from dptransfer.methods.about import PROTOTYPES, About, Hue, Whole, one_of
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SimilarityScores
@@ -180,7 +180,7 @@ class PublicPrototypes(PoolSelection):
         "prototype.",
         reference=f"{PROTOTYPES}, DPPL-Public.",
         family="From public rows",
-        colour=VERMILION,
+        colour=Hue.VERMILION,
         marker="s",
         options={"mechanism": "How public rows are chosen.", **_CAPS},
     )
@@ -221,7 +221,7 @@ class TopKPrototypes(PoolSelection):
         "prototypes are nearest on average.",
         reference=f"{PROTOTYPES}, DPPL-PublicK, with the set weights corrected to C(y−1, K−1).",
         family="From public rows",
-        colour=GOLD,
+        colour=Hue.GOLD,
         marker="^",
         options={"k": "Prototypes per class.", **_CAPS},
     )

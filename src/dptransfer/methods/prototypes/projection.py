@@ -15,8 +15,8 @@ from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import PROTOTYPES, SLATE, About, Fraction, Moderate, Rate, Whole
-from dptransfer.methods.heads.gradient_head import (
+from dptransfer.methods.about import PROTOTYPES, About, Fraction, Hue, Moderate, Rate, Whole
+from dptransfer.methods.heads.descent import (
     STEP_OPTIONS,
     STEPS_SEE,
     GradientHead,
@@ -85,7 +85,7 @@ class Projection(GradientHead):
         reference=f"{PROTOTYPES}, Appendix C.6, with prototypes that are released once: those of the printed "
         "episodes are not private.",
         family="From sums",
-        colour=SLATE,
+        colour=Hue.SLATE,
         marker="d",
         options={
             **STEP_OPTIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dptransfer.methods.about import BROWN, About
+from dptransfer.methods.about import About, Hue
 from dptransfer.methods.votes.picture_voting import PictureVoting
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class PATE(PictureVoting):
         reference="Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson: Scalable Private Learning with "
         "PATE (ICLR 2018), with a price that depends on no data.",
         family="Teachers",
-        colour=BROWN,
+        colour=Hue.BROWN,
         marker="*",
         options={"teachers": "How many teachers share the private pictures."},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dptransfer.methods.about import PURPLE, TEACHERS, About, Whole, one_of
+from dptransfer.methods.about import TEACHERS, About, Hue, Whole, one_of
 from dptransfer.methods.votes.picture_voting import PictureVoting
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class PromPATE(PictureVoting):
         "public pictures. The classifier learned from these answers and from public pictures alone.",
         reference=f"{TEACHERS}, Prom-PATE, with a price that depends on no data.",
         family="Teachers",
-        colour=PURPLE,
+        colour=Hue.PURPLE,
         marker="*",
         options={"teachers": "How many teachers share the private pictures."},
     )

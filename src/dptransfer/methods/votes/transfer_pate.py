@@ -25,7 +25,7 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.feature_map import Features, FittedFeatures, apply
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.about import TEACHERS, TEAL, About
+from dptransfer.methods.about import TEACHERS, About, Hue
 from dptransfer.methods.method import EmbeddingMethod, Outcome, RowsTask
 from dptransfer.methods.votes.student import linear_student
 from dptransfer.methods.votes.voting import Voting, teacher_of_each_row
@@ -136,7 +136,7 @@ class TransferPATE(Voting, EmbeddingMethod):
         "alone.",
         reference=f"{TEACHERS}, Transfer-PATE, with a price that depends on no data.",
         family="Teachers",
-        colour=TEAL,
+        colour=Hue.TEAL,
         marker="h",
         options={"teachers": "How many teachers share the private rows."},
     )
