@@ -77,7 +77,9 @@ def test_the_charge_is_what_was_planned_and_ends_as_released(model):
     assert (charge.label, charge.outcome, charge.hash) == ("evaluation", "released", found.ledger_head)
     assert found.guarantee.epsilon <= 0.2
     assert replace(found.events[0], noise_multiplier=1.0) == replace(
-        GaussianMechanism(planned_query(sample().facts), 1.0, Relation.ADD_REMOVE).event,
+        GaussianMechanism(
+            planned_query(sample().facts.classes, sample().facts.bound), 1.0, Relation.ADD_REMOVE
+        ).event,
         numeric_epsilon=found.events[0].numeric_epsilon,
     )
 

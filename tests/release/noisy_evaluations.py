@@ -3,7 +3,6 @@
 import numpy as np
 
 from dptransfer.accounting import guarantee_of
-from dptransfer.data import Facts
 from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,
     CONFIDENCE_KNOTS,
@@ -19,7 +18,7 @@ BUDGET = Budget(epsilon=0.2, delta=1e-5)
 
 def event(classes, budget=BUDGET):
     """The step of an evaluation of examples at this budget."""
-    question = planned_query(Facts(tuple(range(classes)), 1))
+    question = planned_query(range(classes), EACH_ROW)
     return mechanism_for(question, budget).event
 
 

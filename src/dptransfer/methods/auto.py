@@ -176,7 +176,8 @@ class Auto(EmbeddingMethod):
             )
         default = ", the default" * (winner == 0)
         note = f"Auto chose '{_short(candidates[winner])}'{default}. {why}.{_on_pixels(facts, budget)}"
-        return _explained(candidates[winner].plan(facts, budget, public), note)
+        plan = candidates[winner].plan(facts, budget, public)
+        return replace(plan, notes=(note, *plan.notes))
 
     def _winner(self, candidates: Sequence[PrivateMethod], accuracy: Floats) -> int:
         """The best on average of those that beat the default by what is needed and lose to it on no task.
@@ -357,8 +358,8 @@ def _tried(trial: _Trial) -> Floats:
 
 def _accuracy(candidate: PrivateMethod, task: Surrogate, budget: Budget) -> float:
     """Balanced accuracy on the surrogate's test rows, which are as many for every class."""
-    model = fitted_on(task, candidate, budget)
-    return float((model.scores(task.test_rows).argmax(axis=1) == task.test_labels).mean())
+    scores = fitted_on(task, candidate, budget).scores(task.test_rows)
+    return float((scores.argmax(axis=1) == task.test_labels).mean())
 
 
 def fitted_on(task: Surrogate, method: PrivateMethod, budget: Budget) -> PrivateClassifier:
@@ -372,10 +373,6 @@ def fitted_on(task: Surrogate, method: PrivateMethod, budget: Budget) -> Private
             ledger=SurrogateLedger.in_memory(strict_names=True),
             noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide
         )
-
-
-def _explained(plan: Plan, note: str) -> Plan:
-    return replace(plan, notes=(note, *plan.notes))
 
 
 def _short(method: PrivateMethod) -> str:

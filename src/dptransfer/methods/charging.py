@@ -6,18 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dptransfer.data import Facts, PublicData, PublicEmbeddings
-from dptransfer.data.embeddings import RowsNeeded
+from dptransfer.data import PublicData
 from dptransfer.errors import ArgumentError, LedgerError
 from dptransfer.ledger import AnyDataSet, Ledger, Receipt
 from dptransfer.methods.checkpoint import Workspace
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event
-
-if TYPE_CHECKING:
-    from dptransfer.methods.method import PrivateMethod
 
 
 def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
@@ -97,34 +93,3 @@ def open_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspac
             "goes on would repeat its beginning. Leave out the seed, or the workspace."
         )
     return Workspace(path)
-
-
-def require_room(
-    method: PrivateMethod,
-    facts: Facts,
-    public: PublicEmbeddings | None,
-    *,
-    budget: Budget,
-    ledger: Ledger,
-    name: str,
-    holdout: float | None = None,
-) -> None:
-    """Raise where the ledger would refuse a fit, as far as that can be told before there are rows.
-
-    A fit asks again when it is charged: this only spares minutes of encoding. Public facts go in and the
-    account of that name, as with the charge; a plan that needs more than an outline of the pool is not made.
-
-    Args:
-        method: what would be fitted.
-        facts: of the data.
-        public: the public rows, or a `PoolOutline` of those that are not encoded yet.
-        budget: of the fit.
-        ledger: what would be charged.
-        name: of the account.
-        holdout: as for a fit.
-
-    Raises:
-        BudgetExceeded: the account does not cover it.
-    """
-    with suppress(RowsNeeded):
-        ledger.require_room(name, method.plan_fit(facts, budget, public, holdout=holdout).events)

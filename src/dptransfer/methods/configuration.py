@@ -15,20 +15,24 @@ from __future__ import annotations
 import json
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dptransfer.errors import ArgumentError, DPTransferError, ReleaseError, nearest
-from dptransfer.exact.feature_map import UnitNorm
-from dptransfer.exact.public_map import PublicMap
-from dptransfer.exact.vocabulary_map import VocabularyMap
+from dptransfer.exact.feature_map import Features, FittedUnitNorm, UnitNorm
+from dptransfer.exact.public_map import FittedPublicMap, PublicMap
+from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.methods import METHODS
 from dptransfer.methods.method import PrivateMethod
 from dptransfer.methods.tuning import PictureTuning, PrivateTuning
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Made = TypeVar("Made", bound="DataclassInstance")
 type_hints = cache(typing.get_type_hints)  # a verification asks for those of every method
 
 
@@ -53,10 +57,15 @@ def parts_of(owner: type) -> Iterator[type]:
             yield from parts_of(part)
 
 
+_MAPS: dict[str, Callable[[], Features]] = {
+    FittedPublicMap.kind: PublicMap,
+    FittedUnitNorm.kind: UnitNorm,
+    FittedVocabularyMap.kind: VocabularyMap,
+}
 _OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, PictureTuning, UnitNorm, PublicMap, VocabularyMap)
 
 
-def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod:
+def method_from_configuration(configuration: Mapping[str, object]) -> PrivateMethod:
     """The method whose `configuration_of` this is.
 
     >>> from dptransfer.methods.heads.noisy_gd import NoisyGD
@@ -71,14 +80,7 @@ def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod
     """
     try:
         made = _built(configuration, _known_types())
-    except (
-        DPTransferError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        RecursionError,
-    ) as problem:
+    except _REFUSALS as problem:
         kind = UnknownType if isinstance(problem, UnknownType) else ReleaseError
         raise kind(
             f"A recorded configuration must be that of a method that is installed; it is not ({problem}). "
@@ -90,6 +92,9 @@ def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod
             "Ask its publisher."
         )
     return made
+
+
+_REFUSALS = (DPTransferError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
 
 
 class UnknownType(ReleaseError):
@@ -105,7 +110,7 @@ def _known_types() -> dict[str, type[Any]]:
     return known
 
 
-def _built(value: Any, known: Mapping[str, type[Any]]) -> Any:
+def _built(value: object, known: Mapping[str, type[Any]]) -> object:
     if isinstance(value, Mapping):
         settings = {name: _built(item, known) for name, item in value.items()}
         kind = settings.pop("type", None)
@@ -124,7 +129,7 @@ def _built(value: Any, known: Mapping[str, type[Any]]) -> Any:
 _OF_MAPS = ("axes", "whitening", "pool")
 
 
-def named_method(name: str, given: Mapping[str, Any]) -> PrivateMethod:
+def named_method(name: str, given: Mapping[str, object]) -> PrivateMethod:
     """The method called `name` with the settings that were given.
 
     >>> named_method("top-k", {"k": 5, "axes": 64}).name
@@ -139,26 +144,22 @@ def named_method(name: str, given: Mapping[str, Any]) -> PrivateMethod:
             'features.field', and those of any other part as 'part.field'. A text is read as JSON, as a word
             or as a comma list, whichever fits first.
     """
-    from dptransfer.methods import METHODS
-
     return configure(METHODS.find(name)(**{}), given)  # every field has a default
 
 
 def as_method(method: str | PrivateMethod) -> PrivateMethod:
     """A method object as it is; a name as the method of that name, with its defaults."""
-    from dptransfer.methods.method import PrivateMethod
-
     if isinstance(method, type) and issubclass(method, PrivateMethod):
         made = f"{method.__name__}()"
         raise ArgumentError(f"A method is given by its name or as an object; got its class. Pass {made}.")
     return method if isinstance(method, PrivateMethod) else named_method(str(method), {})
 
 
-def configure(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod:
+def configure(method: PrivateMethod, given: Mapping[str, object]) -> PrivateMethod:
     """The same method with these settings changed, named as for `named_method`."""
-    own: dict[str, Any] = {}
-    inner: dict[str, Any] = {}
-    before = features = getattr(method, "features", None)
+    own, inner = dict[str, object](), dict[str, object]()
+    before: Any = getattr(method, "features", None)
+    features = before
     mapped = "features" in _settable(method)
     for name, value in given.items():
         if name.partition(".")[0] not in _settable(method) and not mapped:
@@ -172,39 +173,32 @@ def configure(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod:
     if inner:
         features = _with_inner(method, features, inner)
     made = _with_settings(method, own, f"'{method.name}'")
-    changed: PrivateMethod = made if features is before else replace(made, features=features)
-    return changed
+    return made if features is before else replace(made, **{"features": features})
 
 
-def _feature_map(kind: str) -> Any:
-    from dptransfer.exact.feature_map import FittedUnitNorm, UnitNorm
-    from dptransfer.exact.public_map import FittedPublicMap, PublicMap
-    from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
-
-    known = {
-        FittedPublicMap.kind: PublicMap,
-        FittedUnitNorm.kind: UnitNorm,
-        FittedVocabularyMap.kind: VocabularyMap,
-    }
-    if kind not in known:
-        raise ArgumentError(f"The setting 'features' must be one of {', '.join(known)}; got '{kind}'.")
-    return known[kind]()
+def _feature_map(kind: object) -> Features:
+    if not isinstance(kind, str) or kind not in _MAPS:
+        raise ArgumentError(f"The setting 'features' must be one of {', '.join(_MAPS)}; got '{kind}'.")
+    return _MAPS[kind]()
 
 
-def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, Any]) -> Any:
+def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, object]) -> Any:
     """The feature map with these fields set; another kind of map where only that one has them."""
-    for candidate in (features, _feature_map("public-map"), _feature_map("unit-norm")):
-        if is_dataclass(candidate) and set(inner) <= _settable(candidate):
+    candidates: tuple[Any, ...] = (features, PublicMap(), UnitNorm())
+    for candidate in candidates:
+        if set(inner) <= _settable(candidate):
             return _with_settings(candidate, inner, "the feature map")
     wrong = next((name for name in inner if name not in _OF_MAPS), " and ".join(inner))
     raise _no_such(f"'{method.name}'", wrong, [*(setting_names(method)), *_OF_MAPS])
 
 
-def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
+def _with_settings(value: Made, given: Mapping[str, object], of: str) -> Made:
     """A dataclass instance with these fields changed; 'part.field' reaches into the one a field holds."""
     owner: type = type(value)
-    own: dict[str, Any] = {}
-    parts: dict[str, dict[str, Any]] = {}  # by field: the settings of the part, and its kind if one is chosen
+    own: dict[str, object] = {}
+    parts: dict[
+        str, dict[str, object]
+    ] = {}  # by field: the settings of the part, and its kind if one is chosen
     for name, setting in given.items():
         head, _, rest = name.partition(".")
         if head not in _settable(value):
@@ -221,26 +215,26 @@ def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
     return replace(value, **own) if own else value
 
 
-def _part(owner: Any, name: str, settings: dict[str, Any]) -> Any:
+def _part(owner: DataclassInstance, name: str, settings: dict[str, object]) -> Any:
     """The value of a field that holds a dataclass: of the kind that was chosen, with its settings."""
     known = alternatives(type(owner), name)
     asked = {setting.partition(".")[0] for setting in settings} - {"kind"}
     if "kind" in settings:
-        made = _of_kind(type(owner), name, settings.pop("kind"))
+        made: Any = _of_kind(type(owner), name, settings.pop("kind"))
     else:
         made = getattr(owner, name)
         able = [kind for kind in known if asked <= _settable(kind)]
-        if not (is_dataclass(made) and asked <= _settable(made)) and len(able) == 1:
+        if not asked <= _settable(made) and len(able) == 1:
             made = able[0](**{})  # settings that only one of the alternatives has choose it
     if not settings:
         return made
-    if not is_dataclass(made):
+    if made is None:
         raise ArgumentError(f"'{name}' is none, which has no settings. Choose one: {_words(known)}.")
     word = f"={made.kind}" if hasattr(made, "kind") else ""
     return _with_settings(made, settings, f"'{name}{word}'")
 
 
-def _of_kind(owner: type, name: str, kind: Any) -> Any:
+def _of_kind(owner: type, name: str, kind: object) -> object:
     known = alternatives(owner, name)
     by_word = {option.kind: option for option in known if hasattr(option, "kind")}
     if isinstance(kind, known):
@@ -260,11 +254,11 @@ def _words(known: Iterable[type]) -> str:
     return ", ".join(str(getattr(option, "kind", option.__name__)) for option in known)
 
 
-def _settable(value: Any) -> set[str]:
-    return {one.name for one in fields(value) if one.init}
+def _settable(value: object) -> set[str]:
+    return {one.name for one in fields(value) if one.init} if is_dataclass(value) else set()
 
 
-def setting_names(value: Any) -> list[str]:
+def setting_names(value: DataclassInstance) -> list[str]:
     """What can be set, by the name it is set with."""
     found = []
     for name in sorted(_settable(value) - {"features"}):
@@ -281,7 +275,7 @@ def _no_such(of: str, wrong: str, known: list[str]) -> ArgumentError:
     return ArgumentError(f"A setting must be a field of the method; {of} has no '{wrong}'. {remedy}")
 
 
-def in_type(hint: Any, name: str, given: Any) -> Any:
+def in_type(hint: Any, name: str, given: object) -> Any:
     """The value in the type that `name` has: read as JSON, a word or a comma list, whichever fits first."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
@@ -298,7 +292,7 @@ def in_type(hint: Any, name: str, given: Any) -> Any:
     raise ArgumentError(f"'{name}' must be of the type {kind}; got '{given}'. Give it such a value.")
 
 
-def _readings(given: Any) -> Iterator[Any]:
+def _readings(given: object) -> Iterator[object]:
     if isinstance(given, str):
         with suppress(ValueError):
             yield json.loads(given)

@@ -64,7 +64,8 @@ class FitPlan:
         if holdout is not None:
             if not 0 < checks.positive("holdout", holdout) < 1:
                 raise ArgumentError(f"holdout must lie between 0 and 1; got {holdout!r}. Usual is 0.2.")
-            check, own = mechanism_for(planned_query(facts), budget), facts_of_fit(facts, holdout)
+            own = facts_of_fit(facts, holdout)
+            check = mechanism_for(planned_query(facts.classes, facts.bound), budget)
         plan = method.plan(own, budget, public)
         return cls(method, facts, budget, plan, _pool_of(plan.method, public), holdout, check)
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, 
 import numpy as np
 
 from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
-from dptransfer.base.types import AnyArray, Labels, People
+from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.data import (
     Facts,
     PrivateData,
@@ -37,7 +37,7 @@ from dptransfer.data import (
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.errors import ArgumentError, DPTransferError, Incompatible
 from dptransfer.exact.chunks import plain_floats
-from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
+from dptransfer.exact.feature_map import Arrays, Features, FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.methods.deep.network import Network
     from dptransfer.methods.fit_plan import FitPlan
+
+
+_MOST_LISTED = 10  # steps of a plan; the rest is counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +80,26 @@ class Plan:
         return f"Plan('{self.method.name}', noisy steps: {len(self.mechanisms)}, {self.guarantee!r})"
 
     def _repr_html_(self) -> str:
-        from dptransfer.methods.plan_summary import plan_summary
+        """The promise, the noisy steps and the reasons for choices, as notebooks show them."""
+        from dptransfer.base.document import Block, Bullets, Document, Paragraph, Section, Table
 
-        return plan_summary(self).fragment()
+        events = self.events
+        steps = [(event.label, *event.table_row()) for event in events[:_MOST_LISTED]]
+        if len(events) > _MOST_LISTED:
+            steps.append((f"and {len(events) - _MOST_LISTED} more", "", ""))
+        blocks: list[Block] = [
+            Table(("Releases", "Noise", "Detail"), tuple(steps))
+            if steps
+            else Paragraph("No private row is used: there is no noisy step.")
+        ]
+        if self.notes:
+            blocks.append(Bullets(self.notes))
+        return Document(
+            f"Plan of '{self.method.name}'",
+            self.guarantee.in_short,
+            sections=(Section("What would run", tuple(blocks)),),
+            footer="No private row was read, and nothing is charged.",
+        ).fragment()
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -159,17 +179,15 @@ class Outline:
     input_dimension: int = 0
     kind: ClassVar[str] = "outline"
 
-    def lattice(self, rows: Any, norm: int) -> Any:
+    def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """A plan has no rows."""
         raise AssertionError("a plan must not read rows")
 
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self) -> Arrays:
         """It has none."""
         return {}
 
-    def settings(self) -> dict[str, Any]:
-        """It has none."""
-        return {}
+    settings = arrays
 
 
 @dataclass(frozen=True)
@@ -178,9 +196,9 @@ class PrivateMethod(ABC):
 
     name: ClassVar[str]
     about: ClassVar[About]
-    takes: ClassVar[type[Any]]
+    takes: ClassVar[type[PrivateData]]
     """The kind of private data it fits on."""
-    takes_public: ClassVar[type[Any]]
+    takes_public: ClassVar[type[PublicData]]
     """The kind of public data that goes with them."""
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW,)
     """What it protects: queries bound what one such unit contributes."""
@@ -348,7 +366,7 @@ class PrivateMethod(ABC):
         public.require_match(private.facts)
 
 
-def _plain(setting: Any) -> Any:
+def _plain(setting: object) -> object:
     """The setting, or the part with settings of its own, without NumPy's numbers: JSON knows none of them.
 
     And those of few bits would lose what is computed from them.
@@ -364,7 +382,7 @@ def _plain(setting: Any) -> Any:
     return replace(setting, **changed) if changed else setting
 
 
-def _feature_map(name: str, value: Any) -> Any:
+def _feature_map(name: str, value: object) -> object:
     if isinstance(value, type) or not hasattr(value, "output_dimension"):
         raise ArgumentError(f"{name} must be a feature map, such as PublicMap(axes=64); got {value!r}.")
     return value
@@ -380,8 +398,8 @@ class EmbeddingMethod(PrivateMethod):
 
     features: Annotated[Features, _feature_map] = field(default_factory=UnitNorm)
 
-    takes: ClassVar[type[Any]] = PrivateEmbeddings
-    takes_public: ClassVar[type[Any]] = PublicEmbeddings
+    takes: ClassVar[type[PrivateData]] = PrivateEmbeddings
+    takes_public: ClassVar[type[PublicData]] = PublicEmbeddings
     reads_words: ClassVar[bool] = False
     """Whether it uses the words of the rows' encoder where it has some, whatever its feature map."""
 
@@ -435,8 +453,8 @@ class ImageMethod(PrivateMethod):
         default=None, kw_only=True
     )
 
-    takes: ClassVar[type[Any]] = PrivateImages
-    takes_public: ClassVar[type[Any]] = PublicImages
+    takes: ClassVar[type[PrivateData]] = PrivateImages
+    takes_public: ClassVar[type[PublicData]] = PublicImages
 
     def network(self) -> Network:
         """The public network, loaded; its `side` is that of the pictures."""
@@ -484,7 +502,7 @@ def with_query(mechanism: Any, **changes: Any) -> Any:
     return changed
 
 
-def configuration_of(value: Any) -> Any:
+def configuration_of(value: object) -> Any:
     """A method's settings as JSON-ready data; nested settings carry their type's name."""
     if is_dataclass(value) and not isinstance(value, type):
         own = {item.name: configuration_of(getattr(value, item.name)) for item in fields(value)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,22 +120,19 @@ def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> Eval
     )
 
 
-def planned_query(facts: Facts) -> EvaluationCounts:
+def planned_query(classes: Sequence[str | int], bound: Bound) -> EvaluationCounts:
     """The same question of a head that is not there yet: what it costs is known by the classes alone."""
-    return _blank_query(len(facts.classes), facts.bound)
-
-
-def _blank_query(classes: int, bound: Bound) -> EvaluationCounts:
-    blank = LinearHead(np.zeros((classes, 1)), np.zeros(classes))
+    blank = LinearHead(np.zeros((len(classes), 1)), np.zeros(len(classes)))
     return evaluation_query(blank, UnitNorm().fit(1, None), bound)
 
 
 def mechanism_for(question: EvaluationCounts, budget: Budget) -> GaussianMechanism:
     """The question with the least noise that fits the budget."""
-    multiplier = noise_multiplier_for(
-        budget, lambda z: [GaussianMechanism(question, z, budget.relation).event]
-    )
-    return GaussianMechanism(question, multiplier, budget.relation)
+
+    def asked(z: float) -> GaussianMechanism:
+        return GaussianMechanism(question, z, budget.relation)
+
+    return asked(noise_multiplier_for(budget, lambda z: [asked(z).event]))
 
 
 def run_evaluation(
@@ -171,7 +169,7 @@ def is_planned_step(told: ChargedEvaluation) -> bool:
     if not isinstance(event, GaussianEvent):
         return False
     # What it costs is known by classes and bound alone: a head of zeros stands for the model's.
-    query = _blank_query(len(told.classes), counts.bound)
+    query = planned_query(told.classes, counts.bound)
     step = GaussianMechanism(query, event.noise_multiplier, event.relation)
     paid = replace(event, numeric_epsilon=step.event.numeric_epsilon, sensitivity=step.event.sensitivity)
     wanted = NoisyCounts.of_answer(np.zeros(query.shape), query.layout, step.scale, counts.bound)

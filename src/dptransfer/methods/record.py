@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dptransfer.data import PrivateEmbeddings
@@ -43,18 +43,15 @@ _OF_AUTO = "Auto "  # how the note begins that `Auto` puts in front of those of 
 
 def contradiction(model: PrivateClassifier, plan: Plan) -> str | None:
     """What the record says otherwise than the plan of its fit, made again, or than another part of it."""
-    looks: tuple[Callable[[], str | None], ...] = (
-        lambda: _kind(model, plan.method),
-        lambda: _notes(model, plan),
-        lambda: _lists(model, plan),
-        lambda: _public(model, plan.method),
-        lambda: _map(model, plan),
-        lambda: _encoder(model, plan),
-        lambda: _holdout(model),
-        lambda: _assumed_of_test_rows(model),
+    return (
+        _kind(model, plan.method)
+        or _notes(model, plan)
+        or _lists(model, plan)
+        or _public(model, plan.method)
+        or _map(model, plan)
+        or _encoder(model, plan)
+        or _charged_evaluation(model)
     )
-    found = (look() for look in looks)
-    return next((problem for problem in found if problem is not None), None)
 
 
 def notes_of_publisher(model: PrivateClassifier, plan: Plan) -> int:
@@ -152,33 +149,22 @@ def _miscounted(model: PrivateClassifier, method: PrivateMethod, pool: int) -> s
 
 def _is_a_list(listed: Mapping[str, Any], classes: Sequence[str | int], pool: Any) -> bool:
     """Whether this is what `data.examples.public_record` writes about a pool of so many examples."""
-    if not {"rows"} <= listed.keys() <= {"rows", "sources"}:
+    names, rows = [str(name) for name in classes], listed.get("rows", {})
+    if not {"rows"} <= listed.keys() <= {"rows", "sources"} or not _are_lists(rows, names, int):
         return False
-    names, rows = [str(name) for name in classes], listed["rows"]
-    if (
-        not isinstance(rows, dict)
-        or list(rows) != names
-        or not all(isinstance(own, list) for own in rows.values())
-    ):
+    if any(len(set(own)) < len(own) or not all(0 <= row < pool for row in own) for own in rows.values()):
         return False
-    numbers = [row for own in rows.values() for row in own]
-    if any(type(row) is not int or not 0 <= row < pool for row in numbers):
+    if "sources" not in listed:
+        return True
+    sources = listed["sources"]
+    return _are_lists(sources, names, str) and all(len(sources[name]) == len(rows[name]) for name in names)
+
+
+def _are_lists(listed: object, names: list[str], kind: type) -> bool:
+    """Whether these are lists of one kind of value, one under each name, in this order."""
+    if not isinstance(listed, dict) or list(listed) != names:
         return False
-    if any(len(set(own)) < len(own) for own in rows.values()):
-        return False
-    sources = listed.get("sources")
-    if sources is None:
-        return "sources" not in listed
-    return (
-        isinstance(sources, dict)
-        and list(sources) == names
-        and all(
-            isinstance(sources[name], list)
-            and len(sources[name]) == len(rows[name])
-            and all(isinstance(one, str) for one in sources[name])
-            for name in names
-        )
-    )
+    return all(isinstance(own, list) and all(type(one) is kind for one in own) for own in listed.values())
 
 
 def _rows_of(listed: Mapping[str, Any]) -> Mapping[str, list[int]]:
@@ -264,14 +250,12 @@ def _parts(features: FittedFeatures) -> Iterator[FittedFeatures]:
         yield features
 
 
-def _holdout(model: PrivateClassifier) -> str | None:
+def _charged_evaluation(model: PrivateClassifier) -> str | None:
     charged = model.charged
-    if charged is None or charged.holdout is None or charged.ledger_head == model.provenance.ledger_head:
+    if charged is None:
         return None
-    return "fit and hold-out are one charge, and name different entries of the ledger"
-
-
-def _assumed_of_test_rows(model: PrivateClassifier) -> str | None:
-    if model.charged is None or model.charged.guarantee.assumptions == ASSUMPTIONS:
-        return None
-    return "the assumptions of the charged evaluation are not those of such an evaluation"
+    if charged.holdout is not None and charged.ledger_head != model.provenance.ledger_head:
+        return "fit and hold-out are one charge, and name different entries of the ledger"
+    if charged.guarantee.assumptions != ASSUMPTIONS:
+        return "the assumptions of the charged evaluation are not those of such an evaluation"
+    return None

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dptransfer.accounting import fits, largest_times, noise_multiplier_for
+from dptransfer.accounting import fits, largest_times
 from dptransfer.base import checks
 from dptransfer.base.progress import steps as counted
 from dptransfer.base.types import Floats, People
@@ -260,22 +260,20 @@ class GradientHead(EmbeddingMethod):
             rounds = GaussianRounds(query, z, budget.relation, times, sampling_rate=self.rate)
             return [*self.pre_steps(rounds, outline, facts), rounds]
 
-        def events(z: float, times: int) -> list[Event]:
+        if self.noise_multiplier is None:
+            return self.calibrated_plan(lambda z: releases(z, self.steps or self.default_steps), budget)
+
+        def events(times: int) -> list[Event]:
             return [release.event for release in releases(z, times)]
 
-        steps, z = self.steps, self.noise_multiplier
-        if z is not None and steps is None:
-            given = z
-            steps = largest_times(budget, lambda times: events(given, times))
-        taken = steps or self.default_steps
-        if z is None:
-            z = noise_multiplier_for(budget, lambda z: events(z, taken))
-        elif not fits(events(z, taken), budget):
+        z = self.noise_multiplier
+        steps = self.steps or largest_times(budget, events)
+        if not fits(events(steps), budget):
             raise BudgetError(
-                f"Steps and noise that are both given must fit the budget; {taken} steps at noise multiplier "
+                f"Steps and noise that are both given must fit the budget; {steps} steps at noise multiplier "
                 f"{z:g} do not. Leave one of them out, or raise epsilon."
             )
-        return self.make_plan(releases(z, taken), budget)
+        return self.make_plan(releases(z, steps), budget)
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A GPU that is asked for must be there too."""

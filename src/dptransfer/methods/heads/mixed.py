@@ -25,6 +25,7 @@ from dptransfer.methods.heads.descent import (
     UpdateRule,
 )
 from dptransfer.methods.heads.hierarchical import count_estimates
+from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Unit
@@ -93,11 +94,7 @@ class AdaMix(GradientHead):
         family="Linear heads that need labelled public rows",
         colour=Hue.VERMILION,
         marker="D",
-        options={
-            **STEP_OPTIONS,
-            "clip": "Longest gradient of one example.",
-            "start": "Where the weights start: zero, shots or names.",
-        },
+        options=NoisyGD.about.options,
     )
     needs_public: ClassVar[bool] = True
 

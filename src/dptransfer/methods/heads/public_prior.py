@@ -143,7 +143,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         typical = _geometric_mean(counts) / noise_of_sum
 
         words, in_words = task.prepared.words, None
-        reader = None if words is None else WordReader.of(purse, words, private, typical)
+        reader = None if words is None else WordReader(purse, words, private, typical)
         if reader is not None and reader.is_worth_asking:
             part = reader.share()
             spent.on("encoder confidence", CONFIDENCE_SHARE)

@@ -9,6 +9,7 @@ A start has two functions: `require` raises, before anything is charged, if what
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -66,8 +67,7 @@ def fitted_softmax(rows: Floats, labels: Labels, centre: Floats, strength: float
         gradient = clipped_gradient(weights, rows, labels) / len(rows) + strength * away
         return loss + 0.5 * strength * float((away * away).sum()), gradient.ravel()
 
-    found = minimize(objective, centre.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 100})
-    return np.asarray(found.x, dtype=np.float64).reshape(centre.shape)
+    return _minimised(objective, centre)
 
 
 def fitted_to_chances(rows: Floats, chances: Floats, weights: Floats, strength: float) -> Floats:
@@ -81,9 +81,12 @@ def fitted_to_chances(rows: Floats, chances: Floats, weights: Floats, strength: 
         gradient = ((softmax(logits, axis=1) - chances) * share[:, None]).T @ rows + strength * fitted
         return loss + 0.5 * strength * float((fitted * fitted).sum()), gradient.ravel()
 
-    start = np.zeros(chances.shape[1] * rows.shape[1])
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 100})
-    return np.asarray(found.x, dtype=np.float64).reshape(chances.shape[1], rows.shape[1])
+    return _minimised(objective, np.zeros((chances.shape[1], rows.shape[1])))
+
+
+def _minimised(objective: Callable[[Floats], tuple[float, Floats]], start: Floats) -> Floats:
+    found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return np.asarray(found.x, dtype=np.float64).reshape(start.shape)
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import repeat
 
 import numpy as np
@@ -298,22 +299,18 @@ class WordReader:
         purse: pays for it.
         words: the map into words.
         private: the rows.
-        named: (classes, words), which words bear a class's name.
         signal: size of a typical class, over the noise on a sum of rows.
     """
 
     purse: SharesLeft
     words: FittedVocabularyMap
     private: PrivateEmbeddings
-    named: Floats
     signal: float
 
-    @classmethod
-    def of(
-        cls, purse: SharesLeft, words: FittedVocabularyMap, private: PrivateEmbeddings, signal: float
-    ) -> WordReader:
-        """With the names of the declared classes."""
-        return cls(purse, words, private, named_words(private.facts.classes, words.names), signal)
+    @cached_property
+    def named(self) -> Floats:
+        """(classes, words), which words bear a declared class's name."""
+        return named_words(self.private.facts.classes, self.words.names)
 
     @property
     def is_worth_asking(self) -> bool:

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -98,12 +97,24 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         facts: what is declared; made-up private rows are of its classes, and as many as its size.
         public: the pool, with whoever will work on it.
     """
-    rows: Any = public.rows
+    rows: object = public.rows
     if not isinstance(rows, ShardedRows) or not isinstance(method, EmbeddingMethod):
         return None
     row_bytes = rows.stored.itemsize * public.dimension
     trial = _Trial(rows, getattr(public.workers, "cores", usable_cores()))
-    hashing = trial.alone(_Hashing(rows, public.on_record))
+
+    def digest(piece: slice) -> None:  # of files whose checksums are on record, or of rows that have none yet
+        found = hashlib.sha256()
+        step = max(1, _HASHED_AT_ONCE // (8 * rows.shape[1]))
+        for start in range(piece.start, piece.stop, step):
+            part = slice(start, min(start + step, piece.stop))
+            found.update(np.ascontiguousarray(rows.read(part, as_stored=public.on_record)).data)
+
+    def draw_noise(piece: slice) -> None:  # for each candidate, and class
+        for _ in facts.classes:
+            SecureNoise().discrete_laplace(2.0**20, (piece.stop - piece.start,))
+
+    hashing = trial.alone(digest)
     if public.on_record:  # file by file; a fingerprint of rows is one chain
         hashing /= min(READERS, usable_cores(), len(rows.files))
     passes = [Pass("checking", len(rows) * row_bytes, hashing)]
@@ -120,7 +131,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         in_order = getattr(method, "mechanism", None) == LaplaceNoisyMax.name
         if in_order:  # all of it here, and nothing is looked up
             seconds *= trial.cores / usable_cores()
-            seconds += trial.alone(_Noise(len(facts.classes)))
+            seconds += trial.alone(draw_noise)
         passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
         if not in_order:
             # Each member of each class is looked up in a piece; with caps in a class's share of scoring.
@@ -164,7 +175,7 @@ class _Trial:
     def __init__(self, rows: ShardedRows, cores: int) -> None:
         self.cores, self._count, self._middle = cores, len(rows), len(rows) // 2
 
-    def alone(self, work: Callable[[slice], Any]) -> float:
+    def alone(self, work: Callable[[slice], object]) -> float:
         """Seconds in one process."""
         work(slice(self._middle, self._middle + 1))  # what is prepared once is no part of it
         count = 256
@@ -177,7 +188,7 @@ class _Trial:
                 return seconds / (part.stop - part.start) * self._count
             count *= 2
 
-    def shared(self, work: Callable[[slice], Any], threads: int = 1) -> float:
+    def shared(self, work: Callable[[slice], object], threads: int = 1) -> float:
         """Seconds of those who work side by side, if each core is as fast as one here.
 
         Args:
@@ -192,32 +203,6 @@ class _Trial:
                 pass
 
         return self.alone(together) * usable_cores() / self.cores
-
-
-@dataclass(frozen=True)
-class _Noise:
-    """Noise for each candidate, and class."""
-
-    classes: int
-
-    def __call__(self, piece: slice) -> None:
-        for _ in range(self.classes):
-            SecureNoise().discrete_laplace(2.0**20, (piece.stop - piece.start,))
-
-
-@dataclass(frozen=True, eq=False)
-class _Hashing:
-    """Reading and hashing: of files whose checksums are on record, or of rows that have none yet."""
-
-    rows: ShardedRows
-    on_record: bool
-
-    def __call__(self, piece: slice) -> None:
-        digest = hashlib.sha256()
-        step = max(1, _HASHED_AT_ONCE // (8 * self.rows.shape[1]))
-        for start in range(piece.start, piece.stop, step):
-            part = slice(start, min(start + step, piece.stop))
-            digest.update(np.ascontiguousarray(self.rows.read(part, as_stored=self.on_record)).data)
 
 
 def _memory() -> int | None:
