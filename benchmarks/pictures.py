@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from dptransfer.encoders import Encoder, adapted, encode_pixels
+from dptransfer.encoders import Encoder, apply_delta, encode_pixels
 
 
 class Part(NamedTuple):
@@ -54,7 +54,7 @@ def squeezed(pictures: Sequence[Image.Image], side: int) -> np.ndarray:
 def rows_of(encoder: Encoder, pixels: np.ndarray, model=None) -> np.ndarray:
     """The rows that a model takes: the encoder's, or those of the encoder as the model changes it."""
     changed = None if model is None else model.encoder_delta
-    return encode_pixels(pixels, encoder if changed is None else adapted(encoder, changed), batch=256)
+    return encode_pixels(pixels, encoder if changed is None else apply_delta(encoder, changed), batch=256)
 
 
 def _bytes(picture: Image.Image, side: int) -> np.ndarray:

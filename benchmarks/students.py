@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import adapted, encode_pixels, encoder_of
+from dptransfer.encoders import apply_delta, encode_pixels, encoder_of
 from dptransfer.exact.feature_map import apply
 from dptransfer.methods.votes.voting import Answers
 
@@ -56,7 +56,7 @@ def main() -> None:
         found = method.learned(untaught, public, answers, dpt.SeededNoise(0))
         seconds = time.perf_counter() - began
         encoder = encoder_of(found.encoder, device=told.device)
-        changed = encoder if found.encoder_delta is None else adapted(encoder, found.encoder_delta)
+        changed = encoder if found.encoder_delta is None else apply_delta(encoder, found.encoder_delta)
         scores = found.head.scores(apply(found.features, encode_pixels(test, changed)))
         right = float((scores.argmax(axis=1) == wanted).mean())
         line = {"student": name, "answers": len(answers.positions), "wrong": told.wrong, "pool": len(public)}

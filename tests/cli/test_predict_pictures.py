@@ -9,7 +9,7 @@ from PIL import Image
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.data import Facts, RowMetadata, write_embeddings
-from dptransfer.encoders import EncoderDelta, adapted, encoder_of, get_encoder
+from dptransfer.encoders import EncoderDelta, apply_delta, encoder_of, get_encoder
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.privacy import GaussianEvent, Relation
 from dptransfer.release import CosineHead, PrivateClassifier, Provenance, read_release
@@ -29,7 +29,7 @@ def encoders():
     rng = np.random.default_rng(0)
     shift = rng.normal(size=plain.module.state_dict()[name].shape).astype(np.float32)
     delta = EncoderDelta(plain.identity, "state", {name: shift})
-    return plain, delta, adapted(plain, delta)
+    return plain, delta, apply_delta(plain, delta)
 
 
 @pytest.fixture

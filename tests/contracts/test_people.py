@@ -18,15 +18,7 @@ from dptransfer.testing import person_rules as people
 from dptransfer.testing.person_rules import EACH_OF_TEN, add_loud_person, person_shares, private_with_people
 from methods.samples import Repeatable
 
-from .method_suite import (
-    POOL,
-    budget_for,
-    fitted,
-    fresh,
-    in_their_order,
-    same,
-    undrawn,
-)
+from .method_suite import POOL, budget_for, fitted, fresh, in_their_order, same, undrawn
 from .test_method_suite import names_without_a_model, small
 
 __all__ = ["names_without_a_model"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import EncoderIdentity
-from dptransfer.encoders import EncoderDelta, TorchModuleEncoder, adapted
+from dptransfer.encoders import EncoderDelta, TorchModuleEncoder, apply_delta
 from dptransfer.errors import ArgumentError, Incompatible
 
 from .toys import MeanColour, WordLengths, random_images
@@ -43,7 +43,7 @@ def test_no_name_of_an_array_stands_for_another_array():
 class Agreeable(MeanColour):
     """Takes every change, and says that it is what the change wants."""
 
-    def adapted(self, delta):
+    def with_delta(self, delta):
         other = Agreeable()
         other.identity = delta.identity
         return other
@@ -51,9 +51,9 @@ class Agreeable(MeanColour):
 
 def test_a_change_of_another_encoder_is_refused_whatever_the_encoder_says():
     own = Agreeable()
-    assert adapted(own, EncoderDelta(own.identity, "state", arrays())).identity.name.endswith("+state")
+    assert apply_delta(own, EncoderDelta(own.identity, "state", arrays())).identity.name.endswith("+state")
     with pytest.raises(Incompatible, match="one encoder"):
-        adapted(own, EncoderDelta(BASE, "state", arrays()))
+        apply_delta(own, EncoderDelta(BASE, "state", arrays()))
 
 
 def test_a_delta_cannot_be_changed_once_made_and_travels_to_other_processes():
@@ -86,7 +86,7 @@ def test_what_changes_nothing_or_holds_no_numbers_is_refused(kind, wrong):
 def test_an_encoder_that_cannot_be_changed_says_so():
     for encoder in (MeanColour(), WordLengths()):
         with pytest.raises(ArgumentError, match="cannot be changed"):
-            adapted(encoder, EncoderDelta(encoder.identity, "state", arrays()))
+            apply_delta(encoder, EncoderDelta(encoder.identity, "state", arrays()))
 
 
 torch = pytest.importorskip("torch")
@@ -108,9 +108,9 @@ def test_parameters_and_buffers_are_replaced_in_a_copy():
     plain, images = encoder(), random_images(3)
     before = plain.encode(images)
     shift = np.arange(5, dtype=np.float32)
-    moved = adapted(plain, EncoderDelta(plain.identity, "state", {"1.bias": shift}))
+    moved = apply_delta(plain, EncoderDelta(plain.identity, "state", {"1.bias": shift}))
     assert np.allclose(moved.encode(images), before + shift, atol=1e-5)
-    means = adapted(plain, EncoderDelta(plain.identity, "state", {"1.running_mean": shift}))
+    means = apply_delta(plain, EncoderDelta(plain.identity, "state", {"1.running_mean": shift}))
     assert np.allclose(means.encode(images), before - shift, atol=1e-3)
     assert np.array_equal(plain.encode(images), before)
     assert moved.identity != plain.identity != means.identity != moved.identity
@@ -125,10 +125,10 @@ def factors(name="0.weight", outputs=5, inputs=27, rank=2):
 
 def test_a_product_of_two_factors_is_added_to_the_weights():
     plain, images, change = encoder(), random_images(3), factors()
-    moved = adapted(plain, EncoderDelta(plain.identity, "low-rank", change))
+    moved = apply_delta(plain, EncoderDelta(plain.identity, "low-rank", change))
     product = (change["0.weight.up"] @ change["0.weight.down"]).reshape(5, 3, 3, 3)
     before = plain.module.state_dict()["0.weight"].numpy()
-    replaced = adapted(plain, EncoderDelta(plain.identity, "state", {"0.weight": before + product}))
+    replaced = apply_delta(plain, EncoderDelta(plain.identity, "state", {"0.weight": before + product}))
     assert np.allclose(moved.encode(images), replaced.encode(images), atol=1e-5)
     assert not np.allclose(moved.encode(images), plain.encode(images), atol=1e-2)
 
@@ -154,9 +154,9 @@ def test_a_product_of_two_factors_is_added_to_the_weights():
 def test_a_change_that_does_not_fit_the_network_is_refused(kind, wrong):
     plain = encoder()
     with pytest.raises(Incompatible, match=r"toy.*must replace parameters"):
-        adapted(plain, EncoderDelta(plain.identity, kind, wrong))
+        apply_delta(plain, EncoderDelta(plain.identity, kind, wrong))
 
 
 def test_a_change_of_another_encoder_is_refused():
     with pytest.raises(Incompatible, match="one encoder"):
-        adapted(encoder(), EncoderDelta(BASE, "state", {"1.bias": np.ones(5, dtype=np.float32)}))
+        apply_delta(encoder(), EncoderDelta(BASE, "state", {"1.bias": np.ones(5, dtype=np.float32)}))

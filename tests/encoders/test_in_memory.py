@@ -1,28 +1,55 @@
+"""Rows are made in memory, of pictures that are prepared ahead of the model, in threads or processes."""
+
+import os
+import pickle
+import signal
+import socket
+import threading
+import time
+from contextlib import closing
+from functools import partial
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from dptransfer.encoders import (
     encode_images_in_memory,
     encode_pixels,
     encode_texts_in_memory,
+    get_encoder,
+    in_memory,
     rows_depend_on_neighbours,
 )
-from dptransfer.errors import ArgumentError
+from dptransfer.encoders.efficientnet import _squeezed
+from dptransfer.encoders.encoder import blank_picture
+from dptransfer.encoders.in_memory import PreprocessPool, encoded_batches
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import PrivateImages, find_images
+from dptransfer.sources.decode import open_image
 
 from .toys import MeanColour, WordLengths, pictures, random_images
 
+LONG = 60.0  # seconds; never waited for unless something is broken
+SQUEEZE = partial(_squeezed, size=8)
+BLANK = np.zeros((8, 8, 3), np.uint8)
+with_processes = pytest.mark.skipif(os.name != "posix", reason="processes are given a socket")
 
-def test_images_in_memory_are_the_encoders_rows(tmp_path):
-    images = find_images(pictures(tmp_path, 10))
-    images.paths[7].write_bytes(b"damaged")
+
+@pytest.fixture
+def paths(tmp_path):
+    return find_images(pictures(tmp_path / "in", 11)).paths
+
+
+def test_images_in_memory_are_the_encoders_rows(paths):
+    paths[7].write_bytes(b"damaged")
     encoder, seen = MeanColour(), []
-    found = encode_images_in_memory(images, encoder, batch=4, progress=lambda *at: seen.append(at))
+    found = encode_images_in_memory(paths[:10], encoder, batch=4, progress=lambda *at: seen.append(at))
     assert found.unreadable == (7,)
     assert np.flatnonzero((found.rows == 0).all(axis=1)).tolist() == [7]
     assert encoder.calls == [4, 4, 4]
     assert seen[-1] == (10, 10)
-    again = encode_images_in_memory([str(path) for path in images.paths[:3]], encoder)
+    again = encode_images_in_memory([str(path) for path in paths[:3]], encoder)
     assert np.array_equal(again.rows, found.rows[:3])
 
 
@@ -71,12 +98,205 @@ def test_an_encoder_that_mixes_examples_is_caught():
     assert rows_depend_on_neighbours(ByPlace(), items)
 
 
-def test_an_encoder_that_computes_each_alone_is_given_no_blanks(tmp_path):
-    class Alone(MeanColour):
-        one_by_one = True
-
-    paths = find_images(pictures(tmp_path / "in", 3)).paths
-    encoder = Alone()
-    rows = encode_images_in_memory(paths, encoder, batch=8).rows
+def test_an_encoder_that_computes_each_alone_is_given_no_blanks(paths):
+    encoder = MeanColour()
+    encoder.one_by_one = True
+    rows = encode_images_in_memory(paths[:3], encoder, batch=8).rows
     assert encoder.calls == [3]
-    assert np.array_equal(rows, encode_images_in_memory(paths, MeanColour(), batch=8).rows)
+    assert np.array_equal(rows, encode_images_in_memory(paths[:3], MeanColour(), batch=8).rows)
+
+
+def test_batches_come_in_order_with_a_row_for_each_picture(paths):
+    paths[6].write_bytes(b"damaged")
+    found = list(encoded_batches(paths, MeanColour(), 4))
+    assert [(start, len(rows), missing) for start, rows, missing in found] == [
+        (0, 4, ()),
+        (4, 4, (2,)),
+        (8, 3, ()),
+    ]
+    assert [row.any() for row in found[1][1]] == [True, True, False, True]
+    assert list(encoded_batches([], MeanColour(), 4)) == []
+
+
+def test_pictures_are_opened_while_the_model_works_on_those_before(paths):
+    second = threading.Event()
+
+    class Waits(MeanColour):
+        def forward(self, pixels):
+            assert threading.current_thread() is threading.main_thread()
+            assert second.wait(LONG)
+            return super().forward(pixels)
+
+    def opened(path):
+        if path in paths[4:8]:
+            second.set()
+        return open_image(path)
+
+    with closing(encoded_batches(paths, Waits(), 4, opened)) as found:
+        assert next(found)[0] == 0
+
+
+@pytest.mark.parametrize(("size", "expected"), [(7_000, 4), (40_000, 9), (10**6, 16)])
+def test_small_pictures_get_few_threads_and_large_ones_all_cores(tmp_path, monkeypatch, size, expected):
+    monkeypatch.setattr(in_memory, "usable_cores", lambda: 16)
+    (tmp_path / "a.jpg").write_bytes(bytes(size))
+    assert in_memory._threads_for([tmp_path / "a.jpg"] * 100 + [tmp_path / "missing.jpg"]) == expected
+    assert in_memory._threads_for([]) == 4
+
+
+def test_what_the_model_raises_comes_after_the_batches_before_it(paths):
+    found = encoded_batches(paths, MeanColour(fails_after=2), 4)
+    assert [next(found)[0], next(found)[0]] == [0, 4]
+    with pytest.raises(KeyboardInterrupt):
+        next(found)
+
+
+def test_threads_end_with_whoever_stops_early(paths):
+    found = encoded_batches(paths, MeanColour(), 4)
+    assert np.isfinite(next(found)[1]).all()
+    found.close()
+    assert not [one for one in threading.enumerate() if one.name.startswith("pictures")]
+
+
+def test_the_models_input_is_used_again_and_its_last_is_filled_up_with_blanks(tmp_path):
+    class Watched(MeanColour):
+        def __init__(self):
+            super().__init__()
+            self.inputs, self.memory = [], set()
+
+        def forward(self, pixels):
+            self.inputs.append(pixels.copy())
+            self.memory.add(pixels.ctypes.data)
+            return super().forward(pixels)
+
+    paths = find_images(pictures(tmp_path / "in", 83)).paths
+    encoder = Watched()
+    rows = np.concatenate([rows for _, rows, _ in encoded_batches(paths, encoder, 4)])
+    assert len(encoder.memory) < 21
+    expected = np.stack([encoder.prepare(open_image(path)) for path in paths])
+    assert np.array_equal(np.concatenate(encoder.inputs)[:83], expected)
+    assert np.array_equal(encoder.inputs[-1][3], encoder.prepare(blank_picture()))
+    assert np.array_equal(rows, MeanColour().forward(expected).astype(np.float32))
+
+
+def test_the_model_waits_until_the_last_picture_is_in_its_place(paths):
+    later = threading.Event()
+
+    def opened(path):
+        if path == paths[3]:
+            assert later.wait(LONG)  # threads go on with the next batch meanwhile
+            time.sleep(0.2)  # time enough for a model that does not wait
+        if path in paths[4:8]:
+            later.set()
+        return open_image(path)
+
+    with closing(encoded_batches(paths, MeanColour(), 4, opened)) as found:
+        _, rows, _ = next(found)
+    assert np.array_equal(rows[-1], MeanColour().encode([open_image(paths[3])])[0])
+
+
+@pytest.mark.parametrize(("side", "dtype"), [(1, np.float32), (8, np.float64)])
+def test_pictures_of_several_shapes_or_types_are_refused(paths, side, dtype):
+    class ByTheirSize(MeanColour):
+        def prepare(self, image):
+            if image.size != (12, 12):  # a blank
+                return super().prepare(image)
+            return np.asarray(image.resize((side, side)), dtype=dtype)
+
+    with (
+        closing(encoded_batches(paths, ByTheirSize(), 4)) as found,
+        pytest.raises(DataError, match="one shape and type"),
+    ):
+        next(found)
+
+
+@with_processes
+def test_processes_prepare_what_this_process_would_and_leave_damaged_pictures(paths):
+    paths[2].write_bytes(b"damaged")
+    places = np.empty((5, 8, 8, 3), np.uint8)
+    with closing(PreprocessPool(SQUEEZE, BLANK, processes=1)) as pool:
+        assert pool.fill(places[:3], paths[:3]) == [2]
+        assert pool.fill(places[2:], paths[3:6]) == []
+    expected = [SQUEEZE(open_image(path)) for path in (*paths[:2], *paths[3:6])]
+    assert np.array_equal(places, np.stack(expected))
+    assert [child.poll() for child in pool._children] == [-signal.SIGKILL]
+
+
+@with_processes
+def test_nothing_is_imported_from_the_folder_that_we_are_in(paths, tmp_path, monkeypatch):
+    """It may be a folder of pictures from anywhere."""
+    (tmp_path / "PIL.py").write_text("open('taken', 'w')")
+    monkeypatch.chdir(tmp_path)
+    with closing(PreprocessPool(SQUEEZE, BLANK, processes=1)) as pool:
+        assert pool.fill(np.empty((2, 8, 8, 3), np.uint8), paths[:2]) == []
+    assert not (tmp_path / "taken").exists()
+
+
+@with_processes
+def test_a_process_ends_over_a_picture_that_hangs_though_nobody_is_left_to_end_it(paths, monkeypatch):
+    alarms, ours = [], socket.socketpair()
+    monkeypatch.setattr(in_memory, "alarm", alarms.append)
+    ours[0].sendall(pickle.dumps((SQUEEZE, BLANK.shape, BLANK.dtype, None)) + pickle.dumps(paths[:2]))
+    ours[0].shutdown(socket.SHUT_WR)
+    with ours[0]:
+        in_memory.serve(ours[1].detach())
+    assert alarms == [120, 120, 0]  # none goes off while it waits for the next list
+
+
+@with_processes
+def test_processes_read_greys_as_declared(tmp_path):
+    file = tmp_path / "a.png"
+    Image.fromarray(np.full((8, 8), 2048, np.uint16)).save(file)
+    places = np.empty((1, 8, 8, 3), np.uint8)
+    with closing(PreprocessPool(SQUEEZE, BLANK, (0, 4096), processes=1)) as pool:
+        assert pool.fill(places, [file]) == []
+    assert np.array_equal(places[0], SQUEEZE(open_image(file, (0, 4096))))
+
+
+@with_processes
+def test_what_cannot_travel_or_gives_another_shape_or_dies_is_left(paths):
+    places = np.empty((2, 8, 8, 3), np.uint8)
+    with closing(PreprocessPool(lambda image: image, BLANK)) as pool:
+        assert pool.fill(places, paths[:2]) == [0, 1]
+    with closing(PreprocessPool(partial(_squeezed, size=1), BLANK, processes=1)) as pool:
+        assert pool.fill(places, paths[:2]) == [0, 1]
+        pool._children[0].kill()
+        pool._children[0].wait()
+        assert pool.fill(places, paths[:2]) == [0, 1]
+        assert pool.fill(places, paths[:2]) == [0, 1]
+
+
+@with_processes
+def test_rows_are_the_same_with_processes_and_without(paths, monkeypatch):
+    class Squeezes(MeanColour):
+        def prepare(self, image):
+            return SQUEEZE(image)
+
+    filled, fill = [], PreprocessPool.fill
+
+    def watched(self, places, some):
+        left = fill(self, places, some)
+        filled.extend(path for each, path in enumerate(some) if each not in left)
+        return left
+
+    paths[5].write_bytes(b"damaged")
+    monkeypatch.setattr(PreprocessPool, "fill", watched)
+    for name, value in {"_WORTH_PROCESSES": 11, "_FEWEST": 1, "usable_cores": lambda: 2}.items():
+        monkeypatch.setattr(in_memory, name, value)
+    here, there = Squeezes(), Squeezes()
+    there.picklable_prepare = SQUEEZE
+    known, found = (list(encoded_batches(paths, encoder, 4)) for encoder in (here, there))
+    assert len(filled) == 10
+    for (at, rows, missing), (at_there, rows_there, missing_there) in zip(known, found, strict=True):
+        assert (at, missing) == (at_there, missing_there)
+        assert np.array_equal(rows, rows_there)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_processes_prepare_the_same_rows(tmp_path, monkeypatch):
+    paths = find_images(pictures(tmp_path / "in", 40)).paths
+    encoder = get_encoder("efficientnet-lite0", size=64, device="cuda")
+    assert encoder.picklable_prepare is not None
+    known = encode_images_in_memory(paths, encoder, batch=16).rows
+    monkeypatch.setattr(in_memory, "_WORTH_PROCESSES", 1)
+    assert np.array_equal(encode_images_in_memory(paths, encoder, batch=16).rows, known)

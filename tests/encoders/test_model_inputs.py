@@ -7,7 +7,14 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import EncoderDelta, adapted, encode_pixels, encoder_of, get_encoder, model_inputs
+from dptransfer.encoders import (
+    EncoderDelta,
+    apply_delta,
+    encode_pixels,
+    encoder_of,
+    get_encoder,
+    model_inputs,
+)
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.exact.feature_map import UnitNorm
 from encoders.toys import WordLengths
@@ -42,7 +49,7 @@ def changed(model, encoder):
 
 
 def test_pictures_are_seen_by_the_encoder_on_record_as_the_release_changes_it(model, changed, encoder):
-    own = {model: encoder, changed: adapted(encoder, changed.encoder_delta)}
+    own = {model: encoder, changed: apply_delta(encoder, changed.encoder_delta)}
     for one, seen_by in own.items():
         rows = encode_pixels(PIXELS, seen_by)
         assert (one.scores(PIXELS) == one.scores(rows)).all()

@@ -3,9 +3,9 @@ import pytest
 
 from dptransfer.encoders import OnnxEncoder, TorchModuleEncoder, export_encoder, get_encoder
 from dptransfer.encoders import onnx as onnx_export
-from dptransfer.encoders.framing import Framing
-from dptransfer.encoders.hub import quiet
+from dptransfer.encoders.encoder import Framing
 from dptransfer.encoders.torch_module import PixelMap
+from dptransfer.encoders.transformers import quiet
 from dptransfer.errors import ArgumentError, DataError
 
 from .toys import MeanColour, random_images

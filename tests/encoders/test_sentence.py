@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours
-from dptransfer.encoders.hub import quiet
 from dptransfer.encoders.sentence import SentenceOnnx
-from dptransfer.encoders.transformers import TransformersText
+from dptransfer.encoders.transformers import TransformersText, quiet
 from dptransfer.errors import DataError
 
 torch = pytest.importorskip("torch")

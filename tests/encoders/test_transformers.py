@@ -10,7 +10,7 @@ from dptransfer.encoders import (
     transformers_encoder,
     vocabulary,
 )
-from dptransfer.encoders.hub import quiet
+from dptransfer.encoders.transformers import quiet
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.methods.deep.network import network_of
 
@@ -161,7 +161,7 @@ def test_folders_that_lack_a_part_say_which(models, tmp_path):
 
 
 def test_without_a_network_there_is_one_clear_line(monkeypatch, capfd):
-    monkeypatch.setattr("dptransfer.encoders.hub.reachable", lambda endpoint: False)
+    monkeypatch.setattr("dptransfer.encoders.transformers.reachable", lambda endpoint: False)
     with pytest.raises(DataError, match="cannot be reached") as caught:
         get_encoder("hf:nobody/nothing-of-that-name")
     assert "\n" not in str(caught.value)
@@ -179,12 +179,12 @@ def test_what_a_processor_does_to_pixels_is_told_where_it_is_plain(models):
 
 
 def test_a_vision_model_is_changed_in_a_copy_whose_pictures_are_squeezed_as_in_training(models):
-    from dptransfer.encoders import EncoderDelta, adapted
+    from dptransfer.encoders import EncoderDelta, apply_delta
 
     plain, images = get_encoder(str(models / "vit")), random_images(2)
     before = plain.encode(images)
     delta = EncoderDelta(plain.identity, "state", {"model.layernorm.bias": np.ones(16, dtype=np.float32)})
-    moved = adapted(plain, delta)
+    moved = apply_delta(plain, delta)
     assert moved.identity == delta.identity
     assert not np.allclose(moved.encode(images), before, atol=1e-3)
     assert np.array_equal(plain.encode(images), before)

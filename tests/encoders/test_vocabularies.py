@@ -9,7 +9,7 @@ from dptransfer.encoders import (
     ENCODERS,
     EncoderDelta,
     EncoderNote,
-    adapted,
+    apply_delta,
     known_vocabulary,
     vocabulary,
     with_known_vocabulary,
@@ -108,5 +108,5 @@ def test_an_encoder_in_torch_brings_the_same_words_and_loses_them_when_it_is_cha
     )
     assert encoder.vocabulary is made
     bias = np.ones(3, dtype=np.float32)
-    assert adapted(encoder, EncoderDelta(encoder.identity, "state", {"bias": bias})).vocabulary is None
+    assert apply_delta(encoder, EncoderDelta(encoder.identity, "state", {"bias": bias})).vocabulary is None
     assert encoder.encode(random_images(1)).shape == (1, 3)

@@ -10,7 +10,7 @@ from PIL import Image
 
 import dptransfer as dpt
 from dptransfer import evaluate
-from dptransfer.encoders import adapted, encode_images_in_memory
+from dptransfer.encoders import apply_delta, encode_images_in_memory
 from dptransfer.errors import Incompatible, ReleaseError, RowsOnRecord
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import Budget
@@ -61,7 +61,7 @@ def test_new_pictures_are_classified_through_the_changed_encoder(seen, tmp_path)
     files = [tmp_path / f"{number}.png" for number in range(60)]
     for file, picture in zip(files, pixels, strict=True):
         Image.fromarray(picture).save(file)
-    encoder = adapted(tiny_classifier(), seen.encoder_delta)
+    encoder = apply_delta(tiny_classifier(), seen.encoder_delta)
     rows = encode_images_in_memory(files, encoder).rows
     assert seen.score(rows, labels) > 0.9
     plain = encode_images_in_memory(files, tiny_classifier()).rows

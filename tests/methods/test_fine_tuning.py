@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import adapted, get_encoder
+from dptransfer.encoders import apply_delta, get_encoder
 from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianRounds
@@ -48,7 +48,7 @@ def fitted(method, data=None, **given):
 
 def rows_of(model, pixels):
     """Rows of the encoder that the model changed, as a user makes them."""
-    encoder = adapted(get_encoder("small-cnn", size=SIDE), model.encoder_delta)
+    encoder = apply_delta(get_encoder("small-cnn", size=SIDE), model.encoder_delta)
     return encoder.encode([Image.fromarray(one) for one in pixels])
 
 

@@ -9,7 +9,7 @@ import dptransfer as dpt
 from dptransfer import accounting
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.data import Facts
-from dptransfer.encoders import adapted, encode_pixels
+from dptransfer.encoders import apply_delta, encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.ledger import Charge, Ledger
@@ -249,7 +249,7 @@ def test_pictures_held_out_are_seen_by_the_encoder_as_the_run_left_it(monkeypatc
     own, kept = halves[0]
     assert len(own.labels) + len(kept.labels) == 90
     assert len(own.labels) == len(own.pixels[:]) > 0
-    rows = encode_pixels(kept.pixels, adapted(tiny_classifier(), model.encoder_delta))
+    rows = encode_pixels(kept.pixels, apply_delta(tiny_classifier(), model.encoder_delta))
     right = int((model.predict(rows) == np.array(model.classes)[kept.labels]).sum())
     plain = encode_pixels(kept.pixels, tiny_classifier())
     assert right != int((model.predict(plain) == np.array(model.classes)[kept.labels]).sum())

@@ -52,7 +52,7 @@ def test_the_text_side_of_a_clip_model_is_a_tower(tmp_path):
     """A small CLIP with random weights: its text features, scaled, are the head."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     from dptransfer.encoders import get_encoder
-    from dptransfer.encoders.hub import quiet
+    from dptransfer.encoders.transformers import quiet
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "photo", "of", "ant", "bee", "cat", "."]
     small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}

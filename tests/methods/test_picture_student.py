@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import adapted, encode_pixels, encoder_of, get_encoder
+from dptransfer.encoders import apply_delta, encode_pixels, encoder_of, get_encoder
 from dptransfer.errors import ArgumentError
 from dptransfer.methods.replan import verify_release
 from dptransfer.methods.votes.voting import Answers
@@ -60,7 +60,7 @@ def test_a_student_may_start_from_a_network_of_its_own_and_change_it():
     found = learned(SCRATCH)
     encoder = encoder_of(found.encoder)
     assert encoder.identity.name == "small-cnn"
-    assert accuracy(found, adapted(encoder, found.encoder_delta)) > 0.9
+    assert accuracy(found, apply_delta(encoder, found.encoder_delta)) > 0.9
 
 
 def test_soft_labels_are_what_a_linear_student_makes_of_all_votes_and_hard_ones_the_teachers_own(monkeypatch):
@@ -108,7 +108,7 @@ def test_a_full_student_is_released_with_its_network_and_loads_again(released):
     assert loaded.encoder == model.encoder == model.encoder_delta.identity
     assert loaded.encoder.name == "small-cnn+state"
     assert json.loads((path / "release.json").read_text())["encoder_delta"]["base"]["size"] == 8
-    rows = encode_pixels(coloured(9)[0], adapted(get_encoder("small-cnn", size=8), model.encoder_delta))
+    rows = encode_pixels(coloured(9)[0], apply_delta(get_encoder("small-cnn", size=8), model.encoder_delta))
     assert (loaded.scores(rows) == model.scores(rows)).all()
     assert verify_release(path).outcome == "verified"
     assert set(model.provenance.answers["rows"]) == set(CLASSES)
@@ -125,7 +125,7 @@ def test_new_pictures_are_classified_by_the_students_network(released, tmp_path)
         Image.fromarray(one).save(tmp_path / f"{number}.png")
     done = CliRunner().invoke(app, ["predict", str(path), str(tmp_path), "--json"])
     told = {Path(one["input"]).stem: one for one in json.loads(done.stdout)}
-    rows = encode_pixels(pixels, adapted(get_encoder("small-cnn", size=8), model.encoder_delta))
+    rows = encode_pixels(pixels, apply_delta(get_encoder("small-cnn", size=8), model.encoder_delta))
     wanted = model.predict_proba(rows)
     assert [told[str(number)]["label"] for number in range(6)] == model.predict(rows).tolist()
     assert [told[str(number)]["score"] for number in range(6)] == pytest.approx(wanted.max(axis=1), rel=1e-4)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.encoders import adapted, encode_pixels, get_encoder
+from dptransfer.encoders import apply_delta, encode_pixels, get_encoder
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, LoRA, NoisyGD, PictureTuning, PrivateTuning
@@ -78,7 +78,7 @@ def test_a_trial_is_scored_on_rows_of_the_encoder_as_it_left_it():
     outcome = far.run(Task(plan, far.prepare(private.facts, None), private, Repeatable(1), None))
     found = PictureTuning(candidates=(far, GOOD)).rows_for(far, outcome, private)
     plain = get_encoder("small-cnn", size=SIDE)
-    assert (found == encode_pixels(private.pixels, adapted(plain, outcome.encoder_delta))).all()
+    assert (found == encode_pixels(private.pixels, apply_delta(plain, outcome.encoder_delta))).all()
     assert (found != encode_pixels(private.pixels, plain)).any()
 
 

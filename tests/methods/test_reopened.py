@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import adapted, get_encoder
+from dptransfer.encoders import apply_delta, get_encoder
 
 from . import dying
 from .samples import SIDE, Repeatable, clusters, images, pictures, pool, private, released
@@ -36,7 +36,7 @@ def accuracy(kind, model):
     if kind in VOTING:
         return model.score(*clusters(300, seed=9))
     pixels, labels = pictures(60, seed=5)
-    encoder = adapted(get_encoder(PLACE, size=SIDE), model.encoder_delta)
+    encoder = apply_delta(get_encoder(PLACE, size=SIDE), model.encoder_delta)
     return model.score(encoder.encode([Image.fromarray(picture) for picture in pixels]), labels)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import epsilon_of
-from dptransfer.encoders import adapted, encode_pixels, get_encoder
+from dptransfer.encoders import apply_delta, encode_pixels, get_encoder
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import WarmStartNetwork
@@ -39,7 +39,7 @@ def fitted(made, data=None, noise=None):
 
 def rows_for(model, pixels):
     plain = get_encoder(PLACE, size=8)
-    return encode_pixels(pixels, adapted(plain, model.encoder_delta) if model.encoder_delta else plain)
+    return encode_pixels(pixels, apply_delta(plain, model.encoder_delta) if model.encoder_delta else plain)
 
 
 def test_both_stages_are_one_plan_that_needs_no_network():

@@ -28,7 +28,7 @@ def in_onnx(features, rows):
     graph.node("Identity", mapped_rows(graph, features, graph.cast("rows", "DOUBLE")), named="mapped")
     kind = {"float32": "FLOAT", "float64": "DOUBLE"}[rows.dtype.name]
     ends = {"rows": (kind, ["n", DIMENSION])}, {"mapped": ("DOUBLE", ["n", features.dimension])}
-    session = onnxruntime.InferenceSession(graph.written(*ends, {}), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(graph.to_bytes(*ends, {}), providers=["CPUExecutionProvider"])
     return session.run(None, {"rows": rows})[0]
 
 

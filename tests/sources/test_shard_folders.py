@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from dptransfer.data import Columns, PublicEmbeddings, ShardedRows
-from dptransfer.encoders.encoding import is_table
 from dptransfer.errors import DataError
 from dptransfer.sources import read_private, read_public, read_table
 from dptransfer.sources.contents import contents_of, shards_in
@@ -29,7 +28,6 @@ def test_files_are_in_the_order_of_their_numbers(folder):
     assert isinstance(table.rows, ShardedRows)
     assert (table.rows[:].tolist(), table.labels) == (ROWS.tolist(), None)
     assert contents_of(folder) == "rows"
-    assert is_table(folder)
 
 
 def test_a_folder_is_the_pool_that_one_array_is(folder):
@@ -76,7 +74,6 @@ def test_a_folder_of_pictures_stays_one_whatever_lies_beside_them(tmp_path):
     assert contents_of(tmp_path / "photos") == "rows"
     (tmp_path / "photos" / "cat" / "ann" / "1.jpg").touch()
     assert contents_of(tmp_path / "photos") == "images"
-    assert not is_table(tmp_path / "photos")
 
 
 def parquet(folder, number, rows, groups=3, **columns):

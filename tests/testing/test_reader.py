@@ -170,11 +170,7 @@ CHEATS = {
 def test_every_rule_catches_a_reader_that_breaks_it(rule, read, example):
     with pytest.raises(ContractBroken, match=rule):
         check_reader(
-            read,
-            example,
-            rows=ROWS,
-            labels=LABELS,
-            skip=[other for other in READER_CHECKS if other != rule],
+            read, example, rows=ROWS, labels=LABELS, skip=[other for other in READER_CHECKS if other != rule]
         )
 
 

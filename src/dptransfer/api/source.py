@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
@@ -27,6 +27,7 @@ from dptransfer.encoders.encoding import (
     held_in,
     kept_rows,
     labels_of,
+    pool_rows,
     same_place,
 )
 from dptransfer.errors import ArgumentError, DataError
@@ -118,10 +119,7 @@ class EncodedBeside(ExitStack):
 
     def public(self, found: ImageList | TextList, encoder: Encoder, path: Path) -> Path:
         """An `.emb` folder of public rows, from the cache where the same pool was encoded before."""
-        from dptransfer.encoders.pool_cache import cached_pool
-
-        encode = partial(kept_rows, found, encoder, path, self._out, public=True)
-        return self.enter_context(cached_pool(found, encoder, encode))
+        return self.enter_context(pool_rows(found, encoder, path, self._out))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,9 +20,8 @@ from dptransfer.encoders.encoding import (
     BREAKS_OFF,
     examples_in,
     held_in,
-    is_table,
     refuse_public,
-    unrecognised,
+    unrecognised_images,
 )
 from dptransfer.errors import ArgumentError
 
@@ -123,7 +122,7 @@ def encoded_in_files(
     from dptransfer.sources import ImageList
 
     if isinstance(found, ImageList):
-        refuse_public(unrecognised(found, encoder.identity.grey_range))
+        refuse_public(unrecognised_images(found, encoder.identity.grey_range))
     place = out.with_name(f"{out.name}.rows")
     with claim(place):
         with progress_bar("Encoding") as step:
@@ -193,6 +192,7 @@ def predict(
     from dptransfer.exact.cuda import DEVICES
     from dptransfer.release import read_release
     from dptransfer.release.predictions import Question, csv_of, written
+    from dptransfer.sources.contents import contents_of
 
     released = read_release(model)
     sets: PredictionSets | None = None
@@ -210,7 +210,7 @@ def predict(
         path, folder = one_pool(inputs, out)
         form = ".jsonl" if as_json else ".csv"
         parts = Parts(model, released, question, folder, str(path), form, shard_rows, hands)
-        if is_table(path, columns):
+        if contents_of(path, columns) == "rows":
             table = table_for(released, path, columns)
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
             parts.write(table.rows, table.sources, files)
@@ -303,7 +303,9 @@ def _rows(
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
 
-    tables = [is_table(path, columns) for path in inputs]
+    from dptransfer.sources.contents import contents_of
+
+    tables = [contents_of(path, columns) == "rows" for path in inputs]
     if any(tables) and not all(tables):
         raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
     if all(tables):

@@ -4,7 +4,6 @@ from dptransfer.encoders.encoder import ImageEncoder as ImageEncoder
 from dptransfer.encoders.extract import EncodeReport as EncodeReport
 from dptransfer.encoders.extract import encode_images as encode_images
 from dptransfer.encoders.extract import encode_texts as encode_texts
-from dptransfer.encoders.hub import reachable as reachable
 from dptransfer.encoders.in_memory import EncodedImages as EncodedImages
 from dptransfer.encoders.in_memory import encode_images_in_memory as encode_images_in_memory
 from dptransfer.encoders.in_memory import encode_pictures as encode_pictures
@@ -15,7 +14,7 @@ from dptransfer.encoders.onnx import OnnxEncoder as OnnxEncoder
 from dptransfer.encoders.onnx import export_encoder as export_encoder
 from dptransfer.encoders.registry import ENCODERS as ENCODERS
 from dptransfer.encoders.registry import EncoderNote as EncoderNote
-from dptransfer.encoders.registry import adapted as adapted
+from dptransfer.encoders.registry import apply_delta as apply_delta
 from dptransfer.encoders.registry import available_encoders as available_encoders
 from dptransfer.encoders.registry import encoder_of as encoder_of
 from dptransfer.encoders.registry import get_encoder as get_encoder
@@ -24,4 +23,5 @@ from dptransfer.encoders.registry import vocabulary as vocabulary
 from dptransfer.encoders.registry import with_known_vocabulary as with_known_vocabulary
 from dptransfer.encoders.shards import EncodeOptions as EncodeOptions
 from dptransfer.encoders.torch_module import TorchModuleEncoder as TorchModuleEncoder
+from dptransfer.encoders.transformers import reachable as reachable
 from dptransfer.encoders.transformers import transformers_encoder as transformers_encoder

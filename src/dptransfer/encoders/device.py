@@ -8,15 +8,20 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dptransfer.base import checks
 from dptransfer.errors import ArgumentError
 
+if TYPE_CHECKING:
+    import torch
 
-def torch_device(name: str) -> Any:
+
+def torch_device(name: str) -> torch.device:
     """The torch device of that name; one that is not there is an error, never a silent CPU."""
-    torch = checks.import_optional("torch", "torch", "Running an encoder")
+    checks.import_optional("torch", "torch", "Running an encoder")
+    import torch
+
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -7,17 +7,16 @@ TensorFlow's 'same', which depend on the side of the picture: an odd one is larg
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.types import EncodedRows, PixelArray
+from dptransfer.base.types import AnyArray, EncodedRows, PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import runtime_for
@@ -29,6 +28,8 @@ from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, words
 from dptransfer.sources.decode import in_colour
 
 if TYPE_CHECKING:
+    import torch
+    from efficientnet_lite_pytorch import EfficientNet
     from PIL import Image
 
 
@@ -45,10 +46,8 @@ _STAGES = (
 _STEM, DIMENSION = 32, 1280
 _EPSILON = 1e-3
 
-Weights = Mapping[str, NDArray[Any]]
 
-
-def efficientnet_graph(weights: Weights, size: int) -> bytes:
+def efficientnet_graph(weights: Mapping[str, AnyArray], size: int) -> bytes:
     """The model: 'pixels', bytes of (n, size, size, 3), to 'rows', floats of (n, 1280).
 
     The digest of the weights is in its metadata, as 'weights'.
@@ -58,74 +57,64 @@ def efficientnet_graph(weights: Weights, size: int) -> bytes:
         size: side of the pictures.
     """
     graph = OnnxGraph("efficientnet-lite0", extra="images")
-    there, side = _scaled(graph), size
-
-    def convolve(name: str, norm: str, *, bounded: bool = True, **shape: int) -> None:
-        nonlocal there, side
-        there, side = _convolution(graph, weights, there, side, name, norm, **shape)
-        if bounded:
-            there = graph.node("Clip", there, 0, 6)
-
-    convolve("_conv_stem", "_bn0", stride=2)
+    network = _Convolutions(graph, weights, size)
+    network.add("_conv_stem", "_bn0", stride=2)
     channels, block = _STEM, 0
     for repeats, first_stride, widening, leaving in _STAGES:
         for stride in (first_stride, *[1] * (repeats - 1)):
-            name, before = f"_blocks.{block}.", there
+            name, before = f"_blocks.{block}.", network.maps
             if widening > 1:
-                convolve(f"{name}_expand_conv", f"{name}_bn0")
-            convolve(f"{name}_depthwise_conv", f"{name}_bn1", stride=stride, groups=channels * widening)
-            convolve(f"{name}_project_conv", f"{name}_bn2", bounded=False)
+                network.add(f"{name}_expand_conv", f"{name}_bn0")
+            network.add(f"{name}_depthwise_conv", f"{name}_bn1", stride=stride, groups=channels * widening)
+            network.add(f"{name}_project_conv", f"{name}_bn2", bounded=False)
             if stride == 1 and channels == leaving:
-                there = graph.node("Add", there, before)
+                network.maps = graph.node("Add", network.maps, before)
             channels, block = leaving, block + 1
-    convolve("_conv_head", "_bn1")
-    graph.node("Flatten", graph.node("GlobalAveragePool", there), axis=1, named="rows")
-    return graph.written(
+    network.add("_conv_head", "_bn1")
+    graph.node("Flatten", graph.node("GlobalAveragePool", network.maps), axis=1, named="rows")
+    return graph.to_bytes(
         {"pixels": ("UINT8", ["n", size, size, 3])},
         {"rows": ("FLOAT", ["n", DIMENSION])},
         {"weights": weights_digest(weights)},
     )
 
 
-def _scaled(graph: OnnxGraph) -> str:
-    """(x − 127) ÷ 128 of the bytes, which is exact in float32, with the channels first."""
-    floats = graph.node("Cast", "pixels", to=1)  # 1 is float32
-    centred = graph.node("Sub", floats, 127)
-    return graph.node("Transpose", graph.node("Div", centred, 128), perm=[0, 3, 1, 2])
+class _Convolutions:
+    """The network's convolutions, added to a graph one after the other; `maps` is what the last one gives."""
 
+    def __init__(self, graph: OnnxGraph, weights: Mapping[str, AnyArray], side: int) -> None:
+        self._graph, self._weights, self._side = graph, weights, side
+        # (x − 127) ÷ 128 of the bytes, which is exact in float32, with the channels first.
+        centred = graph.node("Sub", graph.cast("pixels", "FLOAT"), 127)
+        self.maps = graph.node("Transpose", graph.node("Div", centred, 128), perm=[0, 3, 1, 2])
 
-def _convolution(
-    graph: OnnxGraph,
-    weights: Weights,
-    inputs: str,
-    side: int,
-    name: str,
-    norm: str,
-    *,
-    stride: int = 1,
-    groups: int = 1,
-) -> tuple[str, int]:
-    """A convolution with its normalisation; what it gives, and the side of that."""
-    kernels = np.asarray(weights[f"{name}.weight"], dtype=np.float64)
-    scale, shift, mean, variance = (
-        np.asarray(weights[f"{norm}.{part}"], dtype=np.float64)
-        for part in ("weight", "bias", "running_mean", "running_var")
-    )
-    scale = scale / np.sqrt(variance + _EPSILON)
-    width, leaves = kernels.shape[2], -(-side // stride)
-    padding = max((leaves - 1) * stride + width - side, 0)
-    before, after = padding // 2, padding - padding // 2
-    made = graph.node(
-        "Conv",
-        inputs,
-        graph.constant(kernels * scale[:, None, None, None], f"{name}.weight"),
-        graph.constant(shift - mean * scale, f"{name}.bias"),
-        kernel_shape=[width, width],
-        strides=[stride, stride],
-        group=groups,
-        pads=[before, before, after, after],
-    )
-    return made, leaves
+    def add(self, name: str, norm: str, *, stride: int = 1, groups: int = 1, bounded: bool = True) -> None:
+        """A convolution with its normalisation; what it gives is cut to [0, 6] if `bounded`."""
+        graph = self._graph
+        kernels = np.asarray(self._weights[f"{name}.weight"], dtype=np.float64)
+        scale, shift, mean, variance = (
+            np.asarray(self._weights[f"{norm}.{part}"], dtype=np.float64)
+            for part in ("weight", "bias", "running_mean", "running_var")
+        )
+        scale = scale / np.sqrt(variance + _EPSILON)
+        width, leaves = kernels.shape[2], -(-self._side // stride)
+        padding = max((leaves - 1) * stride + width - self._side, 0)
+        before, after = padding // 2, padding - padding // 2
+        self.maps, self._side = (
+            graph.node(
+                "Conv",
+                self.maps,
+                graph.constant(kernels * scale[:, None, None, None], f"{name}.weight"),
+                graph.constant(shift - mean * scale, f"{name}.bias"),
+                kernel_shape=[width, width],
+                strides=[stride, stride],
+                group=groups,
+                pads=[before, before, after, after],
+            ),
+            leaves,
+        )
+        if bounded:
+            self.maps = graph.node("Clip", self.maps, 0, 6)
 
 
 NAME = "efficientnet-lite0"
@@ -189,7 +178,7 @@ class EfficientNetOnnx(ImageEncoder):
         """Squeeze to the size; scaling is the graph's."""
         return _squeezed(image, self._size)
 
-    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
+    def forward(self, pixels: AnyArray) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         rows = run_each(self._session, [{"pixels": picture[None]} for picture in pixels])
         return np.concatenate(rows)
@@ -263,24 +252,26 @@ def feature_maps() -> type:
     class FeatureMaps(torch.nn.Module):
         """The network without its classification head."""
 
-        def __init__(self, network: Any) -> None:
+        def __init__(self, network: EfficientNet) -> None:
             super().__init__()
             self.network = network
 
-        def forward(self, pixels: Any) -> Any:
+        def forward(self, pixels: torch.Tensor) -> torch.Tensor:
             for stage in self.stages():
                 pixels = stage(pixels)
             return pixels
 
-        def stages(self) -> list[Any]:
+        def stages(self) -> list[Callable[[torch.Tensor], torch.Tensor]]:
             """What is done one after the other, for methods that start in the middle."""
             return [self._stem, *self.network._blocks, self._last]
 
-        def _stem(self, pixels: Any) -> Any:
-            return self.network._swish(self.network._bn0(self.network._conv_stem(pixels)))
+        def _stem(self, pixels: torch.Tensor) -> torch.Tensor:
+            maps: torch.Tensor = self.network._swish(self.network._bn0(self.network._conv_stem(pixels)))
+            return maps
 
-        def _last(self, maps: Any) -> Any:
-            return self.network._swish(self.network._bn1(self.network._conv_head(maps)))
+        def _last(self, maps: torch.Tensor) -> torch.Tensor:
+            maps = self.network._swish(self.network._bn1(self.network._conv_head(maps)))
+            return maps
 
     return FeatureMaps
 

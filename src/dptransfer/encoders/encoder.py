@@ -1,4 +1,4 @@
-"""Encoders: frozen public models from images or texts to rows, and released changes of one."""
+"""Encoders: frozen public models from images or texts to rows, how they see pictures, and changed ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptransfer.base.types import EncodedRows, Floats32
-from dptransfer.data.facts import EncoderIdentity
+from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, PixelArray
 from dptransfer.data.grey_levels import GreyRange, declared_range
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["image", "text"]
+IDENTITY = "identity"
 MADE_BY = "made_by"
 """The attribute of an encoder that makes it again: models do not travel between processes, recipes do."""
 
@@ -72,17 +72,17 @@ class ImageEncoder(ABC):
     kind: Kind = "image"
     vocabulary: Vocabulary | None = None
     """The words that it has for its rows, where it was trained with a linear classifier of them."""
-    picklable_prepare: Callable[[Image.Image], NDArray[Any]] | None = None
+    picklable_prepare: Callable[[Image.Image], AnyArray] | None = None
     """What `prepare` does, as a function that can be pickled, where the model outruns a process's threads."""
     one_by_one: bool = False
     """Whether a picture is computed alone, so that no other, nor how many there are, can reach its row."""
 
     @abstractmethod
-    def prepare(self, image: Image.Image) -> NDArray[Any]:
+    def prepare(self, image: Image.Image) -> AnyArray:
         """One RGB picture as the model's input array; may be called from several threads."""
 
     @abstractmethod
-    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
+    def forward(self, pixels: AnyArray) -> EncodedRows:
         """Rows for a stack of prepared pictures, shape (pictures, ...), whose memory is used again then."""
 
     def measured_dimension(self) -> int:
@@ -96,7 +96,7 @@ class ImageEncoder(ABC):
         return self.forward(np.stack([self.prepare(image) for image in batch]))
 
 
-def reading(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
+def with_grey_range(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
     """The encoder, with greys of more than bytes read between these values; None: as it is.
 
     How pictures are read is part of the identity, which is where whoever opens them for the encoder looks.
@@ -108,16 +108,15 @@ def reading(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
         raise ArgumentError(
             f"A grey range is for pictures; the encoder '{encoder.identity.name}' is for texts. Leave it out."
         )
-    changed: Any = copy(encoder)
+    changed = copy(encoder)
     try:
-        changed.identity = encoder.identity.reading(declared)
+        setattr(changed, IDENTITY, encoder.identity.reading(declared))
     except AttributeError:
         raise ArgumentError(
             "An encoder whose pictures are read by a declared grey range has an identity that can be set; "
             f"that of '{encoder.identity.name}' cannot. Make it a plain attribute."
         ) from None
-    made: Encoder = changed
-    return made
+    return changed
 
 
 def blanks_for(encoder: Encoder, items: int, batch: int) -> int:
@@ -128,7 +127,7 @@ def blanks_for(encoder: Encoder, items: int, batch: int) -> int:
     return 0 if getattr(encoder, "one_by_one", False) else batch - items
 
 
-def blank_picture() -> Any:
+def blank_picture() -> Image.Image:
     """What takes the place of an unreadable picture, and fills the last batch."""
     from PIL import Image
 
@@ -145,6 +144,77 @@ def require_rows(rows: EncodedRows, pictures: int) -> EncodedRows:
     return rows
 
 
+_WAYS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}  # as Pillow numbers
+_MOST_PIXELS = 2**27  # 400 MB; one picture of 1 × 60,000 would take 12 GB, and everybody's encoding with it
+
+
+@dataclass(frozen=True)
+class Framing:
+    """A picture squeezed to a shape, or the middle of one whose shorter side is squeezed first.
+
+    Attributes:
+        height: of what leaves.
+        width: likewise.
+        resample: how pixels are interpolated: 'bicubic', 'bilinear', 'lanczos', ...
+        shortest: what the shorter side is squeezed to before the middle is cut out; None squeezes all of it.
+    """
+
+    height: int
+    width: int
+    resample: str = "bicubic"
+    shortest: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check what may come from somebody's file."""
+        most = max(self.height, self.width) if self.shortest is None else self.shortest
+        fits = 0 < min(self.height, self.width) <= max(self.height, self.width) <= most
+        if not fits or self.resample not in _WAYS:
+            raise DataError(
+                "A framing must cut out less than there is, and interpolate as Pillow does; "
+                f"got '{self}'. Export the model again."
+            )
+
+    def __str__(self) -> str:
+        first = "" if self.shortest is None else f" middle of {self.shortest}"
+        return f"{self.height}x{self.width} {self.resample}{first}"
+
+    def __call__(self, image: Image.Image) -> PixelArray:
+        """The picture's bytes, (height, width, 3)."""
+        from PIL.Image import Resampling
+
+        from dptransfer.sources.decode import in_colour
+
+        image, way = in_colour(image), Resampling(_WAYS[self.resample])
+        if self.shortest is None:
+            return np.asarray(image.resize((self.width, self.height), way))
+        short, long = min(image.size), max(image.size)
+        sides = [self.shortest, int(self.shortest * long / short)]
+        if self.shortest * sides[1] > _MOST_PIXELS:
+            raise DataError(
+                "A picture must not be a strip that grows beyond 2**27 pixels when its shorter side fits the "
+                "model; this one is. Cut it."
+            )
+        across, down = sides if image.width <= image.height else sides[::-1]
+        left, above = (across - self.width) // 2, (down - self.height) // 2
+        whole = np.asarray(image.resize((across, down), way))
+        return whole[above : above + self.height, left : left + self.width]
+
+    @classmethod
+    def of_processor(cls, told: JsonObject) -> Framing | None:
+        """What a `transformers` image processor says that it does; None where it is something else."""
+        size, crop = dict(told.get("size") or {}), dict(told.get("crop_size") or {})
+        way = next((name for name, number in _WAYS.items() if number == told.get("resample")), None)
+        if not told.get("do_resize") or told.get("do_pad") or way is None:
+            return None
+        cut = bool(told.get("do_center_crop"))
+        if set(size) == {"height", "width"} and not cut:
+            return cls(size["height"], size["width"], way)
+        if set(size) == {"shortest_edge"} and cut and set(crop) == {"height", "width"}:
+            fits = max(crop.values()) <= size["shortest_edge"]
+            return cls(crop["height"], crop["width"], way, size["shortest_edge"]) if fits else None
+        return None
+
+
 BESIDE = "-beside"
 """End of a delta's kind whose encoder gives rows of both, changed and unchanged, side by side."""
 
@@ -153,7 +223,7 @@ BESIDE = "-beside"
 class EncoderDelta:
     """Arrays that turn a public encoder into the one whose rows a classifier takes.
 
-    Rows of the adapted encoder and of its base do not mix: `identity` is the base's, with a name and a digest
+    Rows of the changed encoder and of its base do not mix: `identity` is the base's, with a name and a digest
     of weights that the delta changes.
 
     >>> base = EncoderIdentity("tiny-net", "ab" * 32, "rgb 8")
@@ -186,15 +256,14 @@ class EncoderDelta:
     def identity(self) -> EncoderIdentity:
         """Who makes the rows: the base, changed by this delta and no other."""
         shapes = [[name, array.shape] for name, array in self.arrays.items()]
-        digest = hashlib.sha256(
-            json.dumps([self.base.weights, self.kind, shapes]).encode()
-        )  # ends where it ends
+        # What comes before the values ends where it ends.
+        digest = hashlib.sha256(json.dumps([self.base.weights, self.kind, shapes]).encode())
         for array in self.arrays.values():
             digest.update(array.astype("<f4", copy=False).tobytes())
         return replace(self.base, name=f"{self.base.name}+{self.kind}", weights=digest.hexdigest())
 
 
-def _fixed(name: str, array: Any) -> Floats32:
+def _fixed(name: str, array: object) -> Floats32:
     if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not np.isfinite(array).all():
         raise ArgumentError(
             f"Arrays of an encoder delta must be float32 and finite; '{name}' is not. Convert it."

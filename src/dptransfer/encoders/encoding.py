@@ -9,10 +9,13 @@ before anything is charged, to whoever runs the command on the data.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import shutil
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,16 +38,12 @@ _ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros
 _REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
 _NAMED = 5  # of public pictures that cannot be read
 
+_POOLS = "pool-1"  # part of the folder's name, so that a change of the encoding makes new ones
+_MOST_POOLS = 4  # that stay
+_IN_USE = 24 * 3600  # seconds for which a pool stays in any case: somebody may be reading it
+
 NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
-
-
-def is_table(path: Path, columns: Columns | None = None) -> bool:
-    """Whether the path holds rows of numbers, rather than images or texts."""
-    from dptransfer.data.columns import USUAL_COLUMNS
-    from dptransfer.sources.contents import contents_of
-
-    return contents_of(path, columns or USUAL_COLUMNS) == "rows"
 
 
 def examples_in(
@@ -74,12 +73,7 @@ def examples_in(
 
 
 def examples_at(
-    path: Path,
-    kind: Kind,
-    classes: Classes | None,
-    columns: Columns | None = None,
-    *,
-    labelled: bool = True,
+    path: Path, kind: Kind, classes: Classes | None, columns: Columns | None = None, *, labelled: bool = True
 ) -> ImageList | TextList:
     """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
     from dptransfer.data.columns import USUAL_COLUMNS
@@ -124,19 +118,14 @@ def encode_to(
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, options, progress=step)
         if refuse is not None:
-            refuse(unrecognised(found, encoder.identity.grey_range))
+            refuse(unrecognised_images(found, encoder.identity.grey_range))
         options = replace(options, drop_unreadable=options.public)
         return encode_images(found, encoder, out, options, progress=step)
 
 
 @contextmanager
 def kept_rows(
-    found: ImageList | TextList,
-    encoder: Encoder,
-    path: Path,
-    out: Path,
-    *,
-    public: bool = False,
+    found: ImageList | TextList, encoder: Encoder, path: Path, out: Path, *, public: bool = False
 ) -> Iterator[Path]:
     """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
 
@@ -181,6 +170,90 @@ def kept_rows(
                 remove_draft(rows)
 
 
+@contextmanager
+def pool_rows(found: ImageList | TextList, encoder: Encoder, path: Path, out: Path) -> Iterator[Path]:
+    """Rows of public images or texts in an `.emb` folder, from the cache where they are in it.
+
+    Pools are cached by content, so that one is encoded once for many fits. It is cached when the block has
+    ended without an error, and never before: a pool that a fit refuses, since private examples are in it,
+    leaves nothing. A cache that cannot be written costs time, nothing else. Arguments as for `kept_rows`,
+    which makes what is not cached.
+    """
+    from dptransfer.exact.principal_axes import cache_folder
+
+    place = cache_folder() / f"{_POOLS}-{_pool_key(found, encoder)}.emb"
+    if _is_whole(place):
+        yield place
+        return
+    with kept_rows(found, encoder, path, out, public=True) as rows:
+        yield rows
+        _cache(rows, place)
+
+
+def _pool_key(found: ImageList | TextList, encoder: Encoder) -> str:
+    """A digest of all that the folder depends on: encoder, contents, names, and classes of class folders."""
+    from dptransfer.base.worker_env import usable_cores
+    from dptransfer.sources import ImageList
+
+    if isinstance(found, ImageList):
+        with ThreadPoolExecutor(usable_cores()) as threads:
+            contents = list(threads.map(_content_digest, found.paths))
+        names = list(found.sources())
+    else:
+        contents, names = list(found.texts), []
+    labels = None if found.labelled is None else found.labelled.positions.tolist()
+    described = {
+        "encoder": encoder.identity.to_dict(),
+        "contents": contents,
+        "names": names,
+        "labels": labels,
+        "classes": None if found.classes is None else list(found.classes),
+    }
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _content_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return "unreadable"
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether the pool is there and undamaged; one that is not is removed."""
+    from dptransfer.sources import read_table
+
+    if not place.exists():
+        return False
+    with suppress(DataError, OSError):
+        read_table(place)
+        os.utime(place)  # what is used stays longest
+        return True
+    shutil.rmtree(place, ignore_errors=True)
+    return False
+
+
+def _cache(rows: Path, place: Path) -> None:
+    partial = place.with_name(f"{place.name}.{os.getpid()}")
+    with suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copytree(rows, partial)
+            partial.rename(place)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        _drop_old(place.parent)
+
+
+def _drop_old(folder: Path) -> None:
+    """Remove all but the pools that were used last, and those of the last day."""
+    pools = sorted(folder.glob(f"{_POOLS}-*.emb"), key=lambda one: one.stat().st_mtime, reverse=True)
+    for old in pools[_MOST_POOLS:]:
+        if time.time() - old.stat().st_mtime > _IN_USE:
+            shutil.rmtree(old, ignore_errors=True)
+
+
 def _home(data: Path, out: Path) -> Path:
     """Where rows are kept: beside the data, else beside `out`, else in the user's cache folder."""
     from dptransfer.exact.principal_axes import cache_folder
@@ -219,7 +292,7 @@ def same_place(path: Path, other: Path) -> bool:
     return one[1].is_relative_to(two[1]) or two[1].is_relative_to(one[1])
 
 
-def unrecognised(images: ImageList, grey_range: GreyRange | None) -> dict[str, str]:
+def unrecognised_images(images: ImageList, grey_range: GreyRange | None) -> dict[str, str]:
     """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
     from dptransfer.base.worker_env import usable_cores
     from dptransfer.sources.decode import problem_of, without_warnings

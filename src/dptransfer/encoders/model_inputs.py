@@ -129,12 +129,12 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
     """Rows of images or texts that are nobody's secret; those that cannot be read are named in an error."""
     from dptransfer.base.progress import progress_bar
     from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
-    from dptransfer.encoders.encoding import BREAKS_OFF, refuse_public, unrecognised
+    from dptransfer.encoders.encoding import BREAKS_OFF, refuse_public, unrecognised_images
     from dptransfer.sources import TextList
 
     if isinstance(found, TextList):
         return encode_texts_in_memory(found.texts, encoder, batch=batch)
-    refuse_public(unrecognised(found, encoder.identity.grey_range))
+    refuse_public(unrecognised_images(found, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
     refuse_public({found.names()[place]: BREAKS_OFF for place in unreadable})

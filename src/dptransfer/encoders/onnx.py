@@ -10,26 +10,28 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.types import EncodedRows, Floats32
+from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
-from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, require_rows
-from dptransfer.encoders.framing import Framing
+from dptransfer.encoders.encoder import Encoder, Framing, ImageEncoder, blank_picture, require_rows
 from dptransfer.encoders.onnx_graph import onnx_session, run_each
+from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import TransformersImage
-from dptransfer.errors import ArgumentError, DataError, DPTransferError
+from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
+    import torch
+    from onnxruntime import InferenceSession
     from PIL import Image
 
 
@@ -98,9 +100,9 @@ class OnnxEncoder(ImageEncoder):
                 "that rows would depend on how many came before. Export it without random operations."
             )
 
-    def prepare(self, image: Image.Image) -> NDArray[Any]:
+    def prepare(self, image: Image.Image) -> AnyArray:
         """Frame as the model takes it, and normalise unless the model does."""
-        small: NDArray[Any] = self._framing(image)
+        small: AnyArray = self._framing(image)
         if not self._takes_bytes:
             small = (small.astype(np.float32) / np.float32(255) - self._mean) / self._std
         return small.transpose(2, 0, 1) if self._channels_first else small
@@ -112,14 +114,14 @@ class OnnxEncoder(ImageEncoder):
         pairs = zip(found, parts, strict=True)
         return np.concatenate([self._pooled(output, len(part)) for output, part in pairs])
 
-    def _pooled(self, output: NDArray[Any], pictures: int) -> EncodedRows:
+    def _pooled(self, output: AnyArray, pictures: int) -> EncodedRows:
         rows = np.asarray(output, dtype=np.float32)
         if rows.ndim == 4:
             rows = rows.mean(axis=(2, 3) if self._channels_first else (1, 2))
         return require_rows(rows, pictures)
 
 
-def _framing(file: Path, session: Any, height: int, width: int) -> Framing:
+def _framing(file: Path, session: InferenceSession, height: int, width: int) -> Framing:
     """What the file tells, if it does, of the size that the model takes."""
     told = session.get_modelmeta().custom_metadata_map.get("framing")
     if told is None:
@@ -131,7 +133,7 @@ def _framing(file: Path, session: Any, height: int, width: int) -> Framing:
     raise DataError(f"'{file}': how pictures are framed must fit the model; it does not. Export it again.")
 
 
-def _picture_size(file: Path, sides: Any, asked: int | None) -> tuple[int, int]:
+def _picture_size(file: Path, sides: Sequence[int | str], asked: int | None) -> tuple[int, int]:
     fixed = [side if isinstance(side, int) else None for side in sides]
     if asked is not None:
         checks.whole("size (--image-size)", asked)
@@ -174,67 +176,48 @@ def export_encoder(encoder: Encoder, path: str | Path) -> OnnxEncoder:
     return OnnxEncoder(file)
 
 
-def _write(encoder: Any, file: Path) -> None:
+def _write(encoder: Encoder, file: Path) -> None:
     """The encoder's module with its scaling in front, as torch's exporter sees it work on one picture."""
-    framing, mean, scale = _preprocessing(encoder)
-    torch = checks.import_optional("torch", "torch", "Exporting an encoder")
+    networks = TransformersImage | TorchModuleEncoder
+    if not isinstance(encoder, networks) or (told := encoder.preprocessing()) is None:
+        raise ArgumentError(
+            "An encoder can be exported if it is of images and tells what it does to pixels; "
+            f"'{encoder.identity.name}' is not, or does not. Use it with torch."
+        )
     onnx = checks.import_optional("onnx", "onnx", "Exporting an encoder")
+    import torch
 
-    subtracted, divisor = (torch.tensor(values).reshape(-1, 1, 1) for values in (mean, scale))
+    module, (framing, *scaling) = encoder.module, told
+    mean, scale = (torch.tensor(values).reshape(-1, 1, 1) for values in scaling)
 
-    class FromBytes(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class FromBytes(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.module = encoder.module
+            self.module = module
 
-        def forward(self, pixels: Any) -> Any:
+        def forward(self, pixels: torch.Tensor) -> torch.Tensor:
             floats = pixels.permute(0, 3, 1, 2).float()
-            rows = self.module((floats - subtracted) / divisor)
+            rows: torch.Tensor = self.module((floats - mean) / scale)
             return rows.mean((2, 3)) if rows.ndim == 4 else rows
 
     blank = torch.zeros((1, framing.height, framing.width, 3), dtype=torch.uint8)
-    how: dict[str, Any] = {"input_names": ["pixels"], "output_names": ["rows"], "opset_version": 17}
+    how: JsonObject = {"input_names": ["pixels"], "output_names": ["rows"], "opset_version": 17}
     if "dynamo" in signature(torch.onnx.export).parameters:  # the newer exporter needs one more package
         how["dynamo"] = False
-    with _exporting(encoder.identity.name), torch.inference_mode():
-        torch.onnx.export(FromBytes().eval(), (blank,), str(file), **how)
+    try:
+        with warnings.catch_warnings(action="ignore"), torch.inference_mode():
+            torch.onnx.export(FromBytes().eval(), (blank,), str(file), **how)
+    except Exception as error:  # what goes wrong in an exporter has no common type
+        raise DataError(
+            f"The network of '{encoder.identity.name}' must be one that torch.onnx can export; it is not "
+            f"({type(error).__name__}). Use it with torch."
+        ) from None
     model = onnx.load(file)
-    onnx.helper.set_model_props(model, {"framing": json.dumps(framing.to_dict())})
+    onnx.helper.set_model_props(model, {"framing": json.dumps(asdict(framing))})
     onnx.save(model, file)
 
 
-def _preprocessing(encoder: Any) -> tuple[Framing, tuple[float, ...], tuple[float, ...]]:
-    """How the encoder frames pictures, and what it subtracts from bytes and divides them by."""
-    if isinstance(encoder, TransformersImage):
-        told = encoder.preprocessing()
-        if told is not None:
-            return told
-    elif getattr(encoder, "pixel_map", None) is not None:
-        side, *scaling = encoder.pixel_map
-        mean, scale = (tuple(map(float, np.broadcast_to(one, 3))) for one in scaling)
-        return Framing(side, side), mean, scale
-    raise ArgumentError(
-        "An encoder can be exported if it is of images and tells what it does to pixels; "
-        f"'{encoder.identity.name}' is not, or does not. Use it with torch."
-    )
-
-
-@contextmanager
-def _exporting(name: str) -> Iterator[None]:
-    """In quiet; what goes wrong in an exporter has no common type, and becomes one error."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    except DPTransferError:
-        raise
-    except Exception as error:
-        raise DataError(
-            f"The network of '{name}' must be one that torch.onnx can export; it is not "
-            f"({type(error).__name__}). Use it with torch."
-        ) from None
-
-
-def _pictures() -> Iterator[Any]:
+def _pictures() -> Iterator[Image.Image]:
     """Pictures with edges and slopes, of several shapes; the same every time."""
     from PIL import Image
 

@@ -14,24 +14,31 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from dptransfer.base import checks
+from dptransfer.base.types import AnyArray
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.data.atomic_files import write_if_possible
 from dptransfer.errors import ArgumentError, DataError, ReleaseError
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.principal_axes import cache_folder
 
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto, ValueInfoProto
+    from onnxruntime import InferenceSession
+
 _OPERATORS, _FORMAT = 17, 8  # old enough for every ONNX Runtime from 1.13 on
 _LARGEST = 2**31 - 2**20  # what a protocol buffer can hold
 
 
-Operand: TypeAlias = str | float | list[int] | NDArray[Any]
+Operand: TypeAlias = str | float | list[int] | AnyArray
 """The input of an operation: the name of another's output, a constant of the graph's type, or a shape."""
+Shapes: TypeAlias = Mapping[str, tuple[str, Sequence[int | str]]]
+"""Type (as ONNX calls it, such as 'FLOAT') and shape of inputs or outputs, by name."""
 
 
 class OnnxGraph:
@@ -43,26 +50,28 @@ class OnnxGraph:
         dtype: of constants, where nothing else is said.
     """
 
-    def __init__(self, name: str, *, extra: str, dtype: Any = np.float32) -> None:
+    def __init__(self, name: str, *, extra: str, dtype: DTypeLike = np.float32) -> None:
         self._onnx = checks.import_optional("onnx", extra, f"Making the graph of {name}")
-        self._name = name
-        self._dtype = dtype
-        self._nodes: list[Any] = []
-        self._constants: dict[str, Any] = {}
+        self._name, self._dtype = name, dtype
+        self._nodes: list[NodeProto] = []
+        self._constants: dict[str, TensorProto] = {}
 
-    def node(self, kind: str, *inputs: Operand, named: str | None = None, **settings: Any) -> str:
+    def node(self, kind: str, *inputs: Operand, named: str | None = None, **settings: object) -> str:
         """Add an operation; the name of its output. Inputs that are no names become constants."""
-        names = [one if isinstance(one, str) else self._inlined(one) for one in inputs]
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
         output = named or f"{kind}_{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(kind, names, [output], **settings))
         return output
 
-    def _inlined(self, value: float | list[int] | NDArray[Any]) -> str:
-        return self.constant(value, dtype=np.int64 if isinstance(value, list) else None)
+    def constant(
+        self, value: float | list[int] | AnyArray, name: str | None = None, *, dtype: DTypeLike | None = None
+    ) -> str:
+        """Add an array; its name. Numbers and lists are added once; an array without a name is a new one.
 
-    def constant(self, value: Any, name: str | None = None, *, dtype: Any = None) -> str:
-        """Add an array; its name. Numbers and lists are added once; an array without a name is a new one."""
-        kind = np.dtype(self._dtype if dtype is None else dtype)
+        Lists are shapes and places, and so whole numbers.
+        """
+        usual = np.int64 if isinstance(value, list) else self._dtype
+        kind = np.dtype(usual if dtype is None else dtype)
         if name is None and isinstance(value, np.ndarray):
             name = f"constant_{len(self._constants)}"
         name = name or f"is {value}" + f" ({kind.name})" * (kind != np.float32)
@@ -73,30 +82,18 @@ class OnnxGraph:
         """Convert to a type, as ONNX calls it, such as 'DOUBLE'."""
         return self.node("Cast", value, named=named, to=getattr(self._onnx.TensorProto, kind))
 
-    def written(
-        self,
-        inputs: Mapping[str, tuple[str, Sequence[int | str]]],
-        outputs: Mapping[str, tuple[str, Sequence[int | str]]],
-        notes: Mapping[str, str],
-    ) -> bytes:
-        """The whole, as it stands in a file.
-
-        Args:
-            inputs: type (as ONNX calls it, such as 'FLOAT') and shape of each.
-            outputs: likewise.
-            notes: what is told in the file's metadata.
-        """
+    def to_bytes(self, inputs: Shapes, outputs: Shapes, notes: Mapping[str, str]) -> bytes:
+        """The graph as the content of an ONNX file; `notes` are the file's metadata."""
         helper, types = self._onnx.helper, self._onnx.TensorProto
 
-        def told(ends: Mapping[str, tuple[str, Sequence[int | str]]]) -> list[Any]:
+        def declare(shapes: Shapes) -> list[ValueInfoProto]:
             return [
                 helper.make_tensor_value_info(name, getattr(types, kind), list(shape))
-                for name, (kind, shape) in ends.items()
+                for name, (kind, shape) in shapes.items()
             ]
 
-        graph = helper.make_graph(
-            self._nodes, self._name, told(inputs), told(outputs), list(self._constants.values())
-        )
+        constants = list(self._constants.values())
+        graph = helper.make_graph(self._nodes, self._name, declare(inputs), declare(outputs), constants)
         operators = [helper.make_opsetid("", _OPERATORS)]
         model = helper.make_model(graph, opset_imports=operators, ir_version=_FORMAT)
         helper.set_model_props(model, dict(notes))
@@ -105,15 +102,11 @@ class OnnxGraph:
                 f"An ONNX file may hold at most {_LARGEST} bytes; that of {self._name} needs "
                 f"{model.ByteSize()}. Use the Python library instead."
             )
-        written: bytes = model.SerializeToString(deterministic=True)
-        return written
+        content: bytes = model.SerializeToString(deterministic=True)
+        return content
 
 
-Inputs = Mapping[str, NDArray[Any]]
-"""What a model is given, by the names of its inputs."""
-
-
-def onnx_session(model: bytes | Path, *, extra: str, device: str = "cpu") -> Any:
+def onnx_session(model: bytes | Path, *, extra: str, device: str = "cpu") -> InferenceSession:
     """The model, loaded; on a CPU it computes on the thread that calls it.
 
     Args:
@@ -145,8 +138,8 @@ def onnx_session(model: bytes | Path, *, extra: str, device: str = "cpu") -> Any
         ) from None
 
 
-def run_each(session: Any, items: Sequence[Inputs]) -> list[NDArray[Any]]:
-    """The model's first output for each item, in order, on all cores."""
+def run_each(session: InferenceSession, items: Sequence[Mapping[str, AnyArray]]) -> list[AnyArray]:
+    """The model's first output for each item, inputs by name, in order and on all cores."""
     return list(side_by_side(lambda item: session.run(None, item)[0], items, usable_cores()))
 
 
@@ -166,19 +159,19 @@ def cached_onnx_model(name: str, weights: Path, make: Callable[[], bytes]) -> by
     with weights.open("rb") as stream:
         source = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
     beginning = f"{name}-{source}-"
+
+    def file_name(graph: bytes) -> str:
+        return f"{beginning}{hashlib.sha256(graph).hexdigest()}.onnx"
+
     with suppress(OSError):
         for file in sorted(cache_folder().glob(f"{beginning}*.onnx")):
             with file.open("rb") as stream:
                 graph, ours = stream.read(), _is_ours(stream)
-            if ours and file.name == _named(beginning, graph):
+            if ours and file.name == file_name(graph):
                 return graph
     graph = make()
-    write_if_possible(cache_folder() / _named(beginning, graph), graph)
+    write_if_possible(cache_folder() / file_name(graph), graph)
     return graph
-
-
-def _named(beginning: str, graph: bytes) -> str:
-    return f"{beginning}{hashlib.sha256(graph).hexdigest()}.onnx"
 
 
 def _is_ours(stream: IO[bytes]) -> bool:

@@ -34,13 +34,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
 from operator import getitem
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dptransfer.base.types import PixelArray
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from torch.fx import Graph, Node
+
+    from dptransfer.encoders.torch_module import TorchModuleEncoder
+    from dptransfer.encoders.transformers import TransformersImage
+
+    Form: TypeAlias = tuple[tuple[torch.Size, torch.dtype, torch.device], ...]
+    """Shape without the first axis, type and device of each tensor that a function takes."""
+    Function: TypeAlias = Callable[..., torch.Tensor]
 
 
 def probe_pictures(count: int, side: int) -> PixelArray:
@@ -76,12 +88,12 @@ _PADDINGS = "padding", "_reversed_padding_repeated_twice"
 _ENDS = 4  # of a map's height and width; more would pad the axis of the pictures
 
 
-def keeps_pictures_apart(module: Any) -> bool:
+def keeps_pictures_apart(module: nn.Module) -> bool:
     """Whether a torch module is known to compute each picture of a batch from that picture alone."""
     return not _hooks_on_all() and all(map(_is_plain, module.modules())) and _is_known(module)
 
 
-def is_plain_linear(layer: Any) -> bool:
+def is_plain_linear(layer: nn.Module) -> bool:
     """Whether a torch module is a linear layer and no more, which keeps rows apart."""
     from torch import nn
 
@@ -95,35 +107,29 @@ def _hooks_on_all() -> bool:
     return bool(everywhere._has_any_global_hook())
 
 
-def _is_known(module: Any) -> bool:
+def _is_known(module: nn.Module) -> bool:
     """Whether the types of all layers are known."""
     from torch import nn
 
-    known: set[type] = {
-        nn.Sequential,
-        nn.Conv2d,
-        nn.BatchNorm2d,
-        nn.GroupNorm,
-        nn.ReLU,
-        nn.ReLU6,
-        nn.AvgPool2d,
-        nn.Identity,
-    }
+    known: set[type] = {nn.Conv2d, nn.BatchNorm2d, nn.GroupNorm, nn.ReLU, nn.ReLU6, nn.AvgPool2d, nn.Identity}
     layers = list(module.modules())
     if type(module).__name__ == "FeatureMaps":  # torch and the package are not asked for by others
         from dptransfer.encoders.efficientnet import feature_maps, layer_types, network_type
 
-        network = getattr(module, "network", None)
-        if type(module) is feature_maps() and type(network) is network_type():
-            known = known - {nn.Sequential} | layer_types()
-            layers.remove(module)
-            layers.remove(network)  # whose own `forward`, which ends in logits, is not used
-    elif type(module) is not nn.Sequential:
+        network: Any = getattr(module, "network", None)
+        if type(module) is not feature_maps() or type(network) is not network_type():
+            return False
+        known |= layer_types()
+        # Of the network, the own `forward`, which ends in logits, is not used.
+        layers = [one for one in layers if one is not module and one is not network]
+    elif type(module) is nn.Sequential:
+        known.add(nn.Sequential)
+    else:
         return False
     return all(type(one) in known for one in layers)
 
 
-def _is_plain(layer: Any) -> bool:
+def _is_plain(layer: nn.Module) -> bool:
     """Whether a layer computes what its class says: no hooks, no functions of its own, nothing by batches."""
     import torch
 
@@ -138,7 +144,7 @@ def _is_plain(layer: Any) -> bool:
     return own and not (changed or by_batch or layer.training)
 
 
-def _is_data(value: Any) -> bool:
+def _is_data(value: object) -> bool:
     """Whether a setting is made of numbers and words: what has no code cannot look at pictures."""
     if isinstance(value, dict):
         return type(value) in (dict, OrderedDict) and all(map(_is_data, value.values()))
@@ -147,21 +153,10 @@ def _is_data(value: Any) -> bool:
     return type(value) in _NUMBERS
 
 
-_FAILS = {
-    "_assert_async",
-    "_assert_scalar",
-    "_linalg_check_errors",
-    "_linalg_eigh",
-    "_linalg_svd",
-    "binary_cross_entropy",
-    "cholesky",
-    "cholesky_inverse",
-    "histc",
-    "histogram",
-    "linalg_eig",
-    "linalg_lstsq",
-    "linalg_pinv",
-}
+_FAILS = set(
+    "_assert_async _assert_scalar _linalg_check_errors _linalg_eigh _linalg_svd binary_cross_entropy "
+    "cholesky cholesky_inverse histc histogram linalg_eig linalg_lstsq linalg_pinv".split()
+)
 """Operations that raise an error for some values: a run would stop, after the charge, for one picture."""
 
 _FAILS_FOR_WHOLE_NUMBERS = {"div", "floor_divide", "fmod", "pow", "remainder"}
@@ -173,11 +168,10 @@ _BY_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter"}
 _EMPTY = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 """Operations that give memory as it is, with numbers of whatever was computed before."""
 
-_ALONG = {"gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select"} | {
-    "scatter",
-    "scatter_add",
-    "scatter_reduce",
-}
+_ALONG = set(
+    "gather index_add index_copy index_fill index_reduce index_select scatter scatter_add "
+    "scatter_reduce".split()
+)
 """Operations on (tensor, dimension, indices, ...), which fail for an index that is out of range."""
 
 _AT_EACH = {"index", "_unsafe_index", "index_put", "_unsafe_index_put"}
@@ -186,17 +180,18 @@ _AT_EACH = {"index", "_unsafe_index", "index_put", "_unsafe_index_put"}
 _IN_ALL = {"embedding", "max_unpool2d", "max_unpool3d", "put", "take"}
 """Operations on (tensor, indices, ...), likewise."""
 
-_AS_VALUES = (
+_BY_SHAPE = _EMPTY | set("full_like ones_like zeros_like new_full new_ones new_zeros".split())
+"""Operations that look at the shape of a tensor and not at its numbers."""
+
+_AS_VALUES = set(
     "_to_copy _unsafe_view alias all amax amin any argmax argmin bmm bucketize cat constant_pad_nd "
     "copy cumprod cumsum detach diagonal expand flip isin lift_fresh_copy mean median mm permute "
     "prod repeat reshape roll select select_scatter slice slice_scatter sort split split_with_sizes "
-    "squeeze stack sum t topk transpose tril triu unbind unfold unsqueeze view"
+    "squeeze stack sum t topk transpose tril triu unbind unfold unsqueeze view".split()
 )
 """Operations that take whole numbers as values, beside those on each number by itself."""
 
-_BY_SHAPE = _EMPTY | {f"{kind}_like" for kind in ("full", "ones", "zeros")}
-_BY_SHAPE |= {f"new_{kind}" for kind in ("full", "ones", "zeros")}
-"""Operations that look at the shape of a tensor and not at its numbers."""
+_TAKES_WHOLE_NUMBERS = _AS_VALUES | _BY_SHAPE | _ALONG | _AT_EACH | _IN_ALL
 
 
 class PerExample:
@@ -207,19 +202,19 @@ class PerExample:
         name: of the network, for errors.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(self, function: Function, name: str) -> None:
         self._function, self._name = function, name
-        self._recordings: dict[Any, Callable[..., Any]] = {}
+        self._recordings: dict[Form, Function] = {}
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *given: torch.Tensor) -> torch.Tensor:
         """(examples, ...) for tensors (examples, ...)."""
         form = tuple((one.shape[1:], one.dtype, one.device) for one in given)
         if form not in self._recordings:
-            self._recordings[form] = _recorded(self._function, form, self._name)
+            self._recordings[form] = _record(self._function, form, self._name)
         return _each(self._recordings[form], given)
 
 
-def rows_alone(encoder: Any) -> PerExample:
+def rows_alone(encoder: TorchModuleEncoder | TransformersImage) -> PerExample:
     """The `rows_of` of an encoder with a torch `module`, for each picture by itself.
 
     What the module's code leaves behind when it is recorded stays in a copy, which has the same tensors.
@@ -232,7 +227,7 @@ def rows_alone(encoder: Any) -> PerExample:
     return PerExample(twin.rows_of, encoder.identity.name)
 
 
-def state_of(module: Any) -> list[Any]:
+def state_of(module: nn.Module) -> list[torch.Tensor]:
     """Parameters and buffers of a module: a recording has these very tensors, whatever is in them."""
     return [*module.parameters(), *module.buffers()]
 
@@ -246,25 +241,25 @@ def plain_kernels() -> Iterator[None]:
         yield
 
 
-def _each(recording: Callable[..., Any], given: Sequence[Any]) -> Any:
+def _each(recording: Function, given: Sequence[torch.Tensor]) -> torch.Tensor:
     """What a recording makes of each example."""
     import torch
 
     return torch.func.vmap(recording)(*(one[:, None] for one in given))[:, 0]
 
 
-def _recorded(function: Callable[..., Any], form: tuple[Any, ...], name: str) -> Callable[..., Any]:
+def _record(function: Function, form: Form, name: str) -> Function:
     """The operations that the function performs on tensors (1, ...), as a pure function of such tensors.
 
     Args:
         function: is run on noise, and on nothing else.
-        form: shape without the first axis, type and device of each tensor.
+        form: what it takes.
         name: of the network, for errors.
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    def on_copies(*given: Any) -> Any:
+    def on_copies(*given: torch.Tensor) -> torch.Tensor:
         return function(*(one.clone() for one in given))
 
     try:
@@ -273,10 +268,10 @@ def _recorded(function: Callable[..., Any], form: tuple[Any, ...], name: str) ->
             noise = [_noise(*one) for one in form]
             # Twice: functions with derivatives of their own become operations before changes in place do.
             plain = make_fx(on_copies)(*noise)
-            pure: Any = make_fx(torch.func.functionalize(plain))(*noise)
+            pure = make_fx(torch.func.functionalize(plain))(*noise)
     except Exception as problem:  # whatever the code of a network may raise
         raise _refused(name, _first_line(problem)) from None
-    varying: set[Any] = set()  # what an example may change
+    varying: set[Node] = set()  # what an example may change
     for node in list(pure.graph.nodes):
         given = node.op == "placeholder" or varying.intersection(node.all_input_nodes)
         if given and _kind(node) not in _BY_SHAPE:
@@ -290,18 +285,17 @@ def _recorded(function: Callable[..., Any], form: tuple[Any, ...], name: str) ->
             whole, end = node.meta["val"].shape[node.args[2]], node.args[4]
             node.update_arg(4, min(end, whole))  # vmap overflows where the end is the largest number
     pure.recompile()
-    made: Callable[..., Any] = pure
     functorch: Any = torch._C._functorch
     functorch._set_vmap_fallback_warning_enabled(False)  # what has no rule runs one by one, as promised
     try:
         with torch.no_grad():
-            _each(made, [torch.cat([one, one]) for one in noise])
+            _each(pure, [torch.cat([one, one]) for one in noise])
     except Exception as problem:
         raise _refused(name, _first_line(problem)) from None
-    return made
+    return pure
 
 
-def _require_pure(node: Any, name: str, varying: set[Any]) -> None:
+def _require_pure(node: Node, name: str, varying: set[Node]) -> None:
     """Raise unless the operation is a pure function of torch's own that no value of `varying` makes fail."""
     import torch
 
@@ -323,24 +317,25 @@ def _require_pure(node: Any, name: str, varying: set[Any]) -> None:
         raise _refused(name, f"{operation} draws random numbers")
 
 
-def _takes_places(node: Any, varying: set[Any]) -> bool:
+def _takes_places(node: Node, varying: set[Node]) -> bool:
     """Whether whole numbers of an example may be places or counts for the operation, and not wrap around."""
     import torch
 
-    known = {*_AS_VALUES.split(), *_BY_SHAPE, *_ALONG, *_AT_EACH, *_IN_ALL}
-    if torch.Tag.pointwise in node.target.tags or _kind(node) in known:
+    operation: Any = node.target
+    if torch.Tag.pointwise in operation.tags or _kind(node) in _TAKES_WHOLE_NUMBERS:
         return False
     given = [one.meta["val"] for one in varying.intersection(node.all_input_nodes)]
     return any(not one.dtype.is_floating_point and not one.dtype.is_complex for one in given)
 
 
-def _make_total(node: Any, graph: Any) -> None:
+def _make_total(node: Node, graph: Graph) -> None:
     """Fill memory that nothing was written to, and let indices wrap around that the example may give."""
     import torch
 
-    aten, kind, args = torch.ops.aten, _kind(node), node.args
+    args: Any = node.args
+    aten, kind = torch.ops.aten, _kind(node)
 
-    def wrapped(index: Any, size: int) -> Any:
+    def wrap(index: Any, size: int) -> Any:
         if not isinstance(index, torch.fx.Node) or index.op == "get_attr" or not size:
             return index
         if index.meta["val"].dtype == torch.bool:
@@ -353,22 +348,22 @@ def _make_total(node: Any, graph: Any) -> None:
             filled = graph.call_function(aten.zeros_like.default, (node,))
         node.replace_all_uses_with(filled, delete_user_cb=lambda user: user is not filled)
     elif kind in _ALONG:
-        node.update_arg(2, wrapped(args[2], _sizes(args[0])[args[1]]))
+        node.update_arg(2, wrap(args[2], _sizes(args[0])[args[1]]))
     elif kind in _AT_EACH:
         sizes = _sizes(args[0])
-        node.update_arg(1, [wrapped(one, sizes[at]) for at, one in enumerate(args[1])])
+        node.update_arg(1, [wrap(one, sizes[at]) for at, one in enumerate(args[1])])
     elif kind in _IN_ALL:
         sizes = _sizes(args[0])[:1] if kind == "embedding" else _sizes(args[0])
-        node.update_arg(1, wrapped(args[1], math.prod(args[2] if kind.startswith("max") else sizes)))
+        node.update_arg(1, wrap(args[1], math.prod(args[2] if kind.startswith("max") else sizes)))
 
 
-def _kind(node: Any) -> str:
+def _kind(node: Node) -> str:
     """The name of an operation, whatever its overload."""
     schema = getattr(node.target, "_schema", None)  # of operations alone
     return "" if schema is None else str(schema.name.removeprefix("aten::"))
 
 
-def _sizes(node: Any) -> tuple[int, ...]:
+def _sizes(node: Node) -> tuple[int, ...]:
     return tuple(node.meta["val"].shape)
 
 
@@ -384,7 +379,7 @@ def _refused(name: str, why: str) -> ArgumentError:
     )
 
 
-def _noise(shape: Any, dtype: Any, device: Any) -> Any:
+def _noise(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """One example that is the same for everyone."""
     import torch
 

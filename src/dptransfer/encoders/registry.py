@@ -8,18 +8,26 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.plugins import Registry, is_place
-from dptransfer.base.types import EncodedRows, Floats32
+from dptransfer.base.types import AnyArray, EncodedRows
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.encoder import BESIDE, MADE_BY, Encoder, EncoderDelta, ImageEncoder, Kind, reading
+from dptransfer.encoders.encoder import (
+    BESIDE,
+    MADE_BY,
+    Encoder,
+    EncoderDelta,
+    ImageEncoder,
+    Kind,
+    with_grey_range,
+)
 from dptransfer.errors import ArgumentError, DataError, MissingDependency
 
 if TYPE_CHECKING:
@@ -39,11 +47,11 @@ class Beside(ImageEncoder):
         self._both, self.identity = (changed, plain), identity
         self.dimension = changed.dimension + plain.dimension
 
-    def prepare(self, image: Image.Image) -> Floats32:
+    def prepare(self, image: Image.Image) -> AnyArray:
         """As the changed encoder does."""
         return self._both[0].prepare(image)
 
-    def forward(self, pixels: Floats32) -> EncodedRows:
+    def forward(self, pixels: AnyArray) -> EncodedRows:
         """Rows of both; one that is all zeros stays so."""
         found = [np.asarray(one.forward(pixels), dtype=np.float64) for one in self._both]
         with np.errstate(all="ignore"):  # rows that are no numbers stay none
@@ -79,15 +87,9 @@ class EncoderNote:
     training_data: str = "not stated"
     vocabulary: Callable[[], Vocabulary] | None = None
 
-    @property
-    def sized(self) -> bool:
-        """Whether it leaves the size of pictures open."""
-        return "size" in inspect.signature(self.load).parameters
-
-    @property
-    def has_runtimes(self) -> bool:
-        """Whether ONNX Runtime or torch can run it."""
-        return "runtime" in inspect.signature(self.load).parameters
+    def takes(self, option: str) -> bool:
+        """Whether it leaves an option open: the size of pictures, the device, or which runtime runs it."""
+        return option in inspect.signature(self.load).parameters
 
     def encoder(self, *, size: int | None = None, device: str = "cpu", runtime: str | None = None) -> Encoder:
         """The encoder itself, loaded.
@@ -97,14 +99,10 @@ class EncoderNote:
             device: 'cpu', 'cuda', 'cuda:1', ...
             runtime: 'onnx' or 'torch', for encoders that both can run.
         """
-        takes = inspect.signature(self.load).parameters
         given: dict[str, int | str] = {}
-        for option, value, plain in (
-            ("size", size, None),
-            ("device", device, "cpu"),
-            ("runtime", runtime, "torch"),
-        ):
-            if value is not None and option in takes:
+        options = (("size", size, None), ("device", device, "cpu"), ("runtime", runtime, "torch"))
+        for option, value, plain in options:
+            if value is not None and self.takes(option):
                 given[option] = value
             elif value not in (None, plain):
                 raise _does_not_apply(option, self.name)
@@ -124,7 +122,7 @@ def _does_not_apply(option: str, name: str) -> ArgumentError:
     return ArgumentError(f"{option} (--{flag}) does not apply to the encoder '{name}'. Leave it out.")
 
 
-def _accepted(name: str, found: Any) -> EncoderNote:
+def _accepted(name: str, found: object) -> EncoderNote:
     """The note itself, or one for a class or a function that makes an encoder and says no more."""
     if isinstance(found, EncoderNote):
         if name and found.name != name:
@@ -184,7 +182,7 @@ def get_encoder(
 
     What is returned has an attribute `made_by`, which makes it again in another process.
     """
-    encoder = reading(_found(spec, size, device, kind, runtime), grey_range)
+    encoder = with_grey_range(_found(spec, size, device, kind, runtime), grey_range)
     again = partial(
         get_encoder, spec, size=size, device=device, kind=kind, runtime=runtime, grey_range=grey_range
     )
@@ -246,34 +244,34 @@ def encoder_of(
         )
     note = None if _is_model(asked) else ENCODERS.find(asked)
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
-    size = identity.picture_size if note is None or note.sized else None
+    size = identity.picture_size if note is None or note.takes("size") else None
     runtime: str | None = None
-    if note is not None and note.has_runtimes:
+    if note is not None and note.takes("runtime"):
         runtime = "torch" if identity.runtime is None else "onnx"
-    how: dict[str, Any] = {"device": device, "runtime": runtime, "grey_range": identity.grey_range}
-    encoder = get_encoder(asked, size=size, kind=kind, **how)
+    grey_range = identity.grey_range
+    encoder = get_encoder(asked, size=size, device=device, kind=kind, runtime=runtime, grey_range=grey_range)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
     if delta is None:
         return encoder
-    changed = adapted(encoder, delta)
+    changed = apply_delta(encoder, delta)
     with suppress(AttributeError):
         setattr(changed, MADE_BY, partial(encoder_of, identity, device=device, spec=spec, delta=delta))
     return changed
 
 
-def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:
+def apply_delta(encoder: Encoder, delta: EncoderDelta) -> Encoder:
     """The encoder as a release changes it; one that cannot be changed so, or is another, is refused."""
     require_same_encoder(delta.base, encoder.identity, names=("The change of an encoder", "the encoder"))
-    change = getattr(encoder, "adapted", None)
+    change = getattr(encoder, "with_delta", None)
     if change is None:
         raise ArgumentError(
             f"The encoder '{encoder.identity.name}' cannot be changed by a release, which this one needs. "
             "Use the encoder and the version of dptransfer that the model was fitted with."
         )
     alone = replace(delta, kind=delta.kind.removesuffix(BESIDE))
-    made: Encoder = change(alone)
-    if alone.kind != delta.kind:
-        made = Beside(cast(Any, made), cast(Any, encoder), delta.identity)
+    made: ImageEncoder = change(alone)
+    if alone.kind != delta.kind and isinstance(encoder, ImageEncoder):
+        made = Beside(made, encoder, delta.identity)
     require_same_encoder(delta.identity, made.identity, names=("The release", "the changed encoder"))
     return made
 

@@ -19,16 +19,16 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.progress import reported_to, tell
-from dptransfer.base.types import EncodedRows, Integers, Rows
+from dptransfer.base.types import EncodedRows, Integers, JsonObject, Rows
 from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data.atomic_files import owner_only
 from dptransfer.data.emb_folder import RowType
@@ -37,12 +37,20 @@ from dptransfer.data.resumable import draft_folder, kept_on_disk, require_seen, 
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.encoders.device import take_gpu
 from dptransfer.encoders.encoder import MADE_BY, Encoder
-from dptransfer.encoders.in_memory import Progress, encode_images_in_memory, encode_texts_in_memory
-from dptransfer.encoders.preprocess import PreprocessPool, preprocess_pool
+from dptransfer.encoders.in_memory import (
+    PreprocessPool,
+    Progress,
+    encode_images_in_memory,
+    encode_texts_in_memory,
+    preprocess_pool,
+)
 from dptransfer.errors import ArgumentError
 from dptransfer.sources.images import ImageList
 from dptransfer.sources.sandboxed_decode import SandboxedDecoder
 from dptransfer.sources.texts import TextList
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SHARD_ROWS = 10_000
 """Items of a shard where shards are asked for and no number is: 30 MB of 768 columns, minutes of a core."""
@@ -100,10 +108,16 @@ class EncodeOptions:
         return -(-rows // self.batch) * self.batch  # in whole batches, so that blanks fill up the last alone
 
 
-def request_of(found: ImageList | TextList, encoder: Encoder, options: EncodeOptions) -> dict[str, Any]:
+def request_of(found: ImageList | TextList, encoder: Encoder, options: EncodeOptions) -> JsonObject:
     """What determines the rows and the files that they are in, JSON-ready."""
+    if isinstance(found, TextList):
+        items: JsonObject = {"texts": list(found.texts)}
+    else:
+        in_place = found.root is None
+        known_as = [str(path.absolute()) for path in found.paths] if in_place else found.sources()
+        items = {"files": [_file_state(*pair) for pair in zip(known_as, found.paths, strict=True)]}
     return {
-        **_items(found),
+        **items,
         "encoder": encoder.identity.to_dict(),
         "batch": options.batch,
         "shard_rows": options.rows_of_shards(found, encoder),
@@ -113,14 +127,7 @@ def request_of(found: ImageList | TextList, encoder: Encoder, options: EncodeOpt
     }
 
 
-def _items(found: ImageList | TextList) -> dict[str, Any]:
-    if isinstance(found, TextList):
-        return {"texts": list(found.texts)}
-    known_as = [str(path.absolute()) for path in found.paths] if found.root is None else found.sources()
-    return {"files": [_file_state(*pair) for pair in zip(known_as, found.paths, strict=True)]}
-
-
-def _file_state(source: str, path: Path) -> list[Any]:
+def _file_state(source: str, path: Path) -> list[str | int | None]:
     """A file's name, size and time of change: an edited picture must not be taken from an earlier run."""
     try:
         found = path.stat()
@@ -232,7 +239,7 @@ class EncodeShard:
                 require_seen(self.source)
             with closing(SandboxedDecoder(encoder.identity.grey_range)) as apart:
 
-                def opened(path: Path) -> Any:
+                def opened(path: Path) -> Image.Image:
                     alive()
                     return apart(path)
 
@@ -314,11 +321,7 @@ class EncodedShards(NamedTuple):
 
 
 def encode_in_shards(
-    out: Path,
-    found: ImageList | TextList,
-    encoder: Encoder,
-    options: EncodeOptions,
-    progress: Progress,
+    out: Path, found: ImageList | TextList, encoder: Encoder, options: EncodeOptions, progress: Progress
 ) -> EncodedShards:
     """Encode items into files of some rows each, with whoever works; what is there is not done again.
 
@@ -358,8 +361,8 @@ def encode_in_shards(
             report(done + finished)
 
     report(0)
-    pool = preprocess_pool(encoder, len(items)) if sent is encoder else None
-    with reported_to(within), nullcontext() if pool is None else closing(pool):
+    ahead = preprocess_pool(encoder, len(items)) if sent is encoder else nullcontext()
+    with reported_to(within), ahead as pool:
         alone = replace(options, workers=None)
         work = EncodeShard(folder, request, source, sent, encoder.identity, alone, pool)
         for number, shard in workers.each(work, pieces, "shard"):
@@ -382,14 +385,15 @@ def _for_encoding(workers: Workers, encoder: Encoder, *, batches: int) -> Worker
 
     A shard whose batches are all in time, so that no worker ends itself, takes as long as all their times.
     """
+    settings: JsonObject = {}
     if getattr(workers, "patience", 0) is None:
-        workers = replace(cast(Any, workers), patience=_QUIET * batches)
+        settings["patience"] = _QUIET * batches
     if getattr(workers, "gpus", None) == 0 and _on_gpu(getattr(encoder, MADE_BY)):
-        workers = replace(cast(Any, workers), gpus=1)
-    return workers
+        settings["gpus"] = 1
+    return replace(workers, **settings) if is_dataclass(workers) else workers
 
 
-def _on_gpu(recipe: Any) -> bool:
+def _on_gpu(recipe: object) -> bool:
     """Whether an encoder is made for whatever GPU its process has."""
     return bool(getattr(recipe, "keywords", {}).get("device") == "cuda")
 

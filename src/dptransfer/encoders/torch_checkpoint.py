@@ -14,27 +14,24 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dptransfer.base.types import AnyArray
 from dptransfer.errors import DataError
+
+if TYPE_CHECKING:
+    import torch
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_PROTOCOL = 1001
-_STORAGES = {
-    "FloatStorage": "<f4",
-    "DoubleStorage": "<f8",
-    "HalfStorage": "<f2",
-    "LongStorage": "<i8",
-    "IntStorage": "<i4",
-    "ShortStorage": "<i2",
-    "CharStorage": "i1",
-    "ByteStorage": "u1",
-    "BoolStorage": "?",
-}
+_KINDS = {"Float": "<f4", "Double": "<f8", "Half": "<f2", "Bool": "?"}
+_KINDS |= {"Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "i1", "Byte": "u1"}
+_STORAGES = {f"{kind}Storage": np.dtype(code) for kind, code in _KINDS.items()}
 
-Storages = dict[str, np.ndarray[Any, Any]]
+Arrays: TypeAlias = dict[str, AnyArray]
+"""Weights by name, or storages by key."""
 
 
 class _Laid(NamedTuple):
@@ -46,7 +43,7 @@ class _Laid(NamedTuple):
     strides: tuple[int, ...]
 
 
-def read_checkpoint(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
+def read_checkpoint(path: str | Path) -> Arrays:
     """The tensors of a state dict that `torch.save` wrote, by name.
 
     Args:
@@ -55,7 +52,7 @@ def read_checkpoint(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
     file = Path(path)
     try:
         with file.open("rb") as stream:
-            laid, storages = _streamed(stream)
+            laid, storages = _read(stream)
         if not isinstance(laid, dict):
             raise ValueError("no dictionary")
         return {str(name): _array(tensor, storages) for name, tensor in laid.items()}
@@ -71,7 +68,7 @@ def read_checkpoint(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
         ) from None
 
 
-def weights_digest(state: Mapping[str, Any]) -> str:
+def weights_digest(state: Mapping[str, AnyArray | torch.Tensor]) -> str:
     """Digest of weights: names, types, shapes and bytes, in the order of the names.
 
     The same weights give the same digest, whatever file they came in, be they arrays or torch's tensors.
@@ -91,14 +88,14 @@ def weights_digest(state: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _streamed(stream: IO[bytes]) -> tuple[Any, Storages]:
+def _read(stream: IO[bytes]) -> tuple[object, Arrays]:
     """Three small pickles, that of the tensors, the storages' keys, and each storage after its length."""
     types: dict[str, np.dtype[Any]] = {}
     plain = [_Restricted(stream, types).load() for _ in range(3)]
     if plain[:2] != [_LEGACY_MAGIC, _LEGACY_PROTOCOL] or not plain[2].get("little_endian"):
         raise ValueError("no checkpoint of torch")
     laid = _Restricted(stream, types).load()
-    storages: Storages = {}
+    storages: Arrays = {}
     for key in _Restricted(stream, types).load():
         count = int.from_bytes(stream.read(8), "little")
         storages[key] = np.frombuffer(stream.read(count * types[key].itemsize), types[key])
@@ -114,14 +111,14 @@ class _Restricted(pickle.Unpickler):
         super().__init__(stream)
         self._types = types
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         """One of the few names that a state dict needs."""
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
             return _laid
         if module == "torch" and name in _STORAGES:
-            return np.dtype(_STORAGES[name])
+            return _STORAGES[name]
         raise ValueError(f"it names {module}.{name}")
 
     def persistent_load(self, pid: Any) -> str:
@@ -133,11 +130,11 @@ class _Restricted(pickle.Unpickler):
         return str(key)
 
 
-def _laid(key: str, offset: int, shape: Sequence[int], strides: Sequence[int], *_: Any) -> _Laid:
+def _laid(key: str, offset: int, shape: Sequence[int], strides: Sequence[int], *_: object) -> _Laid:
     return _Laid(key, offset, tuple(shape), tuple(strides))
 
 
-def _array(tensor: Any, storages: Storages) -> np.ndarray[Any, Any]:
+def _array(tensor: object, storages: Arrays) -> AnyArray:
     """A copy of the tensor's elements; one that reaches beyond its storage is refused."""
     if not isinstance(tensor, _Laid):
         raise ValueError("it holds something else than tensors")

@@ -1,21 +1,21 @@
-"""Any `torch.nn.Module` as an image encoder."""
+"""A `torch.nn.Module` of any kind as an image encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
-from dptransfer.base.types import EncodedRows, Floats32
+from dptransfer.base.types import AnyArray, EncodedRows, Floats32
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.encoder import EncoderDelta, ImageEncoder, require_rows
+from dptransfer.encoders.encoder import EncoderDelta, Framing, ImageEncoder, require_rows
 from dptransfer.encoders.per_example import (
     PerExample,
     keeps_pictures_apart,
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
+
+Preprocessing: TypeAlias = tuple[Framing, tuple[float, ...], tuple[float, ...]]
+"""How pictures are framed, what is subtracted from their bytes, and what divides them."""
 
 _PROBES, _PROBE_SIDE = 8, 64
 _MORE_THAN_ROUNDING = 1e-2  # of the longest row; networks in halves round by some thousandths
@@ -57,7 +60,7 @@ class TorchModuleEncoder(ImageEncoder):
     module that cannot be run so, or that gives other rows for a picture among others, is refused. The module
     is put in evaluation mode. Its output must be rows, (pictures, features), or feature maps,
     (pictures, channels, height, width), which are averaged over space. It is `module` then, for methods that
-    take gradients of it; `adapted` is the way to change it.
+    take gradients of it; `with_delta` is the way to change it.
 
     Args:
         module: the network.
@@ -76,12 +79,12 @@ class TorchModuleEncoder(ImageEncoder):
         vocabulary: the same with names, where that is linear.
     """
 
-    _recorded: tuple[list[Any], PerExample] | None = None
+    _recorded: tuple[list[object], PerExample] | None = None
 
     def __init__(
         self,
         module: torch.nn.Module,
-        transform: Callable[[Image.Image], Any],
+        transform: Callable[[Image.Image], ArrayLike],
         *,
         name: str,
         transform_name: str,
@@ -99,7 +102,7 @@ class TorchModuleEncoder(ImageEncoder):
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
         digest = weights or weights_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
-        self.module = placed.to(memory_format=self._layout) if channels_last else placed
+        self.module: torch.nn.Module = placed.to(memory_format=self._layout) if channels_last else placed
         self.pixel_map, self.source_head, self.vocabulary = pixel_map, source_head, vocabulary
         self.identity = EncoderIdentity(name, digest, transform_name, size)
         self.dimension = self.measured_dimension()
@@ -109,26 +112,34 @@ class TorchModuleEncoder(ImageEncoder):
         if self._device.type == "cuda" and type(self).prepare is TorchModuleEncoder.prepare:
             self.picklable_prepare = partial(_prepared, transform=transform, mapped=pixel_map is not None)
 
-    def prepare(self, image: Image.Image) -> NDArray[Any]:
+    def prepare(self, image: Image.Image) -> AnyArray:
         """The transform's result, as float32 unless it is bytes for the pixel map."""
         return _prepared(image, self._transform, self.pixel_map is not None)
 
-    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
+    def forward(self, pixels: AnyArray) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
             rows = self.own_rows(self._inputs(pixels)).float().cpu().numpy()
             return require_rows(rows, len(pixels))
 
-    def own_rows(self, inputs: Any) -> Any:
+    def own_rows(self, inputs: torch.Tensor) -> torch.Tensor:
         """Rows for input tensors, each of its own picture alone, as a tensor that gradients flow through."""
         return self.rows_of(inputs) if self._is_known else self._alone(inputs)
 
-    def rows_of(self, inputs: Any) -> Any:
+    def rows_of(self, inputs: torch.Tensor) -> torch.Tensor:
         """The same by a plain pass of the module, for pictures that are public."""
-        output = self.module(inputs)
+        output: torch.Tensor = self.module(inputs)
         return output.mean((2, 3)) if output.ndim == 4 else output
 
-    def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
+    def preprocessing(self) -> Preprocessing | None:
+        """What `pixel_map` does."""
+        if self.pixel_map is None:
+            return None
+        side, *scaling = self.pixel_map
+        mean, scale = (tuple(map(float, np.broadcast_to(one, 3))) for one in scaling)
+        return Framing(side, side), mean, scale
+
+    def with_delta(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
         require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
         changed = copy(self)
@@ -150,9 +161,9 @@ class TorchModuleEncoder(ImageEncoder):
             self._recorded = now, rows_alone(self)
         return self._recorded[1]
 
-    def _inputs(self, pixels: NDArray[Any]) -> Any:
+    def _inputs(self, pixels: AnyArray) -> torch.Tensor:
         """The module's input for prepared pictures."""
-        inputs = self._torch.from_numpy(pixels).to(self._device)
+        inputs: torch.Tensor = self._torch.from_numpy(pixels).to(self._device)
         if self.pixel_map is not None and pixels.dtype == np.uint8:
             _, *scaling = self.pixel_map
             mean, scale = (inputs.new_tensor(one, dtype=self._torch.float32) for one in scaling)
@@ -199,7 +210,7 @@ def _probes() -> list[Image.Image]:
     return [Image.fromarray(one) for one in probe_pictures(_PROBES, _PROBE_SIDE)]
 
 
-def _prepared(image: Image.Image, transform: Callable[[Image.Image], Any], mapped: bool) -> NDArray[Any]:
+def _prepared(image: Image.Image, transform: Callable[[Image.Image], ArrayLike], mapped: bool) -> AnyArray:
     found = transform(image)
     in_bytes = mapped and getattr(found, "dtype", None) == np.uint8
     return np.asarray(found, dtype=np.uint8 if in_bytes else np.float32)
@@ -222,13 +233,13 @@ def changed_module(module: torch.nn.Module, delta: EncoderDelta) -> torch.nn.Mod
     return changed
 
 
-def _replaced(target: Any, name: str, arrays: Mapping[str, Floats32]) -> Any:
+def _replaced(target: torch.Tensor, name: str, arrays: Mapping[str, Floats32]) -> torch.Tensor | None:
     """What takes the parameter's place, if it has its shape."""
     new = target.new_tensor(arrays[name])
     return new if new.shape == target.shape else None
 
 
-def _sum(target: Any, name: str, arrays: Mapping[str, Floats32]) -> Any:
+def _sum(target: torch.Tensor, name: str, arrays: Mapping[str, Floats32]) -> torch.Tensor | None:
     """The parameter, as a matrix, plus up · down, if these are two factors of its shape and nothing else."""
     own = {
         one.rpartition(".")[2]: target.new_tensor(arrays[one])
@@ -242,7 +253,7 @@ def _sum(target: Any, name: str, arrays: Mapping[str, Floats32]) -> Any:
     return target + (up @ down).reshape(target.shape)
 
 
-def words_of_layer(layer: Any, names: tuple[str, ...]) -> Vocabulary | None:
+def words_of_layer(layer: torch.nn.Linear, names: tuple[str, ...]) -> Vocabulary | None:
     """The vocabulary in a torch linear layer, or None if it has another number of outputs than names."""
     weights = layer.weight.detach().float().cpu().numpy()
     if weights.ndim != 2 or len(weights) != len(names):

@@ -1,29 +1,175 @@
-"""Vision and text models of the transformers library as encoders."""
+"""Vision and text models of the transformers library as encoders.
+
+A model comes from a local folder, the local cache, or the hub when it can be reached. Only JSON, vocabulary
+and safetensors files are fetched or loaded: no pickled weights, no remote code.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import socket
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import EncodedRows, Floats32
+from dptransfer.base.types import EncodedRows, Floats32, JsonObject
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.encoder import Encoder, EncoderDelta, ImageEncoder, Kind, require_rows
-from dptransfer.encoders.framing import Framing
-from dptransfer.encoders.hub import load_classifier, load_model, load_part, model_folder, require_transformers
-from dptransfer.encoders.torch_module import PixelMap, changed_module, words_of_layer
+from dptransfer.encoders.encoder import Encoder, EncoderDelta, Framing, ImageEncoder, Kind, require_rows
+from dptransfer.encoders.torch_checkpoint import weights_digest
+from dptransfer.encoders.torch_module import PixelMap, Preprocessing, changed_module, words_of_layer
+from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:
+    import torch
     from PIL import Image
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors"]
+
+
+def transformers_encoder(source: str, *, kind: Kind | None = None, device: str = "cpu") -> Encoder:
+    """The encoder in a local folder or under the hub id 'ORG/NAME'.
+
+    Args:
+        source: a folder written by `save_pretrained`, or a hub id (with or without 'hf:').
+        kind: 'image' or 'text' for models that do both; default 'image' when there is an image processor.
+        device: where to run.
+    """
+    spec = source.removeprefix("hf:")
+    name = Path(spec).resolve().name if Path(spec).is_dir() else f"hf:{spec}"
+    folder = _model_folder(spec)
+    if kind is None:
+        kind = "image" if (folder / "preprocessor_config.json").is_file() else "text"
+    if kind == "text":
+        return TransformersText(folder, name=name, device=device)
+    return TransformersImage(folder, name=name, device=device)
+
+
+def _model_folder(source: str) -> Path:
+    """The folder with the model's files: `source` itself, or the cached copy of the hub id 'ORG/NAME'."""
+    folder = Path(source)
+    if folder.is_dir():
+        return _complete(folder, source)
+    _transformers()
+    from huggingface_hub import constants, snapshot_download
+
+    try:
+        cached = Path(snapshot_download(source, allow_patterns=_FILES, local_files_only=True))
+        if any(cached.glob("*.safetensors")):
+            return _complete(cached, source)
+    except Exception:  # "not in the cache" has had several types over the years; the hub is asked next
+        pass
+    # Asked first because the hub's client would retry for half a minute and print each try.
+    if constants.HF_HUB_OFFLINE or not reachable(constants.ENDPOINT):
+        raise DataError(
+            f"The model '{source}' must be on this machine or on a hub that answers; it is not cached and "
+            f"{constants.ENDPOINT} cannot be reached. Fetch it where there is a network and pass its folder."
+        )
+    rule = f"must be on {constants.ENDPOINT}; fetching it failed"
+    with _loading(source, rule, "Check the name, or that you may read it."):
+        return _complete(Path(snapshot_download(source, allow_patterns=_FILES)), source)
+
+
+def _complete(folder: Path, source: str) -> Path:
+    if not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors")):
+        raise DataError(
+            f"The model '{source}' must hold config.json and safetensors weights; it does not. "
+            "Save it with save_pretrained."
+        )
+    return folder
+
+
+def reachable(endpoint: str) -> bool:
+    """Whether a hub at this address answers, as far as one connection can tell."""
+    if urllib.request.getproxies():
+        return True  # a proxy decides; a direct connection would prove nothing
+    parts = urlsplit(endpoint)
+    port = parts.port or (80 if parts.scheme == "http" else 443)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers from printing progress and advice; a library of ours never prints."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def _loading(source: str, rule: str, remedy: str) -> Iterator[None]:
+    """In quiet; what goes wrong has no common type across causes and versions, and becomes one error."""
+    try:
+        with quiet():
+            yield
+    except DPTransferError:
+        raise
+    except Exception as error:
+        raise DataError(f"The model '{source}' {rule} ({type(error).__name__}). {remedy}") from None
+
+
+def _transformers() -> Any:
+    return checks.import_optional("transformers", "transformers", "A transformers encoder")
+
+
+def _load_weights(kind: str, folder: Path, source: str) -> tuple[PreTrainedModel, frozenset[str]]:
+    """The model, and the names of the weights that it lacks."""
+    rule = f"must load with transformers.{kind} from safetensors; it does not"
+    with _loading(source, rule, "Check the folder, or upgrade transformers."):
+        model, found = getattr(_transformers(), kind).from_pretrained(
+            str(folder), local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+    return model.eval(), frozenset(found["missing_keys"])
+
+
+def _load_model(folder: Path, source: str) -> tuple[PreTrainedModel, str, bool]:
+    """The frozen model, the digest of its weights, and whether its pooling layer is random.
+
+    Transformers fills weights that the files lack with random numbers. Only a missing pooling layer is
+    allowed, and the caller must then not use it: rows made by random weights would differ from one run to the
+    next.
+    """
+    model, missing = _load_weights("AutoModel", folder, source)
+    if any("pooler" not in name for name in missing):
+        raise DataError(
+            f"The model '{source}' must bring all its weights; {len(missing)} are missing. "
+            "Use a complete checkpoint: random weights make no encoder."
+        )
+    digest = weights_digest({key: value for key, value in model.state_dict().items() if key not in missing})
+    return model, digest, bool(missing)
+
+
+def _load_part(
+    loader: str, folder: Path, source: str, part: str, other_kind: Kind, **settings: object
+) -> Any:
+    """The model's tokenizer or image processor, by the class of transformers that loads it."""
+    remedy = f"Save {part} into the folder, or pass kind='{other_kind}'."
+    with _loading(source, f"must bring {part}; it does not", remedy):
+        loaded = getattr(_transformers(), loader)
+        return loaded.from_pretrained(str(folder), local_files_only=True, **settings)
 
 
 _SHORTEST = 16
@@ -61,8 +207,9 @@ class TransformersText:
     ) -> None:
         self._torch = checks.import_optional("torch", "transformers", "A text encoder")
         self._device = torch_device(device)
-        self._tokenizer = load_part("AutoTokenizer", folder, name, "a tokenizer", other_kind="image")
-        self._model, digest, _ = load_model(folder, name, self._device)
+        self._tokenizer = _load_part("AutoTokenizer", folder, name, "a tokenizer", "image")
+        model, digest, _ = _load_model(folder, name)
+        self._model = model.to(self._device)
         self._unit_norm = unit_norm
         self._longest = min(longest or 512, _allowed(self._tokenizer, self._model.config))
         self._clip_like = hasattr(self._model, "get_text_features")
@@ -93,8 +240,8 @@ class TransformersText:
         return min(max(_SHORTEST, 1 << tokens.bit_length()), self._longest + 1)
 
     def _padding(self) -> int:
-        candidates = (self._tokenizer.pad_token_id, self._tokenizer.eos_token_id)
-        return next((int(token) for token in candidates if token is not None), 0)
+        tokens = (self._tokenizer.pad_token_id, self._tokenizer.eos_token_id)
+        return next((int(token) for token in tokens if token is not None), 0)
 
     def _forward(self, rows: list[list[int]], length: int) -> EncodedRows:
         ids = np.full((len(rows), length), self._padding(), dtype=np.int64)
@@ -119,7 +266,7 @@ class TransformersText:
         return result
 
 
-def _allowed(tokenizer: Any, config: Any) -> int:
+def _allowed(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> int:
     text_config = getattr(config, "text_config", None) or config
     positions = getattr(text_config, "max_position_embeddings", None) or 513
     return int(min(tokenizer.model_max_length, positions - 1))  # one is kept for the padding
@@ -138,30 +285,12 @@ _SETTINGS = (
 ).split()
 
 
-def transformers_encoder(source: str, *, kind: Kind | None = None, device: str = "cpu") -> Encoder:
-    """The encoder in a local folder or under the hub id 'ORG/NAME'.
-
-    Args:
-        source: a folder written by `save_pretrained`, or a hub id (with or without 'hf:').
-        kind: 'image' or 'text' for models that do both; default 'image' when there is an image processor.
-        device: where to run.
-    """
-    spec = source.removeprefix("hf:")
-    name = Path(spec).resolve().name if Path(spec).is_dir() else f"hf:{spec}"
-    folder = model_folder(spec)
-    if kind is None:
-        kind = "image" if (folder / "preprocessor_config.json").is_file() else "text"
-    if kind == "text":
-        return TransformersText(folder, name=name, device=device)
-    return TransformersImage(folder, name=name, device=device)
-
-
 class TransformersImage(ImageEncoder):
     """A vision model, or the image half of a CLIP-like one.
 
     The row is the model's image features (CLIP-like), else its pooled output, else its first (class) token or
     the mean over space. A pooling layer whose weights are not in the files is never used. `module` makes rows
-    of the processor's arrays, for methods that take gradients of it; `adapted` is the way to change it.
+    of the processor's arrays, for methods that take gradients of it; `with_delta` is the way to change it.
 
     Args:
         folder: the model's files.
@@ -173,16 +302,17 @@ class TransformersImage(ImageEncoder):
         self._torch = checks.import_optional("torch", "transformers", "A transformers encoder")
         self._device = torch_device(device)
         # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
-        before_five = require_transformers().__version__.startswith("4.")
-        pillow: dict[str, Any] = {"use_fast": False} if before_five else {"backend": "pil"}
+        before_five = _transformers().__version__.startswith("4.")
+        pillow: JsonObject = {"use_fast": False} if before_five else {"backend": "pil"}
         part = "an image processor"
-        self._processor = load_part("AutoImageProcessor", folder, name, part, other_kind="text", **pillow)
-        model, digest, pooler_is_random = load_model(folder, name, self._device)
-        self.module = _pooled_model(model, pooler_is_random)
-        self.pixel_map, self._folder = _pixel_map(self._processor), folder
+        self._processor = _load_part("AutoImageProcessor", folder, name, part, "text", **pillow)
+        model, digest, pooler_is_random = _load_model(folder, name)
+        self.module = _pooled_model(model.to(self._device), pooler_is_random)
+        self._told = self._processor.to_dict()
+        self.pixel_map, self._folder = _pixel_map(self._told), folder
         self._squeezes_first = False
         self.dimension = self.measured_dimension()
-        transform = f"{_settings(self._processor)}, {self.module.pooling}"
+        transform = f"{_settings(self._told)}, {self.module.pooling}"
         self.identity = EncoderIdentity(name, digest, transform)
 
     def prepare(self, image: Image.Image) -> Floats32:
@@ -201,18 +331,18 @@ class TransformersImage(ImageEncoder):
             rows = self.rows_of(self._torch.from_numpy(pixels).to(self._device)).float().cpu().numpy()
         return require_rows(rows, len(pixels))
 
-    def rows_of(self, inputs: Any) -> Any:
+    def rows_of(self, inputs: torch.Tensor) -> torch.Tensor:
         """Rows for input tensors, as a tensor that gradients flow through."""
-        return self.module(inputs)
+        rows: torch.Tensor = self.module(inputs)
+        return rows
 
-    def preprocessing(self) -> tuple[Framing, tuple[float, ...], tuple[float, ...]] | None:
+    def preprocessing(self) -> Preprocessing | None:
         """How pictures are framed, what is subtracted from their bytes and what divides them, if so."""
-        told = self._processor.to_dict()
-        framing = Framing.of_processor(told)
-        return None if framing is None or not told.get("do_rescale") else (framing, *_scaling(told))
+        framing = Framing.of_processor(self._told)
+        return (framing, *_scaling(self._told)) if framing and self._told.get("do_rescale") else None
 
     @cached_property
-    def source_head(self) -> Any:
+    def source_head(self) -> torch.nn.Linear | None:
         """The public classifier of rows that the model was saved with, or None.
 
         That it takes the rows that we pool is seen from one input, on which it must give the whole model's
@@ -220,9 +350,14 @@ class TransformersImage(ImageEncoder):
         """
         if self.pixel_map is None:
             return None
-        whole = load_classifier(self._folder, self.identity.name, self._device)
-        layers = [] if whole is None else [one for one in whole.modules() if hasattr(one, "in_features")]
-        if not layers or layers[-1].in_features != self.dimension:
+        config = json.loads((self._folder / "config.json").read_text())
+        kinds = map(str, config.get("architectures") or ())
+        if not any(kind.endswith("ForImageClassification") for kind in kinds):
+            return None
+        kind = "AutoModelForImageClassification"
+        whole, missing = _load_weights(kind, self._folder, self.identity.name)
+        layers = [one for one in whole.to(self._device).modules() if hasattr(one, "in_features")]
+        if missing or not layers or layers[-1].in_features != self.dimension:
             return None
         side = self.pixel_map.side
         with repeatable():
@@ -241,7 +376,7 @@ class TransformersImage(ImageEncoder):
         names = tuple(str(told[key]) for key in sorted(told, key=int))
         return words_of_layer(self.source_head, names)
 
-    def adapted(self, delta: EncoderDelta) -> TransformersImage:
+    def with_delta(self, delta: EncoderDelta) -> TransformersImage:
         """The same encoder with some of its parameters changed; this one stays as it is.
 
         Its pictures are squeezed by bicubic interpolation, as those it was trained on were.
@@ -254,7 +389,7 @@ class TransformersImage(ImageEncoder):
         return changed
 
 
-def _pooled_model(model: Any, pooler_is_random: bool) -> Any:
+def _pooled_model(model: PreTrainedModel, pooler_is_random: bool) -> torch.nn.Module:
     import torch
 
     class PooledModel(torch.nn.Module):
@@ -266,7 +401,7 @@ def _pooled_model(model: Any, pooler_is_random: bool) -> Any:
             super().__init__()
             self.model = model
 
-        def forward(self, pixels: Any) -> Any:
+        def forward(self, pixels: torch.Tensor) -> torch.Tensor:
             if hasattr(self.model, "get_image_features"):
                 features = self.model.get_image_features(pixel_values=pixels)
                 self.pooling = "image features"
@@ -274,20 +409,20 @@ def _pooled_model(model: Any, pooler_is_random: bool) -> Any:
             output = self.model(pixel_values=pixels)
             return self._pooled(output.last_hidden_state, getattr(output, "pooler_output", None))
 
-        def _pooled(self, hidden: Any, pooled: Any) -> Any:
+        def _pooled(self, hidden: torch.Tensor, pooled: torch.Tensor | None) -> torch.Tensor:
             if pooled is not None and not pooler_is_random:
                 self.pooling = "pooler output"
                 return pooled.flatten(1)
             self.pooling = "class token" if hidden.ndim == 3 else "mean pool"
             return hidden[:, 0] if hidden.ndim == 3 else hidden.mean((2, 3))
 
-        def stages(self) -> list[Any]:
+        def stages(self) -> list[torch.nn.Module]:
             """What is done one after the other, where the model is built like a vision transformer."""
             if not all(hasattr(self.model, part) for part in ("embeddings", "layers", "layernorm")):
                 return [self]
             return [self.model.embeddings, *self.model.layers, self._end]
 
-        def _end(self, hidden: Any) -> Any:
+        def _end(self, hidden: torch.Tensor) -> torch.Tensor:
             hidden = self.model.layernorm(hidden)
             pooler = getattr(self.model, "pooler", None)
             return self._pooled(hidden, None if pooler is None else pooler(hidden))
@@ -295,17 +430,15 @@ def _pooled_model(model: Any, pooler_is_random: bool) -> Any:
     return PooledModel()
 
 
-def _pixel_map(processor: Any) -> PixelMap | None:
+def _pixel_map(told: JsonObject) -> PixelMap | None:
     """What the processor does to pixels, where it squeezes to a square and scales, and does no more."""
-    told = processor.to_dict()
     framing = Framing.of_processor(told)
-    square = framing is not None and framing.shortest is None and framing.height == framing.width
-    return (
-        PixelMap(framing.height, *_scaling(told)) if framing and square and told.get("do_rescale") else None
-    )
+    if framing is None or framing.shortest is not None or framing.height != framing.width:
+        return None
+    return PixelMap(framing.height, *_scaling(told)) if told.get("do_rescale") else None
 
 
-def _scaling(told: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _scaling(told: JsonObject) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What is subtracted from a channel's bytes, and what they are divided by then."""
     unit = 1 / told["rescale_factor"]
     plain = (0.0,) * 3, (1.0,) * 3
@@ -313,12 +446,11 @@ def _scaling(told: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]
     return tuple(unit * one for one in means), tuple(unit * one for one in widths)
 
 
-def _settings(processor: Any) -> str:
-    recorded = processor.to_dict()
-    chosen = {key: recorded[key] for key in _SETTINGS if recorded.get(key) is not None}
+def _settings(told: JsonObject) -> str:
+    chosen = {key: told[key] for key in _SETTINGS if told.get(key) is not None}
     text = json.dumps(
         chosen, sort_keys=True, default=lambda value: dict(value) if hasattr(value, "keys") else str(value)
     )
-    size = recorded.get("crop_size") if recorded.get("do_center_crop") else recorded.get("size")
+    size = told.get("crop_size") if told.get("do_center_crop") else told.get("size")
     sides = "x".join(str(side) for side in dict(size).values()) if size is not None else "any"
     return f"rgb {sides} processor {hashlib.sha256(text.encode()).hexdigest()[:12]}"

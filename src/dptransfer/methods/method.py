@@ -473,13 +473,13 @@ class ImageMethod(PrivateMethod):
 
     def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
         """The encoder whose rows a run's result takes: this one, as the run has left it."""
-        from dptransfer.encoders import adapted, encoder_of
+        from dptransfer.encoders import apply_delta, encoder_of
 
         base = base if delta is None else delta.base
         own: Encoder = self.network().encoder  # first, as it may be one that is found by its place alone
         if base is not None and base != own.identity:
             return encoder_of(base, device=self.device, delta=delta)
-        return own if delta is None else adapted(own, delta)
+        return own if delta is None else apply_delta(own, delta)
 
 
 def require_as_planned(plan: Plan, outcome: Outcome) -> None:

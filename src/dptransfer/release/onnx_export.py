@@ -214,7 +214,7 @@ def export_onnx(
     graph.cast(_probabilities(graph, model, scores, label), outer, named="probabilities")
     width, count = model.dimension, len(model.classes)
     target = Path(path)
-    content = graph.written(
+    content = graph.to_bytes(
         {"rows": (outer, ["n", width])},
         {
             "scores": (outer, ["n", count]),

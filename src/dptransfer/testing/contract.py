@@ -36,10 +36,7 @@ def naming_rule(subject: str, rule: str) -> Iterator[None]:
 
 
 def run_checks(
-    subject: Subject,
-    named: str,
-    checks: Mapping[str, Callable[[Subject], None]],
-    skip: Collection[str] = (),
+    subject: Subject, named: str, checks: Mapping[str, Callable[[Subject], None]], skip: Collection[str] = ()
 ) -> None:
     """Run every check but those to skip, in order; the first broken rule is raised."""
     for rule in skip:

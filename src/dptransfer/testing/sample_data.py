@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.data import Facts, PrivateEmbeddings, PublicData, PublicEmbeddings
-from dptransfer.encoders import adapted, encode_pixels, encoder_of
+from dptransfer.encoders import apply_delta, encode_pixels, encoder_of
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import row_shares
@@ -173,7 +173,7 @@ def encoded_traces(method: Any, x: AnyArray, model: Any) -> list[AnyArray]:
     plain, delta = method.network().encoder, model.encoder_delta
     base = model.facts.encoder if delta is None else delta.base
     after = plain if base == plain.identity else encoder_of(base)
-    after = after if delta is None else adapted(after, delta)
+    after = after if delta is None else apply_delta(after, delta)
     return [x.reshape(len(x), -1), encode_pixels(x, plain), encode_pixels(x, after)]
 
 

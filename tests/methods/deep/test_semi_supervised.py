@@ -39,7 +39,7 @@ def student(network, trains="full", rule="fixmatch", steps=40, labelled=3, **giv
 
 def accuracy(network, found):
     pixels, labels = stripes(400, seed=1)
-    encoder = network.encoder if found.delta is None else network.encoder.adapted(found.delta)
+    encoder = network.encoder if found.delta is None else network.encoder.with_delta(found.delta)
     with torch.no_grad():
         rows = torch.nn.functional.normalize(encoder.rows_of(network.inputs(pixels))).double().numpy()
     return float(((rows @ found.weights.T + found.offset).argmax(1) == labels).mean())

@@ -63,7 +63,7 @@ def test_the_released_change_gives_the_same_logits(train):
     theta, inputs = somewhere(parts), parts.network.inputs(pictures(4))
     trained = parts.logits(torch.from_numpy(theta).float(), parts.front(inputs))
     delta, encoder = parts.delta(theta), parts.network.encoder
-    rows = (encoder if delta is None else encoder.adapted(delta)).rows_of(inputs)
+    rows = (encoder if delta is None else encoder.with_delta(delta)).rows_of(inputs)
     head = torch.from_numpy(parts.head(theta)).float()
     assert torch.allclose(nn.functional.normalize(rows) @ head.T, trained, atol=1e-4)
     assert delta is None or not torch.allclose(rows, parts.network.rows(inputs), atol=1e-2)
@@ -77,7 +77,7 @@ def test_nothing_is_changed_at_zero_and_the_public_network_never_is():
         parts = parts_of(train, network)
         gradients(parts, somewhere(parts), pictures(3), labels(3))
         delta = parts.delta(np.zeros(parts.size))
-        assert torch.allclose(network.encoder.adapted(delta).rows_of(inputs), before, atol=1e-5)
+        assert torch.allclose(network.encoder.with_delta(delta).rows_of(inputs), before, atol=1e-5)
         assert torch.equal(network.rows(inputs), before)
 
 
@@ -145,7 +145,7 @@ def test_the_embedded_encoder_has_all_its_normalisation_layers_trained():
 def vit(folder):
     transformers = pytest.importorskip("transformers")
     from dptransfer.encoders import get_encoder
-    from dptransfer.encoders.hub import quiet
+    from dptransfer.encoders.transformers import quiet
 
     sides = {"height": SIDE, "width": SIDE}
     with quiet(), torch.random.fork_rng():
@@ -169,7 +169,7 @@ def test_a_vision_transformer_is_trained_in_the_same_ways(tmp_path):
         parts = parts_of(train, network, blocks=2)
         theta = somewhere(parts)
         trained = parts.logits(torch.from_numpy(theta).float(), parts.front(inputs))
-        rows = network.encoder.adapted(parts.delta(theta)).rows_of(inputs)
+        rows = network.encoder.with_delta(parts.delta(theta)).rows_of(inputs)
         head = torch.from_numpy(parts.head(theta)).float()
         assert torch.allclose(nn.functional.normalize(rows) @ head.T, trained, atol=1e-4)
         together = gradients(parts, theta, pictures(3), labels(3))

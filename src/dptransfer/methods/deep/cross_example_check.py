@@ -29,7 +29,7 @@ import numpy as np
 from dptransfer.base.types import AnyArray, PixelArray
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.per_example import probe_pictures
-from dptransfer.encoders.registry import adapted
+from dptransfer.encoders.registry import apply_delta
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.exact.feature_map import apply
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
@@ -51,7 +51,7 @@ def require_as_released(parts: TrainedParts) -> None:
     delta = parts.delta(theta)
     here = torch.from_numpy(theta.astype(np.float32)).to(network.device)
     trained = np.nan_to_num(parts.logits(here, parts.front(inputs)).cpu().numpy())
-    released: Any = network.encoder if delta is None else adapted(network.encoder, delta)
+    released: Any = network.encoder if delta is None else apply_delta(network.encoder, delta)
     with torch.no_grad(), exact_kernels():
         rows = released.rows_of(inputs).float().cpu().numpy()
     found = apply(parts.features, rows) @ parts.head(theta).T
