@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, PixelArray
-from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.facts import EncoderIdentity
+from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 
