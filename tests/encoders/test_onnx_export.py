@@ -3,8 +3,7 @@ import pytest
 
 from dptransfer.encoders import OnnxEncoder, TorchModuleEncoder, export_encoder, get_encoder
 from dptransfer.encoders import onnx as onnx_export
-from dptransfer.encoders.encoder import Framing
-from dptransfer.encoders.torch_module import PixelMap
+from dptransfer.encoders.torch_module import Framing, PixelMap
 from dptransfer.encoders.transformers import quiet
 from dptransfer.errors import ArgumentError, DataError
 

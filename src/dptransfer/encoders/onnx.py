@@ -23,9 +23,9 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
-from dptransfer.encoders.encoder import Encoder, Framing, ImageEncoder, blank_picture, require_rows
+from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, require_rows
 from dptransfer.encoders.onnx_graph import onnx_session, run_each
-from dptransfer.encoders.torch_module import TorchModuleEncoder
+from dptransfer.encoders.torch_module import Framing, TorchModuleEncoder
 from dptransfer.encoders.transformers import TransformersImage
 from dptransfer.errors import ArgumentError, DataError
 

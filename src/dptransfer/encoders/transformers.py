@@ -25,9 +25,9 @@ from dptransfer.base.types import EncodedRows, Floats32, JsonObject
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.encoder import Encoder, EncoderDelta, Framing, ImageEncoder, Kind, require_rows
+from dptransfer.encoders.encoder import Encoder, EncoderDelta, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.torch_checkpoint import weights_digest
-from dptransfer.encoders.torch_module import PixelMap, Preprocessing, changed_module, words_of_layer
+from dptransfer.encoders.torch_module import Framing, PixelMap, Preprocessing, changed_module, words_of_layer
 from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:

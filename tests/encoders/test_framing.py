@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.encoders.encoder import Framing
+from dptransfer.encoders.torch_module import Framing
 from dptransfer.errors import DataError
 
 from .toys import random_images
