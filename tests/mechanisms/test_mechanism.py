@@ -6,9 +6,8 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import GaussianEvent, SelectionEvent
 
 from .test_gaussian import sums
-from .test_selection import LAWS
+from .test_selection import LAWS, top_k
 from .test_selection import mechanism as selection
-from .test_top_k import mechanism as top_k
 
 SCORES = [1, 2, 3, 4]
 MECHANISMS = {

@@ -13,7 +13,7 @@ from dptransfer.mechanisms import (
     GaussianShares,
     LaplaceNoisyMax,
     PermuteAndFlip,
-    jointly,
+    joint_rounds,
     rounds_of,
 )
 from dptransfer.mechanisms.mechanism import ROUND_UP
@@ -84,8 +84,8 @@ def test_one_gaussian_answer_has_the_noise_of_its_event(relation, query, people)
 @pytest.mark.parametrize("rate", [1.0, 0.4])
 @pytest.mark.parametrize(("query", "people"), [(SUMS, None), (OF_PEOPLE, PEOPLE)])
 def test_every_round_has_the_noise_and_the_sample_of_the_event(relation, rate, query, people, monkeypatch):
-    monkeypatch.setattr("dptransfer.mechanisms.rounds._FEW", 1)  # drawn ahead, too
-    monkeypatch.setattr("dptransfer.mechanisms.rounds.usable_cores", lambda: 8)
+    monkeypatch.setattr("dptransfer.mechanisms.gaussian._FEW", 1)  # drawn ahead, too
+    monkeypatch.setattr("dptransfer.mechanisms.gaussian.usable_cores", lambda: 8)
     noise, paid = Asked(), GaussianRounds(query, 3.7, relation, 4, sampling_rate=rate)
     purse = paid.open(noise=noise)
     for _ in range(4):
@@ -116,7 +116,7 @@ def test_shares_have_the_noise_of_the_whole_by_the_root_of_the_share(relation):
 
 def test_parts_of_joint_rounds_have_the_noise_of_the_joint_event():
     moment = SecondMoments(GRID_ROWS, OfAll())
-    steps = jointly(
+    steps = joint_rounds(
         [
             GaussianRounds(moment, 6.0, Relation.REPLACE_ONE, 1),
             GaussianRounds(GRADIENT, 7.0, Relation.REPLACE_ONE, 3),

@@ -13,7 +13,7 @@ from dptransfer.errors import DataError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.mechanisms import SELECTIONS, TopKMechanism, pool_choice
-from dptransfer.mechanisms.pool_choice import ScoreTable, chosen
+from dptransfer.mechanisms.pool_choice import ScoreTable, choose_candidates
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import SimilarityScores
@@ -64,7 +64,7 @@ WIDTH = 2.5
 
 
 def drawn(scored, noise, scale=WIDTH):
-    return int(chosen(scored, lambda bins: noise.best_set(bins, 1, scale), scale, 1, noise)[0, 0])
+    return int(choose_candidates(scored, lambda bins: noise.best_set(bins, 1, scale), scale, 1, noise)[0, 0])
 
 
 @pytest.mark.parametrize("rows", [2, 7])

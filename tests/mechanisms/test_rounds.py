@@ -12,7 +12,7 @@ from dptransfer.accounting import mu_of
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.mechanisms import rounds as module
+from dptransfer.mechanisms import gaussian as module
 from dptransfer.noise import SecureNoise, SeededNoise, lattice_epsilon
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, Relation, SampledGaussianEvent, Unit
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts

@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer.accounting import epsilon_of
 from dptransfer.errors import ArgumentError
-from dptransfer.mechanisms import rounds
+from dptransfer.mechanisms import gaussian
 from dptransfer.mechanisms.mechanism import exact_answer
 from dptransfer.methods import DPSGDProbe, NoisyGD, Pace
 from dptransfer.privacy import GaussianEvent, SampledGaussianEvent
@@ -67,7 +67,7 @@ def test_of_people_a_step_sees_all_rows_of_a_person_or_none(monkeypatch):
         seen.append(np.bincount(people, minlength=100))
         return exact_answer(query, rows, labels, people)
 
-    monkeypatch.setattr(rounds, "exact_answer", watching)
+    monkeypatch.setattr(gaussian, "exact_answer", watching)
     noise, people = Counting(), np.random.default_rng(5).integers(0, 100, 600)
     fit(SMALL, private(people=people), noise=noise)
     each = np.bincount(private(people=people).people)

@@ -7,7 +7,7 @@ from dptransfer.accounting import epsilon_of
 from dptransfer.base.progress import reported_to
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError, MissingDependency
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms import rounds
+from dptransfer.mechanisms import gaussian
 from dptransfer.methods import (
     NGD,
     PPGD,
@@ -115,7 +115,7 @@ def test_a_gpu_that_is_not_there_is_missed_before_anything_is_charged():
 @pytest.mark.parametrize("people", [None, np.arange(600) // 7, np.zeros(600, dtype=np.int64)])
 @pytest.mark.parametrize("few", [1, 10**9])
 def test_a_fit_on_a_gpu_is_the_same_fit(method, people, few, monkeypatch):
-    monkeypatch.setattr(rounds, "_FEW", few)  # noise is drawn ahead, or not
+    monkeypatch.setattr(gaussian, "_FEW", few)  # noise is drawn ahead, or not
     for budget in (BUDGET, Budget(epsilon=2.0, delta=1e-5, relation=Relation.REPLACE_ONE)):
         here, there = (
             fit(replace(method, device=device), private(people=people), public=shots(), budget=budget)

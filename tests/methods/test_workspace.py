@@ -16,7 +16,7 @@ import dptransfer as dpt
 from dptransfer.data import Labelled, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, WorkspaceError
 from dptransfer.ledger import Charge
-from dptransfer.mechanisms import rounds
+from dptransfer.mechanisms import gaussian
 from dptransfer.methods.checkpoint import LastAnswer, RecordedNoise, Workspace
 from dptransfer.methods.method import with_query
 from dptransfer.sources import read_private
@@ -514,8 +514,8 @@ def test_noise_that_was_drawn_ahead_and_lost_is_drawn_again_and_nothing_else_is(
     tmp_path, ledger, monkeypatch
 ):
     """Broken off at the third noise, which the second round draws ahead: both answers are on disk."""
-    monkeypatch.setattr(rounds, "_FEW", 1)
-    monkeypatch.setattr(rounds, "usable_cores", lambda: 3)
+    monkeypatch.setattr(gaussian, "_FEW", 1)
+    monkeypatch.setattr(gaussian, "usable_cores", lambda: 3)
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     with pytest.raises(Cut):
         dpt.methods.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(2))

@@ -2,24 +2,29 @@ import secrets
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from itertools import islice
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import log_ndtr, ndtr
 
-from dptransfer.noise import SeededNoise
+from dptransfer.accounting import delta_of_mu
+from dptransfer.errors import ArgumentError
+from dptransfer.noise import SeededNoise, lattice_epsilon
 from dptransfer.noise import integer_noise as coin
 from dptransfer.noise import integer_noise as sampler
 from dptransfer.noise.integer_noise import (
     GAUSSIAN,
     LAPLACE,
+    accept_proposals,
     discrete_gaussian,
     discrete_laplace,
     from_the_tails,
-    judged,
     proposal,
 )
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
 
 from .laws import (
     RARELY,
@@ -33,15 +38,22 @@ from .laws import (
 from .oracle import opendp_gaussian, opendp_laplace
 
 POWERS = [GAUSSIAN, LAPLACE]
+
 SCALES = [0.05, 1.0, 10.0, 63.99, 64.0, 129.3, 1e3 / 3, 3.7307 * 2**30, 2.0**52 + 2]
+
 WIDEST = {GAUSSIAN: 2.0**57, LAPLACE: 2.0**52}
+
 LOG_WEIGHT = {GAUSSIAN: gaussian_log_weight, LAPLACE: laplace_log_weight}
+
 DRAW = {GAUSSIAN: discrete_gaussian, LAPLACE: discrete_laplace}
+
 TOTAL = {  # Σg
     GAUSSIAN: lambda scale: max(1.0, scale * np.sqrt(2 * np.pi)),
     LAPLACE: lambda scale: 1 / np.tanh(0.5 / scale),
 }
+
 CONTINUOUS = {GAUSSIAN: stats.norm, LAPLACE: stats.laplace}
+
 ONE = np.zeros(1, dtype=np.uint64)
 
 by_power = pytest.mark.parametrize("power", POWERS, ids=["gaussian", "laplace"])
@@ -179,11 +191,11 @@ def test_a_kept_proposal_from_the_tails_is_handed_out(power, monkeypatch):
     tails = ONE + np.uint64(int(np.flatnonzero(table.slots == table.reach)[0]) << 48)
     monkeypatch.setattr(sampler, "below_exponential", lambda *given: True)
     for _ in range(20):
-        draws, keep = judged(tails, ONE, table)
+        draws, keep = accept_proposals(tails, ONE, table)
         assert keep.tolist() == [True]
         block_of(int(draws[0]), table)
     monkeypatch.setattr(sampler, "below_exponential", lambda *given: False)
-    assert judged(tails, ONE, table)[1].tolist() == [False]
+    assert accept_proposals(tails, ONE, table)[1].tolist() == [False]
 
 
 @by_power
@@ -198,7 +210,7 @@ def test_the_coin_of_the_tails_has_the_exact_probability(power, monkeypatch):
     low, high = 0, 2**47
     while low < high:
         middle = (low + high) // 2
-        keep = judged(tails + np.uint64(middle), ONE, table)[1]
+        keep = accept_proposals(tails + np.uint64(middle), ONE, table)[1]
         low, high = (middle + 1, high) if keep[0] else (low, middle)
     assert low == int(factor * exact_weight(draw, table)[0] * 2**47) > 1_000
 
@@ -207,10 +219,10 @@ def test_a_draw_that_64_bits_cannot_hold_is_an_error_and_one_that_is_not_kept_is
     table = proposal(GAUSSIAN, 2.0**57)
     tails = ONE + np.uint64(int(np.flatnonzero(table.slots == table.reach)[0]) << 48)
     monkeypatch.setattr(sampler, "from_the_tails", lambda table: (2**63, Fraction(1)))
-    assert judged(tails, ONE, table)[1].tolist() == [False]
+    assert accept_proposals(tails, ONE, table)[1].tolist() == [False]
     monkeypatch.setattr(sampler, "below_exponential", lambda *given: True)
     with pytest.raises(OverflowError):
-        judged(tails, ONE, table)
+        accept_proposals(tails, ONE, table)
 
 
 @by_power
@@ -263,7 +275,7 @@ def test_the_code_keeps_each_proposal_with_the_exact_probability(power, scale, m
     low, high = np.zeros(len(places), dtype=np.uint64), np.full(len(places), 2**47, dtype=np.uint64)
     while (high - low > 0).any():
         middle = (low + high) // np.uint64(2)
-        draws, keep = judged(slots | middle, second, table)
+        draws, keep = accept_proposals(slots | middle, second, table)
         low, high = np.where(keep, middle + np.uint64(1), low), np.where(keep, high, middle)
     assert (draws == (places - table.reach) * 2**table.shift + inside).all()
     for draw, place, turn in zip(draws.tolist(), places.tolist(), low.tolist(), strict=True):
@@ -296,14 +308,14 @@ def test_close_calls_are_settled_in_exact_arithmetic_whatever_the_exponential_sa
     asked = []
     for slot in (2_000, 20_000, 32_000, 50_000):
         first = np.uint64(slot << 48)
-        draw = int(judged(ONE + first, ONE, table)[0][0])
+        draw = int(accept_proposals(ONE + first, ONE, table)[0][0])
         place = int(table.slots[slot]) + table.reach
         turn = int(exact_keep(draw, table, place)[0] * 2**47)
         for further in (0, 2**64 - 1):
             monkeypatch.setattr(secrets, "randbits", lambda bits, f=further: asked.append(bits) or f)
             for uniform in (turn - 20, turn - 1, turn, turn + 1, turn + 20):
                 expected = uniform < turn or (uniform == turn and further == 0)
-                assert judged(ONE + first + np.uint64(uniform), ONE, table)[1][0] == expected
+                assert accept_proposals(ONE + first + np.uint64(uniform), ONE, table)[1][0] == expected
     assert asked == [64] * 8  # further bits only where 47 of them did not decide
 
 
@@ -314,9 +326,9 @@ def test_clear_calls_are_not_settled_in_exact_arithmetic(monkeypatch):
     first, named = np.uint64(slot << 48), int(table.slots[slot])
     turn = int(exact_keep(named << table.shift, table, named + table.reach)[0] * 2**47)
     for uniform, expected in ((0, True), (turn - 200, True), (turn + 200, False), (2**47 - 1, False)):
-        assert judged(ONE + first + np.uint64(uniform), ONE, table)[1][0] == expected
+        assert accept_proposals(ONE + first + np.uint64(uniform), ONE, table)[1][0] == expected
     with pytest.raises(TypeError):
-        judged(ONE + first + np.uint64(turn), ONE, table)
+        accept_proposals(ONE + first + np.uint64(turn), ONE, table)
 
 
 @by_power
@@ -408,14 +420,14 @@ def test_as_many_draws_as_asked_for_whatever_the_chunks(power, count):
 
 
 def test_a_sampler_that_keeps_few_goes_on_until_it_has_enough(monkeypatch):
-    honest = sampler.judged
+    honest = sampler.accept_proposals
 
     def strict(*arguments):
         draws, keep = honest(*arguments)
         keep[1:] = False
         return draws, keep
 
-    monkeypatch.setattr(sampler, "judged", strict)
+    monkeypatch.setattr(sampler, "accept_proposals", strict)
     assert len(np.unique(discrete_gaussian(1e15, 20))) == 20
 
 
@@ -424,7 +436,7 @@ def test_the_widest_bins_fit_64_bits(power):
     table = proposal(power, WIDEST[power])
     ends = (table.reach << table.shift) - 1
     slots = np.array([0, 2**16 - 2], dtype=np.uint64) << np.uint64(48)  # the first bin and the last
-    draws, _ = judged(slots, np.array([0, 2**64 - 1], dtype=np.uint64), table)
+    draws, _ = accept_proposals(slots, np.array([0, 2**64 - 1], dtype=np.uint64), table)
     assert draws.tolist() == [-ends - 1, ends]
     assert ends < 2**60
 
@@ -434,3 +446,74 @@ def test_tables_that_are_shared_cannot_be_written():
     for array in (table.weights, table.slots, table.thresholds, table.surely):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
+
+
+def log_discrete(k, scale):
+    """log of the discrete Gaussian, normalised over all integers that matter."""
+    return -(k**2) / (2 * scale**2) - log_total(scale)
+
+
+@cache
+def log_total(scale):
+    support = np.arange(-int(60 * scale), int(60 * scale) + 1)
+    return np.log(np.exp(-(support**2) / (2 * scale**2)).sum())
+
+
+def log_rounded(k, scale):
+    """log of the rounded normal: log(Φ((k + ½)/s) − Φ((k − ½)/s)), without cancellation in the tail."""
+    k = np.abs(k)
+    upper, lower = log_ndtr(-(k - 0.5) / scale), log_ndtr(-(k + 0.5) / scale)
+    return upper + np.log(-np.expm1(lower - upper))
+
+
+@pytest.mark.parametrize("scale", [10.0, 33.3, 2_000.0])
+def test_the_rounded_normal_and_the_discrete_gaussian_differ_as_derived(scale):
+    for width in (1, 8, 30):  # further out, differences of log Φ lose the digits that are compared
+        k = np.arange(-int(width * scale), int(width * scale) + 1).astype(np.float64)
+        gap = log_rounded(k, scale) - log_discrete(k, scale)
+        assert gap.min() >= -1 / (8 * scale**2) - 1e-9
+        assert gap.max() <= width**2 / (8 * scale**2) + 1e-9
+        assert gap.max() >= 0.2 * width**2 / (8 * scale**2) - 1 / (8 * scale**2)  # the bound is not idle
+
+
+def exact_delta(scale, distance, epsilon):
+    """Hockey-stick divergence of the discrete Gaussian from itself moved by `distance`: the truth."""
+    k = np.arange(-int(45 * scale), int(45 * scale) + distance + 1).astype(np.float64)
+    first, second = log_discrete(k - distance, scale), log_discrete(k, scale)
+    return float(np.maximum(np.exp(first) - np.exp(epsilon + second), 0).sum())
+
+
+@pytest.mark.parametrize("multiplier", [0.25, 1.0, 3.7307])
+def test_the_exact_curve_of_one_coordinate_is_below_the_stated_one_and_above_the_ideal_one(multiplier):
+    scale = 400 * multiplier
+    extra = lattice_epsilon(scale, 1)
+    ideal_exceeded = False
+    for epsilon in np.linspace(0.01, 1.9, 40) / multiplier:
+        truth = exact_delta(scale, 400, epsilon)
+        if epsilon >= extra:
+            assert truth <= np.exp(extra) * delta_of_mu(1 / multiplier, epsilon - extra)
+        ideal_exceeded |= truth > delta_of_mu(1 / multiplier, epsilon)
+    assert ideal_exceeded  # without the allowance the statement would be false
+
+
+def test_the_allowance_pays_for_a_neighbour_at_twice_the_distance_when_doubled():
+    """Restating add/remove as replace-one doubles the number; outputs are then up to 40 + 2·40 wide."""
+    scale, width = 1e6, 40 + 2 / SMALLEST_NOISE_MULTIPLIER
+    assert (1 + width**2) / (8 * scale**2) <= 2 * lattice_epsilon(scale, 1)
+    assert (1 + 80**2) / (8 * scale**2) <= lattice_epsilon(scale, 1)
+
+
+def test_what_lies_beyond_forty_standard_deviations_is_nothing_in_float64():
+    assert ndtr(-40.0) * 1e6 < np.finfo(np.float64).tiny
+
+
+def test_it_adds_up_over_coordinates_and_vanishes_on_the_grid_in_use():
+    assert lattice_epsilon(100.0, 7) == pytest.approx(7 * lattice_epsilon(100.0, 1))
+    assert lattice_epsilon(2.0**30 * SMALLEST_NOISE_MULTIPLIER, 1280 * 1000) < 1e-5
+    assert lattice_epsilon(2.0**30, 1280 * 1000) < 2e-9
+
+
+@pytest.mark.parametrize("scale", [9.9, 0.0, -1.0, float("nan")])
+def test_noise_too_narrow_for_the_derivation_is_refused(scale):
+    with pytest.raises(ArgumentError, match="grid"):
+        lattice_epsilon(scale, 1)

@@ -26,12 +26,12 @@ def the_same_bits():
 
 
 def exponential(scores, scale=WIDTH, randbits=BITS.getrandbits):
-    return race.settled(race.best_set(ScoreBins.of(scores, scale), 1, scale, randbits), scores)[0]
+    return race.run_choice(race.best_set(ScoreBins.of(scores, scale), 1, scale, randbits), scores)[0]
 
 
 def flipped(scores, scale=WIDTH, randbits=BITS.getrandbits):
     choice = race.permute_and_flip(ScoreBins.of(scores, scale), scale, randbits)
-    return race.settled(choice, scores)[0]
+    return race.run_choice(choice, scores)[0]
 
 
 def set_law(scores, size, scale):
@@ -55,7 +55,7 @@ class AllWays:
         while todo:
             self.path, self.taken, self.chance = todo.pop(), 0, Fraction(1)
             try:
-                result = race.settled(begin(), scores)
+                result = race.run_choice(begin(), scores)
                 found[result] = found.get(result, 0) + self.chance
             except Undecided as branch:
                 todo += [(*self.path, one) for one in branch.options]
@@ -138,7 +138,7 @@ def test_few_proposals_are_thrown_away_however_large_the_sets(size, monkeypatch)
     bins = ScoreBins.of(scores, 1_000.0, size)
     for seed in range(6):
         noise = SeededNoise(seed)
-        race.settled(noise.best_set(bins, size, 1_000.0), scores)
+        race.run_choice(noise.best_set(bins, size, 1_000.0), scores)
     assert len(tossed) < 24
 
 
@@ -166,7 +166,7 @@ def test_visits_in_random_order_have_the_law_of_permute_and_flip():
 
 def test_a_clock_that_stands_still_is_noticed(monkeypatch):
     """Without the time, permute-and-flip is the exponential mechanism."""
-    monkeypatch.setattr(coin.ExponentialClock, "survived", lambda *given: True)
+    monkeypatch.setattr(coin.ExponentialClock, "survives", lambda *given: True)
     assert not fits_table(
         [flipped(np.array([0, 1]), 1.0) for _ in range(4_000)], permute_and_flip([0, 1], 1.0)
     )
@@ -225,7 +225,7 @@ def test_few_candidates_have_to_be_seen(spread, size):
         while True:
             rounds += 1
             try:
-                wanted = choice.send([race.looked_up(one, scores)[0] for one in wanted])
+                wanted = choice.send([race.find_candidates(one, scores)[0] for one in wanted])
             except StopIteration:
                 break
     assert rounds / 20 < 3 + (size > 1)
@@ -242,6 +242,6 @@ def test_a_width_no_choice_can_use_is_refused(scale, noise):
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 2**20 + 1, 10**60])
 def test_numbers_below_a_bound_are_below_it_and_reach_it(bound):
-    drawn = [race.below(bound, secrets.randbits) for _ in range(60)]
+    drawn = [race.uniform_below(bound, secrets.randbits) for _ in range(60)]
     assert all(0 <= one < bound for one in drawn)
     assert bound < 10 or max(drawn) > bound // 2

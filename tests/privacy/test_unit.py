@@ -16,7 +16,7 @@ from dptransfer.mechanisms import (
     GaussianRounds,
     GaussianShares,
     TopKMechanism,
-    jointly,
+    joint_rounds,
 )
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -113,7 +113,7 @@ def test_no_steps_promise_nothing_to_whichever_unit_is_named():
 
 def test_replacing_a_person_is_not_priced_by_a_proof_about_rows():
     parts = [GaussianRounds(SUMS, 8.0, REPLACE, 3)] * 2
-    assert jointly(parts, "both") == parts
+    assert joint_rounds(parts, "both") == parts
 
 
 def test_a_ledger_counts_persons_and_names_them():

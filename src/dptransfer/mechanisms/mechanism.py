@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.errors import BudgetError
@@ -38,7 +38,7 @@ class Mechanism(Step, Protocol):
 
     def release(
         self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
-    ) -> Any:
+    ) -> AnyArray:
         """The noisy answer; the only thing that leaves."""
 
 
@@ -56,6 +56,6 @@ def at_noise_of(recorded: Event, step: Step) -> Step:
     if type(recorded) is not type(step.event):
         return step
     own: Any = step
-    if hasattr(step, "at_noise_of"):
-        return cast(Step, own.at_noise_of(recorded))
-    return cast(Step, replace(own, **{recorded.noise_field: getattr(recorded, recorded.noise_field)}))
+    noise = {recorded.noise_field: getattr(recorded, recorded.noise_field)}
+    found: Step = own.at_noise_of(recorded) if hasattr(step, "at_noise_of") else replace(own, **noise)
+    return found

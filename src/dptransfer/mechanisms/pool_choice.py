@@ -3,7 +3,7 @@
 1. Every piece of the pool is scored by whoever works (`dptransfer.base`), and comes back as the bins of
    its scores, some kilobytes for each class. That is a pure function of the piece and the private rows.
 2. Here the counts of all pieces are added up, and choices are drawn from them alone (`noise.race`). Whom a
-   choice wants to see is found by counting: the bin's candidates are numbered in order of position, so the
+   choice wants to see is found by counter: the bin's candidates are numbered in order of position, so the
    counts say in which piece a number lies. Those pieces are scored again, for the classes that asked.
 
 No noise is drawn where scores are computed, so a piece that is done twice, by a worker that took over or by
@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,10 +27,16 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import ThisProcess, Workers, pieces_of
 from dptransfer.errors import DataError
 from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.cuda import on_cuda, on_host
+from dptransfer.exact.cuda import on_host
 from dptransfer.noise import NoiseSource
-from dptransfer.noise.race import Choice, Seen, Wanted, looked_up
+from dptransfer.noise.race import Candidate, Choice, Lookup, find_candidates
 from dptransfer.noise.score_bins import ScoreBins, bins_on_device, widths_below
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Scores: TypeAlias = "Integers | Tensor"
+"""(candidates, classes) scores, where they were computed: as an array, or on a device."""
 
 _SCORES_AT_ONCE = 2**23
 _SLAB_BYTES = 2**26
@@ -39,7 +45,7 @@ _TOP = -1  # stands for a level where one of the largest scores is listed
 _GOES_ON = "The charge stands: restore the pool, and fit again in the same workspace, if there was one."
 
 
-class Scored(Protocol):
+class ScoredPool(Protocol):
     """Candidates, scored a piece at a time."""
 
     @property
@@ -61,10 +67,10 @@ class Scored(Protocol):
     def __len__(self) -> int:
         """How many candidates there are."""
 
-    def scores(self, piece: slice) -> Any:
+    def scores(self, piece: slice) -> Scores:
         """(candidates, classes) scores of the candidates at these positions, where they were computed."""
 
-    def only(self, wanted: Sequence[int]) -> Scored:
+    def only(self, wanted: Sequence[int]) -> ScoredPool:
         """The same candidates with their scores for some classes, in this order."""
 
     def require_unchanged(self) -> None:
@@ -116,8 +122,8 @@ class ScoreTable:
         """They are here."""
 
 
-def chosen(
-    scored: Scored,
+def choose_candidates(
+    scored: ScoredPool,
     choice: Callable[[ScoreBins], Choice],
     scale: float,
     size: int,
@@ -133,14 +139,14 @@ def chosen(
         noise: keeps the counts of pieces where a run may have to go on.
     """
     pieces = choice_pieces(scored, size)
-    work = Counting(scored, scale, size)
+    work = BinCounter(scored, scale, size)
 
     def count(missing: Sequence[int]) -> Iterator[tuple[int, AnyArray]]:
         todo = [pieces[number] for number in missing]
         for number, counted in scored.workers.each(work, todo, "piece of the public pool"):
             yield missing[number], counted
 
-    with read_as_it_was(scored):  # all of it: which files are looked into from here on is private
+    with unchanged_pool(scored):  # all of it: which files are looked into from here on is private
         counts = _Counts(noise.keep_pieces("scores", len(pieces), count), size)
     choices = [choice(counts.together(own)) for own in range(scored.classes)]
     results: dict[int, tuple[int, ...]] = {}
@@ -151,7 +157,7 @@ def chosen(
 
 
 @contextmanager
-def read_as_it_was(scored: Scored) -> Iterator[None]:
+def unchanged_pool(scored: ScoredPool) -> Iterator[None]:
     """All candidates are read inside; if some cannot be, or are others by the end, the charge stands."""
     try:
         yield
@@ -160,7 +166,7 @@ def read_as_it_was(scored: Scored) -> Iterator[None]:
         raise DataError(f"{problem} {_GOES_ON}") from problem
 
 
-def choice_pieces(scored: Scored, size: int) -> list[slice]:
+def choice_pieces(scored: ScoredPool, size: int) -> list[slice]:
     """Pieces whose counts, some ten kilobytes for each class, take less than a gigabyte together.
 
     Large sets need as many times as many bins as they have more widths below M than small ones.
@@ -170,21 +176,21 @@ def choice_pieces(scored: Scored, size: int) -> list[slice]:
 
 
 @dataclass(frozen=True, eq=False)
-class Counting:
+class BinCounter:
     """Counts the scores of a piece by bins: columns of (class, level, index, count), and of the largest."""
 
-    scored: Scored
+    scored: ScoredPool
     scale: float
     size: int
 
     def __call__(self, piece: slice) -> Integers:
         """The counts of a piece."""
-        lots = [self._bins(scores) for scores in in_slabs(self.scored, piece)]
+        lots = [self._bins(scores) for scores in score_slabs(self.scored, piece)]
         by_class = enumerate(zip(*lots, strict=True))
-        return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class], axis=1)
+        return np.concatenate([_packed(own, ScoreBins.merge(bins)) for own, bins in by_class], axis=1)
 
-    def _bins(self, scores: Any) -> list[ScoreBins]:
-        if on_cuda(scores):  # pragma: no cover — GPU
+    def _bins(self, scores: Scores) -> list[ScoreBins]:
+        if not isinstance(scores, np.ndarray):  # pragma: no cover — GPU
             return bins_on_device(scores, self.scale, self.size)
 
         def of_columns(first: int) -> list[ScoreBins]:
@@ -199,25 +205,25 @@ class Counting:
 class _Finding:
     """Looks up whom choices want to see in a piece: for each its position and score, one after the other."""
 
-    scored: Scored
+    scored: ScoredPool
 
-    def __call__(self, asked: tuple[slice, Sequence[tuple[int, Wanted]]]) -> Integers:
+    def __call__(self, asked: tuple[slice, Sequence[tuple[int, Lookup]]]) -> Integers:
         piece, wanted = asked
         classes = sorted({own for own, _ in wanted})
         found: list[list[tuple[int, int]]] = [[] for _ in wanted]
         passed, start = [0] * len(wanted), piece.start
-        for scores in in_slabs(self.scored.only(classes), piece):
+        for scores in score_slabs(self.scored.only(classes), piece):
             for place, (own, wish) in enumerate(wanted):
                 column = on_host(scores[:, classes.index(own)])
                 rest = tuple(number - passed[place] for number in wish.numbers if number >= passed[place])
-                seen, inside = looked_up(wish._replace(numbers=rest), column)
+                seen, inside = find_candidates(wish._replace(numbers=rest), column)
                 found[place] += [(one.position + start, one.score) for one in seen]
                 passed[place] += inside
             start += len(scores)
         return np.array([one for lot in found for one in lot])
 
 
-def in_slabs(scored: Scored, piece: slice) -> Iterator[Any]:
+def score_slabs(scored: ScoredPool, piece: slice) -> Iterator[Scores]:
     """The scores of a piece, so many at a time that neither rows nor scores take much memory."""
     step = max(1, min(_SLAB_BYTES // scored.bytes_each, _SCORES_AT_ONCE // scored.classes))
     for start in range(piece.start, piece.stop, step):
@@ -247,9 +253,9 @@ class _Counts:
         _, levels, indices, counts = self._of_class(own)
         tops = levels == _TOP
         top = np.sort(indices[tops])[: -self._size - 1 : -1]
-        return ScoreBins.widened(top, self._size, levels[~tops], indices[~tops], counts[~tops])
+        return ScoreBins.coarsen(top, self._size, levels[~tops], indices[~tops], counts[~tops])
 
-    def by_piece(self, own: int, wanted: Wanted) -> Integers:
+    def by_piece(self, own: int, wanted: Lookup) -> Integers:
         """How many candidates each piece has in a bin; a piece's own bins are as wide or narrower."""
         pieces, levels, indices, counts = self._of_class(own)
         inside = (levels != _TOP) & (levels <= wanted.level)
@@ -261,9 +267,9 @@ class _Counts:
 
 def _advanced(
     choices: Sequence[Choice],
-    seen: dict[int, list[list[Seen]]] | dict[int, None],
+    seen: dict[int, list[list[Candidate]]] | dict[int, None],
     results: dict[int, tuple[int, ...]],
-) -> dict[int, Sequence[Wanted]]:
+) -> dict[int, Sequence[Lookup]]:
     """Let choices go on with what they wanted to see; what they want next, or their results."""
     wanted = {}
     for own, found in seen.items():
@@ -275,8 +281,8 @@ def _advanced(
 
 
 def _seen(
-    scored: Scored, pieces: Sequence[slice], counts: _Counts, wanted: dict[int, Sequence[Wanted]]
-) -> dict[int, list[list[Seen]]]:
+    scored: ScoredPool, pieces: Sequence[slice], counts: _Counts, wanted: dict[int, Sequence[Lookup]]
+) -> dict[int, list[list[Candidate]]]:
     """The candidates that choices want to see, from the pieces where they are."""
     asked = defaultdict(list)  # by piece: (class, which of its wishes, the part of it that lies there)
     for own, wishes in wanted.items():
@@ -295,14 +301,14 @@ def _seen(
             found = dict(scored.at_hand.each(_Finding(scored), todo, "piece of the public pool"))
     except DataError:  # names a file, and which one is private
         raise _changed() from None
-    result: dict[int, list[list[Seen]]] = {own: [[] for _ in wishes] for own, wishes in wanted.items()}
+    result: dict[int, list[list[Candidate]]] = {own: [[] for _ in wishes] for own, wishes in wanted.items()}
     for number, place in enumerate(order):
         parts = asked[place]
         if len(found[number]) != sum(len(wish.numbers) for _, _, wish in parts):
             raise _changed()
         rest = iter(found[number].tolist())
         for own, which, wish in parts:
-            result[own][which] += [Seen(*next(rest)) for _ in wish.numbers]
+            result[own][which] += [Candidate(*next(rest)) for _ in wish.numbers]
     return result
 
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,14 @@ from dptransfer.base.types import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms.mechanism import Step
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
-from dptransfer.queries.query import contribution_norms, contribution_ranges, largest_contribution
+from dptransfer.queries.query import (
+    L2Query,
+    Query,
+    ScoreQuery,
+    contribution_norms,
+    contribution_ranges,
+    largest_contribution,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +68,7 @@ def not_recording() -> Iterator[None]:
         _RECORD.reset(token)
 
 
-def note(step: Step, query: Any, rows: AnyArray, labels: Labels, people: People | None = None) -> None:
+def note(step: Step, query: Query, rows: AnyArray, labels: Labels, people: People | None = None) -> None:
     """Write a release down, if somebody asked for it; `step` costs what this one release does."""
     record = _RECORD.get()
     if record is not None:
@@ -73,7 +79,7 @@ def note(step: Step, query: Any, rows: AnyArray, labels: Labels, people: People 
 
 @singledispatch
 def shares_of(
-    event: Event, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
+    event: Event, query: Query, rows: AnyArray, labels: Labels, people: People | None = None
 ) -> Floats:
     """Each unit's share in a release of this kind."""
     raise ArgumentError(f"A {event.kind} step has no losses by row; use a method without one.")
@@ -81,7 +87,7 @@ def shares_of(
 
 @shares_of.register
 def _(
-    event: SelectionEvent, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
+    event: SelectionEvent, query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None = None
 ) -> Floats:
     ranges = contribution_ranges(query, rows, labels, people)
     # Two rows exchanged: scores of one class move by both, or those of two classes by one each.
@@ -90,7 +96,7 @@ def _(
 
 @shares_of.register
 def _(
-    event: GaussianEvent, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
+    event: GaussianEvent, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None
 ) -> Floats:
     norms = contribution_norms(query, rows, labels, people)
     if event.relation is Relation.REPLACE_ONE:
@@ -103,7 +109,7 @@ def _(
 
 @shares_of.register
 def _(
-    event: SampledGaussianEvent, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
+    event: SampledGaussianEvent, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None
 ) -> Floats:
     norms = contribution_norms(query, rows, labels, people)
     if event.relation is Relation.REPLACE_ONE:  # priced by the longer of the two

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,10 +30,16 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.cuda import on_host
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.mechanism import ROUND_UP, exact_answer
-from dptransfer.mechanisms.pool_choice import Scored, ScoreTable, chosen, in_slabs, read_as_it_was
+from dptransfer.mechanisms.pool_choice import (
+    ScoredPool,
+    ScoreTable,
+    choose_candidates,
+    score_slabs,
+    unchanged_pool,
+)
 from dptransfer.noise import NoiseSource
 from dptransfer.noise.noise_source import LARGEST_LAPLACE_SCALE
-from dptransfer.noise.race import Choice, Seen
+from dptransfer.noise.race import Candidate, Choice
 from dptransfer.noise.score_bins import ScoreBins
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.query import ScoreQuery
@@ -59,6 +65,11 @@ class Selection:
         checks.positive("epsilon", self.epsilon)
 
     @property
+    def members(self) -> int:
+        """How many candidates are chosen for each class."""
+        return 1
+
+    @property
     def scale(self) -> float:
         """Width of the noise in grid steps: Δ/ε under add/remove, 2Δ/ε under replace-one."""
         directions = 1 if self.relation is Relation.ADD_REMOVE else 2
@@ -79,23 +90,23 @@ class Selection:
         return noise.draw_once(self.query.label, lambda: self._draw(rows, labels, people, noise))
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
-        return self._sets(1, rows, labels, people, noise)[:, 0]
+        return self._sets(rows, labels, people, noise)[:, 0]
 
-    def _sets(
-        self, size: int, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource
-    ) -> Integers:
-        """(classes, size) positions."""
-        scored = self._candidates(size, rows, labels, people)
-        return chosen(scored, lambda bins: self.choice(bins, noise), self.scale, size, noise)
+    def _sets(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+        """(classes, members) positions."""
+        scored = self._candidates(rows, labels, people)
+        return choose_candidates(
+            scored, lambda bins: self.choice(bins, noise), self.scale, self.members, noise
+        )
 
-    def _candidates(self, size: int, rows: AnyArray, labels: Labels, people: People | None) -> Scored:
-        """The candidates with their scores, of which there must be so many."""
+    def _candidates(self, rows: AnyArray, labels: Labels, people: People | None) -> ScoredPool:
+        """The candidates with their scores, of which there must be enough."""
         row_shares.note(self, self.query, rows, labels, people)
         scored = _in_pieces(self.query, rows, labels, people)
-        if len(scored) < size:
+        if len(scored) < self.members:
             raise ArgumentError(
-                f"Choosing {size} candidates needs at least that many public rows; got {len(scored)}. "
-                "Lower k or use a larger pool."
+                f"Choosing {self.members} candidates needs at least that many public rows; "
+                f"got {len(scored)}. Lower k or use a larger pool."
             )
         return scored
 
@@ -104,15 +115,13 @@ class Selection:
         raise NotImplementedError
 
 
-def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None) -> Scored:
+def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None) -> ScoredPool:
     """The candidates of a query, scored a piece at a time where it can do that, or all at once."""
-    if hasattr(query, "scored"):
-        able: Any = query
-        scored = able.scored(rows, labels, people)
-        if not scored.fits_here:
-            return cast(Scored, scored)
-        return ScoreTable(scored.all(), candidate_bytes=scored.bytes_each)
-    return ScoreTable(exact_answer(query, rows, labels, people))
+    if not hasattr(query, "scored"):
+        return ScoreTable(exact_answer(query, rows, labels, people))
+    scored = query.scored(rows, labels, people)
+    pool: ScoredPool = scored
+    return ScoreTable(scored.all(), candidate_bytes=scored.bytes_each) if scored.fits_here else pool
 
 
 @dataclass(frozen=True)
@@ -133,8 +142,8 @@ class ExponentialMechanism(Selection):
     bounded_range: ClassVar[bool] = True
 
     def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
-        """A set of one."""
-        return noise.best_set(bins, 1, self.scale)
+        """A set of so many members."""
+        return noise.best_set(bins, self.members, self.scale)
 
 
 @dataclass(frozen=True)
@@ -179,18 +188,18 @@ class LaplaceNoisyMax(Selection):
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
         """Goes through all candidates in order, here, whoever works: each has a draw of its own."""
-        scored = self._candidates(1, rows, labels, people)
-        best: dict[int, Seen] = {}
+        scored = self._candidates(rows, labels, people)
+        best: dict[int, Candidate] = {}
         step = max(1, _DRAWN_AT_ONCE // scored.classes)  # not by files: a candidate has the same draw in any
-        with read_as_it_was(scored):
+        with unchanged_pool(scored):
             for start in range(0, len(scored), step):
                 part = slice(start, min(start + step, len(scored)))
-                scores = np.concatenate([on_host(slab) for slab in in_slabs(scored, part)])
+                scores = np.concatenate([on_host(slab) for slab in score_slabs(scored, part)])
                 for own, column in enumerate(scores.T):
                     noisy = column + noise.discrete_laplace(self.scale, column.shape)
                     place = int(noisy.argmax())
                     if own not in best or noisy[place] > best[own].score:
-                        best[own] = Seen(start + place, int(noisy[place]))
+                        best[own] = Candidate(start + place, int(noisy[place]))
                 tell(part.stop, len(scored), "public row")
         return np.array([best[own].position for own in range(scored.classes)], dtype=np.int64)
 
@@ -201,7 +210,7 @@ SELECTIONS: dict[str, type[Selection]] = {
 
 
 @dataclass(frozen=True)
-class TopKMechanism(Selection):
+class TopKMechanism(ExponentialMechanism):
     """The exponential mechanism over all sets of K candidates, with the worst member's score as utility.
 
     Releases:      K positions per class, without order.
@@ -222,16 +231,16 @@ class TopKMechanism(Selection):
     k: int = 1
 
     name: ClassVar[str] = "top-k"
-    bounded_range: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check K and ε."""
         super().__post_init__()
         checks.whole("k", self.k)
 
-    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
-        return self._sets(self.k, rows, labels, people, noise)
+    @property
+    def members(self) -> int:
+        """K."""
+        return self.k
 
-    def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
-        """A set of K."""
-        return noise.best_set(bins, self.k, self.scale)
+    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+        return self._sets(rows, labels, people, noise)

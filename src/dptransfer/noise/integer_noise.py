@@ -196,7 +196,7 @@ class ExponentialClock:
         """One step passes."""
         self._uniforms.append(self._randbits(self._bits))
 
-    def survived(self, gap: int, scale: float) -> bool:
+    def survives(self, gap: int, scale: float) -> bool:
         """True with probability exp(−(1 − w)·time), where w = exp(−gap/scale)."""
         if gap == 0:
             return True
@@ -376,7 +376,7 @@ def _draws(table: Proposal, count: int) -> Integers:
         # Some are thrown away; asking for a few more than are missing mostly saves a second round.
         size = min(_CHUNK, count - found + (count - found) // 20 + 8)
         words = stream.words(2 * size)
-        draws, keep = judged(words[:size], words[size:], table)
+        draws, keep = accept_proposals(words[:size], words[size:], table)
         draws = draws[keep][: count - found]
         kept[found : found + len(draws)] = draws
         found += len(draws)
@@ -406,7 +406,9 @@ def proposal(power: int, scale: float) -> Proposal:
     return Proposal(power, scale, shift, reach, ceiling, weights, slots, thresholds, surely)
 
 
-def judged(first: RandomWords, second: RandomWords, table: Proposal) -> tuple[Integers, NDArray[np.bool_]]:
+def accept_proposals(
+    first: RandomWords, second: RandomWords, table: Proposal
+) -> tuple[Integers, NDArray[np.bool_]]:
     """What each pair of uniform words proposes, and whether it is kept.
 
     The first word holds slot (16 bits), one unused bit and U (47 bits), the second the place in the bin.

@@ -170,9 +170,7 @@ def halting_probability(mean: float, shape: float) -> float:
 
 
 def _mean(halting: float, shape: float) -> Decimal:
-    """The mean, (1/γ − 1)·c(−η), and 1 at γ = 1."""
-    if halting == 1:  # pragma: no cover — the search ends one float below
-        return Decimal(1)
+    """The mean, (1/γ − 1)·c(−η), for γ below 1."""
     return (1 / Decimal(halting) - 1) * _factor(Decimal(halting), Decimal(-shape))
 
 
@@ -231,8 +229,24 @@ class NoiseSource(Protocol):
         """Likewise many, of which those whose numbers are not on the record are asked for."""
 
 
-class _WithoutRecord:
-    """What is asked for is drawn and computed, whenever it is asked for."""
+class _FreshNoise:
+    """What both sources do alike: each draw is made by its bits whenever it is asked for."""
+
+    def _bits(self, count: int) -> int:
+        """An integer of so many uniform bits."""
+        raise NotImplementedError
+
+    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
+        """Exact, by proposal and an exact coin; see `noise.race`."""
+        return race.best_set(bins, size, required_scale(scale), self._bits)
+
+    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
+        """Exact, by proposals, an exact clock and exact coins; see `noise.race`."""
+        return race.permute_and_flip(bins, required_scale(scale), self._bits)
+
+    def trials(self, mean: float, shape: float) -> int:
+        """Exact, by inversion with as many digits as it takes; see `noise.noise_source`."""
+        return exact_trials(mean, shape, self._bits)
 
     def draw_once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """A fresh answer."""
@@ -249,13 +263,16 @@ class _WithoutRecord:
         return [array for _, array in sorted(compute(range(count)), key=lambda piece: piece[0])]
 
 
-class SecureNoise(_WithoutRecord):
+class SecureNoise(_FreshNoise):
     """Exact samplers on the operating system's generator, or AES-256 keyed by it; the default everywhere."""
 
     seeded = False
 
     def __repr__(self) -> str:
         return "SecureNoise()"
+
+    def _bits(self, count: int) -> int:
+        return secrets.randbits(count)
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Exact; see `noise.integer_noise`."""
@@ -267,19 +284,9 @@ class SecureNoise(_WithoutRecord):
         _require_room(scale, LARGEST_LAPLACE_SCALE)
         return integer_noise.discrete_laplace(float(scale), math.prod(shape)).reshape(shape)
 
-    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
-        """Exact, by proposal and an exact coin; see `noise.race`."""
-        return race.best_set(bins, size, required_scale(scale), secrets.randbits)
-
-    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
-        """Exact, by proposals, an exact clock and exact coins; see `noise.race`."""
-        return race.permute_and_flip(bins, required_scale(scale), secrets.randbits)
-
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset from the operating system's generator."""
-        import random
-
-        chosen = random.SystemRandom().sample(range(population), size)
+        chosen = secrets.SystemRandom().sample(range(population), size)
         return np.sort(np.array(chosen, dtype=np.int64))
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
@@ -290,12 +297,8 @@ class SecureNoise(_WithoutRecord):
         """Exact; see `noise.integer_noise`."""
         return uniform_integers(_required_bound(below), count)
 
-    def trials(self, mean: float, shape: float) -> int:
-        """Exact, by inversion with as many digits as it takes; see `noise.noise_source`."""
-        return exact_trials(mean, shape, secrets.randbits)
 
-
-class SeededNoise(_WithoutRecord):
+class SeededNoise(_FreshNoise):
     """Repeatable noise for tests and benchmarks; never for publication.
 
     >>> first, second = (SeededNoise(1).discrete_gaussian(1e9, (2,)) for _ in range(2))
@@ -312,6 +315,9 @@ class SeededNoise(_WithoutRecord):
     def __repr__(self) -> str:
         return f"SeededNoise({self._seed})"
 
+    def _bits(self, count: int) -> int:
+        return int.from_bytes(self._rng.bytes(-(-count // 8))) >> (-count % 8)
+
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """A rounded normal draw: within 1/(8·scale²) of the discrete Gaussian's probabilities."""
         _require_room(scale, LARGEST_GAUSSIAN_SCALE)
@@ -324,14 +330,6 @@ class SeededNoise(_WithoutRecord):
         first, second = self._rng.geometric(success, shape), self._rng.geometric(success, shape)
         return np.asarray(first - second, dtype=np.int64)
 
-    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
-        """As the secure source, with bits from the seed."""
-        return race.best_set(bins, size, required_scale(scale), self._bits)
-
-    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
-        """As the secure source, with bits from the seed."""
-        return race.permute_and_flip(bins, required_scale(scale), self._bits)
-
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset."""
         return np.sort(self._rng.choice(population, size=size, replace=False)).astype(np.int64)
@@ -343,13 +341,6 @@ class SeededNoise(_WithoutRecord):
     def integers(self, below: int, count: int) -> Integers:
         """NumPy's own."""
         return self._rng.integers(_required_bound(below), size=count)
-
-    def trials(self, mean: float, shape: float) -> int:
-        """By inversion, as the secure source, with bits from the seed."""
-        return exact_trials(mean, shape, self._bits)
-
-    def _bits(self, bits: int) -> int:
-        return int.from_bytes(self._rng.bytes(-(-bits // 8))) >> (-bits % 8)
 
 
 def _require_room(scale: float, largest: float) -> None:

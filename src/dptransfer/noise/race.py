@@ -37,8 +37,10 @@ it is a power of two, at most twice what it must be, and at last a step of 2⁻�
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Generator, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -52,7 +54,7 @@ _FLOAT_DEPTH = 700.0  # exp(−700) is a normal float
 _BOUND_BITS = 1100
 
 
-class Wanted(NamedTuple):
+class Lookup(NamedTuple):
     """Candidates that a choice has to see: of one bin, by their number in it, in order of position."""
 
     level: int
@@ -60,14 +62,14 @@ class Wanted(NamedTuple):
     numbers: tuple[int, ...]
 
 
-class Seen(NamedTuple):
+class Candidate(NamedTuple):
     """A candidate."""
 
     position: int
     score: int
 
 
-Choice: TypeAlias = Generator[Sequence[Wanted], Sequence[Sequence[Seen]], tuple[int, ...]]
+Choice: TypeAlias = Generator[Sequence[Lookup], Sequence[Sequence[Candidate]], tuple[int, ...]]
 """Says whom it wants to see, is told, and returns the positions that it chose."""
 
 
@@ -76,10 +78,10 @@ def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> 
 
     >>> import secrets
     >>> scores = np.array([0, 10_000, 0, 10_000])
-    >>> settled(best_set(ScoreBins.of(scores, 1.0, size=2), 2, 1.0, secrets.randbits), scores)
+    >>> run_choice(best_set(ScoreBins.of(scores, 1.0, size=2), 2, 1.0, secrets.randbits), scores)
     (1, 3)
     """
-    found = bins.falling()
+    found = bins.descending_bins()
     above = np.cumsum([0] + [one.held for one in found]).tolist()
     sets = [math.comb(upto, size) for upto in above]
     highest = next(one.high for one, upto in zip(found, sets[1:], strict=True) if upto)
@@ -90,7 +92,7 @@ def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> 
         lowest, better = found[place], above[place]
         fewest, shares = _shares(lowest.held, better, size)
         members = fewest + _drawn(shares, randbits)
-        (seen,) = yield [Wanted(lowest.level, lowest.place, _subset(lowest.held, members, randbits))]
+        (seen,) = yield [Lookup(lowest.level, lowest.place, _subset(lowest.held, members, randbits))]
         gap, factor = highest - min(one.score for one in seen), Fraction(one_in_bits, bounds[place])
         if below_exponential(randbits(64), 64, gap, scale, factor, randbits):
             break
@@ -99,9 +101,9 @@ def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> 
     wanted = []
     for place in np.unique(places):
         numbers = others[places == place] - above[place]
-        wanted.append(Wanted(found[place].level, found[place].place, tuple(numbers.tolist())))
-    lots = [seen, *((yield wanted) if wanted else ())]
-    return tuple(sorted(one.position for lot in lots for one in lot))
+        wanted.append(Lookup(found[place].level, found[place].place, tuple(numbers.tolist())))
+    found_in_bins = [seen, *((yield wanted) if wanted else ())]
+    return tuple(sorted(one.position for inside in found_in_bins for one in inside))
 
 
 def permute_and_flip(bins: ScoreBins, scale: float, randbits: RandomBits) -> Choice:
@@ -109,10 +111,10 @@ def permute_and_flip(bins: ScoreBins, scale: float, randbits: RandomBits) -> Cho
 
     >>> import secrets
     >>> scores = np.array([0, 10_000, 0])
-    >>> settled(permute_and_flip(ScoreBins.of(scores, 1.0), 1.0, secrets.randbits), scores)
+    >>> run_choice(permute_and_flip(ScoreBins.of(scores, 1.0), 1.0, secrets.randbits), scores)
     (1,)
     """
-    found = bins.falling()
+    found = bins.descending_bins()
     bounds, one_in_bits = _bounds([max(0, bins.best - one.high) for one in found], scale, 1)
     weights = [one.held * bound for one, bound in zip(found, bounds, strict=True)]
     clock = ExponentialClock(Fraction(sum(weights), one_in_bits), randbits)
@@ -120,35 +122,35 @@ def permute_and_flip(bins: ScoreBins, scale: float, randbits: RandomBits) -> Cho
     while True:
         clock.tick()
         place = _drawn(weights, randbits)
-        number = below(found[place].held, randbits)
-        ((seen,),) = yield [Wanted(found[place].level, found[place].place, (number,))]
+        number = uniform_below(found[place].held, randbits)
+        ((seen,),) = yield [Lookup(found[place].level, found[place].place, (number,))]
         gap, factor = bins.best - seen.score, Fraction(one_in_bits, bounds[place])
         stays = below_exponential(randbits(64), 64, gap, scale, factor, randbits)
         if stays and seen.position not in out:
-            if clock.survived(gap, scale):
+            if clock.survives(gap, scale):
                 return (seen.position,)
             out.add(seen.position)
 
 
-def settled(choice: Choice, scores: Integers) -> tuple[int, ...]:
+def run_choice(choice: Choice, scores: Integers) -> tuple[int, ...]:
     """What is chosen among candidates that are all here."""
     try:
         wanted = next(choice)
         while True:
-            wanted = choice.send([looked_up(one, scores)[0] for one in wanted])
+            wanted = choice.send([find_candidates(one, scores)[0] for one in wanted])
     except StopIteration as end:
         chosen: tuple[int, ...] = end.value
         return chosen
 
 
-def looked_up(wanted: Wanted, scores: Integers) -> tuple[list[Seen], int]:
+def find_candidates(wanted: Lookup, scores: Integers) -> tuple[list[Candidate], int]:
     """The candidates that a choice wants to see, as far as they are here, and how many are in its bin."""
     places = np.flatnonzero(scores >> wanted.level == wanted.place)
     chosen = places[[number for number in wanted.numbers if number < len(places)]]
-    return [Seen(int(place), int(scores[place])) for place in chosen], len(places)
+    return [Candidate(int(place), int(scores[place])) for place in chosen], len(places)
 
 
-def below(bound: int, randbits: RandomBits) -> int:
+def uniform_below(bound: int, randbits: RandomBits) -> int:
     """A uniform integer in 0..bound − 1."""
     bits = (bound - 1).bit_length()
     while (drawn := randbits(bits) if bits else 0) >= bound:
@@ -158,12 +160,8 @@ def below(bound: int, randbits: RandomBits) -> int:
 
 def _drawn(weights: Sequence[int], randbits: RandomBits) -> int:
     """A place with probability ∝ its weight, exactly."""
-    left = below(sum(weights), randbits)
-    for place, weight in enumerate(weights):
-        if left < weight:
-            return place
-        left -= weight
-    raise AssertionError("a uniform number below the sum is below some partial sum")  # pragma: no cover
+    ends = list(accumulate(weights))
+    return bisect_right(ends, uniform_below(ends[-1], randbits))
 
 
 def _shares(held: int, better: int, size: int) -> tuple[int, list[int]]:
@@ -185,7 +183,7 @@ def _subset(population: int, size: int, randbits: RandomBits) -> tuple[int, ...]
     """A uniformly random set of `size` of the numbers 0..population − 1, in order (Floyd's algorithm)."""
     chosen: set[int] = set()
     for last in range(population - size, population):
-        drawn = below(last + 1, randbits)
+        drawn = uniform_below(last + 1, randbits)
         chosen.add(last if drawn in chosen else drawn)
     return tuple(sorted(chosen))
 

@@ -65,7 +65,7 @@ class ScoreBins:
     """Candidates of one class by their scores.
 
     >>> bins = ScoreBins.of(np.array([3, 900, 901, 7]), scale=8.0)
-    >>> [(one.place << one.level, one.high, one.held) for one in bins.falling()]
+    >>> [(one.place << one.level, one.high, one.held) for one in bins.descending_bins()]
     [(900, 901, 2), (4, 7, 1), (0, 3, 1)]
 
     Attributes:
@@ -110,19 +110,19 @@ class ScoreBins:
             scores, level = scores[far], level + _COARSER
         levels, indices, counts = zip(*found, strict=True)
         each = np.repeat(levels, [len(own) for own in indices])
-        return cls.widened(top, size, each, np.concatenate(indices), np.concatenate(counts))
+        return cls.coarsen(top, size, each, np.concatenate(indices), np.concatenate(counts))
 
     @classmethod
-    def together(cls, parts: Sequence[ScoreBins]) -> ScoreBins:
+    def merge(cls, parts: Sequence[ScoreBins]) -> ScoreBins:
         """The bins of all parts' scores."""
         if len(parts) == 1:
             return parts[0]
         names = ("top", "levels", "indices", "counts")
         top, *bins = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls.widened(_largest(top, parts[0].size), parts[0].size, *bins)
+        return cls.coarsen(_largest(top, parts[0].size), parts[0].size, *bins)
 
     @classmethod
-    def widened(
+    def coarsen(
         cls, top: Integers, size: int, levels: Integers, indices: Integers, counts: Integers
     ) -> ScoreBins:
         """Each bin as wide as it may be, and then once."""
@@ -139,7 +139,7 @@ class ScoreBins:
         first = np.flatnonzero(np.append(True, (np.diff(levels) != 0) | (np.diff(indices) != 0)))
         return cls(top, size, levels[first], indices[first], np.add.reduceat(counts, first))
 
-    def falling(self) -> list[Bin]:
+    def descending_bins(self) -> list[Bin]:
         """The bins, from the highest scores to the lowest."""
         found = map(Bin, self.levels.tolist(), self.indices.tolist(), self.counts.tolist())
         return sorted(found, key=lambda one: -one.high)
@@ -178,7 +178,7 @@ def bins_on_device(scores: Tensor, scale: float, size: int = 1) -> list[ScoreBin
 
     >>> import torch
     >>> (bins,) = bins_on_device(torch.tensor([[3], [900], [901], [7]]), scale=8.0)
-    >>> [(one.place << one.level, one.high, one.held) for one in bins.falling()]
+    >>> [(one.place << one.level, one.high, one.held) for one in bins.descending_bins()]
     [(900, 901, 2), (4, 7, 1), (0, 3, 1)]
     """
     if len(scores) <= size:  # all of them are listed
@@ -224,4 +224,4 @@ def _bins(top: Integers, counts: Integers, finest: int) -> ScoreBins:
         return ScoreBins(top, len(top), levels, indices, counts)
     places, held = np.unique(above >> finest, return_counts=True)
     levels = np.append(np.full_like(places, finest), levels)
-    return ScoreBins.widened(top, len(top), levels, np.append(places, indices), np.append(held, counts))
+    return ScoreBins.coarsen(top, len(top), levels, np.append(places, indices), np.append(held, counts))

@@ -19,7 +19,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import row_shares
 from dptransfer.methods import fitting
 from dptransfer.noise import SeededNoise
-from dptransfer.noise.race import Choice, Wanted
+from dptransfer.noise.race import Choice, Lookup
 from dptransfer.noise.score_bins import ScoreBins
 from dptransfer.privacy import Budget, Relation
 from dptransfer.sources import PrivateImages, PublicImages
@@ -233,8 +233,8 @@ class NoNoise(SeededNoise):
 
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """The best candidates; ties go to the smaller positions."""
-        found = bins.falling()
-        lots = yield [Wanted(*one[:2], tuple(range(one.held))) for one in found]
+        found = bins.descending_bins()
+        lots = yield [Lookup(*one[:2], tuple(range(one.held))) for one in found]
         best = sorted((one for lot in lots for one in lot), key=lambda one: (-one.score, one.position))
         return tuple(sorted(one.position for one in best[:size]))
 

@@ -18,7 +18,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
+from dptransfer.mechanisms import GaussianRounds, Step, joint_rounds, rounds_of
 from dptransfer.methods.about import FEATURES, About, Fraction, Hue, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, HeadRows, UpdateRule, head_rows
 from dptransfer.methods.heads.noisy_gd import NoisyGD
@@ -99,7 +99,7 @@ class LeastSquares(EmbeddingMethod):
                 GaussianRounds(query, z, budget.relation, 1, label)
                 for query, label in zip(queries, labels, strict=True)
             ]
-            return jointly(parts, "second moments and class sums, jointly")
+            return joint_rounds(parts, "second moments and class sums, jointly")
 
         return self.calibrated_plan(steps, budget)
 
@@ -272,7 +272,7 @@ class FeatureCovariance(NoisyGD):
                 GaussianRounds(moment, z / self.share**0.5, budget.relation, 1),
                 GaussianRounds(gradient, z * (steps / (1 - self.share)) ** 0.5, budget.relation, steps),
             ]
-            return jointly(parts, f"second moments and {steps} softmax gradients, jointly")
+            return joint_rounds(parts, f"second moments and {steps} softmax gradients, jointly")
 
         return self.calibrated_plan(releases, budget)
 

@@ -27,7 +27,7 @@ from dptransfer.exact.lattice import unit_lattice
 from dptransfer.exact.principal_axes import Moments
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.mechanisms import LaplaceNoisyMax
-from dptransfer.mechanisms.pool_choice import Counting, choice_pieces
+from dptransfer.mechanisms.pool_choice import BinCounter, choice_pieces
 from dptransfer.methods.method import EmbeddingMethod, PrivateMethod
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
 from dptransfer.noise import SecureNoise
@@ -125,9 +125,9 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         passes.append(Pass("public map", len(rows) * row_bytes, mapping))
     if isinstance(method, PoolSelection):
         scored, times = _scoring(method, facts, public, private_rows)
-        counting = Counting(scored, float(GRID_NORM[method.precision] ** 2), getattr(method, "k", 1))
-        pieces = choice_pieces(scored, counting.size)
-        seconds = times * trial.shared(counting, scored.threads)
+        counter = BinCounter(scored, float(GRID_NORM[method.precision] ** 2), getattr(method, "k", 1))
+        pieces = choice_pieces(scored, counter.size)
+        seconds = times * trial.shared(counter, scored.threads)
         in_order = getattr(method, "mechanism", None) == LaplaceNoisyMax.name
         if in_order:  # all of it here, and nothing is looked up
             seconds *= trial.cores / usable_cores()
@@ -135,8 +135,8 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
         if not in_order:
             # Each member of each class is looked up in a piece; with caps in a class's share of scoring.
-            asked = min(1.0, len(facts.classes) * counting.size / len(pieces))
-            seconds *= min(1.0, counting.size / len(pieces)) if method.is_capped else asked
+            asked = min(1.0, len(facts.classes) * counter.size / len(pieces))
+            seconds *= min(1.0, counter.size / len(pieces)) if method.is_capped else asked
             passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
     if len(pieces) < 2:
         return None
