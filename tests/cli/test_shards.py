@@ -192,7 +192,7 @@ def lengths(cli, monkeypatch):
     return "texts"
 
 
-DIE_IN = {"encoding": (EncodeShard, "_encoded"), "predicting": (predicted_shards, "written")}
+DIE_IN = {"encoding": (EncodeShard, "_encoded"), "predicting": (predicted_shards, "format_answers")}
 
 
 @pytest.mark.parametrize(("dies_in", "kept"), [("encoding", 2), ("predicting", 5)])

@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 
-from dptransfer.release.predictions import Question, csv_of, written
+from dptransfer.release.predictions import Question, answers_as_csv, format_answers
 
 from .models import DIMENSION, make_model, rows
 from .test_prediction_sets import simulated
@@ -42,9 +42,9 @@ def test_sets_stand_beside_the_labels_and_silence_those_that_are_too_large():
 
 def test_forms_say_the_same():
     found = Question(top=2).answers(make_model(), NAMES, rows()).found
-    assert json.loads(written(found, ".json")) == found
-    assert [json.loads(line) for line in written(found, ".jsonl").splitlines()] == found
-    assert written(found, ".csv") == csv_of(found)
-    assert csv_of(found).splitlines()[0] == "input,rank,label,score"
-    assert csv_of([]) == "input,label,score\n"
+    assert json.loads(format_answers(found, ".json")) == found
+    assert [json.loads(line) for line in format_answers(found, ".jsonl").splitlines()] == found
+    assert format_answers(found, ".csv") == answers_as_csv(found)
+    assert answers_as_csv(found).splitlines()[0] == "input,rank,label,score"
+    assert answers_as_csv([]) == "input,label,score\n"
     assert Question().answers(make_model(), [], np.zeros((0, DIMENSION))).found == []

@@ -10,7 +10,7 @@ from dptransfer.data import ShardedRows
 from dptransfer.errors import DataError
 from dptransfer.release import classifier
 from dptransfer.release import predictions as predicted_shards
-from dptransfer.release.predictions import PredictPart, Question, predict_in_shards, written
+from dptransfer.release.predictions import PredictPart, Question, format_answers, predict_in_shards
 
 from .models import make_model, rows
 
@@ -27,8 +27,9 @@ def pool(tmp_path):
 
 
 def predicted(pool, out, **how):
-    how = {"question": Question(), "request": {"model": 1}, "called": "pool", "shard_rows": 7} | how
-    return predict_in_shards(make_model(), pool, out, **how)
+    how = {"request": {"model": 1}, "shard_rows": 7} | how
+    question, form = how.pop("question", Question()), how.pop("form", ".csv")
+    return predict_in_shards(PredictPart(make_model(), question, pool, out, "pool", form), **how)
 
 
 def parts(folder):
@@ -41,7 +42,7 @@ def test_parts_together_are_the_answers_in_one_go(pool, tmp_path, monkeypatch, s
     monkeypatch.setattr(classifier, "CHUNK", 10)
     monkeypatch.setattr(predicted_shards, "CHUNK", 10)
     names = [f"pool:{number}" for number in range(COUNT)]
-    whole = written(Question().answers(make_model(), names, pool[:]).found, form)
+    whole = format_answers(Question().answers(make_model(), names, pool[:]).found, form)
     assert predicted(pool, tmp_path / "out", shard_rows=size, form=form) == -(-COUNT // size)
     found = parts(tmp_path / "out")
     assert list(found) == [f"part-{number:05}{form}" for number in range(-(-COUNT // size))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from dptransfer.data import Columns, ShardedRows
     from dptransfer.encoders import Encoder
     from dptransfer.release import PredictionSets, PrivateClassifier
-    from dptransfer.release.predictions import Answer, Question
+    from dptransfer.release.predictions import Answer, PredictPart
     from dptransfer.sources import ImageList, TextList
 
     NamedRows = tuple[list[str], AnyArray]
@@ -55,50 +54,23 @@ def one_pool(inputs: Sequence[Path], out: Path | None) -> tuple[Path, Path]:
     return inputs[0], out
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A folder of answers that is to be written.
+def _write_parts(
+    work: PredictPart,
+    model: Path,
+    names: Sequence[str] | None,
+    files: Iterable[Path],
+    shard_rows: int | None,
+    workers: Workers,
+) -> None:
+    """Write a folder of answers; go on with what an earlier run has left, if these files are the same."""
+    from dptransfer.release.predictions import predict_in_shards
 
-    Attributes:
-        model: where the release is.
-        released: the release.
-        question: what is asked of it.
-        out: the folder.
-        called: what inputs without names are called.
-        form: ending of the parts.
-        shard_rows: inputs of a part; None for the default.
-        workers: who works.
-    """
-
-    model: Path
-    released: PrivateClassifier
-    question: Question
-    out: Path
-    called: str
-    form: str
-    shard_rows: int | None
-    workers: Workers
-
-    def write(self, rows: AnyArray | ShardedRows, names: Sequence[str] | None, files: Iterable[Path]) -> None:
-        """Write it, or go on with what an earlier run has left, if rows in these files are the same."""
-        from dptransfer.release.predictions import predict_in_shards
-
-        states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
-        digest = hashlib.sha256((self.model / "release.json").read_bytes()).hexdigest()
-        with progress_bar("Predicting", count_is_private=True) as step, reported_to(step):
-            parts = predict_in_shards(
-                self.released,
-                rows,
-                self.out,
-                question=self.question,
-                request={"model": digest, "rows": states},
-                called=self.called,
-                names=names,
-                form=self.form,
-                shard_rows=self.shard_rows,
-                workers=self.workers,
-            )
-        say(f"Written: {self.out}, {len(rows)} inputs in {parts} parts", err=True)
+    states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
+    digest = hashlib.sha256((model / "release.json").read_bytes()).hexdigest()
+    request = {"model": digest, "rows": states}
+    with progress_bar("Predicting", count_is_private=True) as step, reported_to(step):
+        parts = predict_in_shards(work, request, names=names, shard_rows=shard_rows, workers=workers)
+    say(f"Written: {work.out}, {len(work.rows)} inputs in {parts} parts", err=True)
 
 
 @contextmanager
@@ -191,7 +163,7 @@ def predict(
     from dptransfer.encoders.model_inputs import encoder_behind, table_for
     from dptransfer.exact.cuda import DEVICES
     from dptransfer.release import read_release
-    from dptransfer.release.predictions import Question, csv_of, written
+    from dptransfer.release.predictions import PredictPart, Question, answers_as_csv, format_answers
     from dptransfer.sources.contents import contents_of
 
     released = read_release(model)
@@ -209,28 +181,29 @@ def predict(
     if in_parts:
         path, folder = one_pool(inputs, out)
         form = ".jsonl" if as_json else ".csv"
-        parts = Parts(model, released, question, folder, str(path), form, shard_rows, hands)
         if contents_of(path, columns) == "rows":
             table = table_for(released, path, columns)
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
-            parts.write(table.rows, table.sources, files)
+            work = PredictPart(released, question, table.rows, folder, str(path), form)
+            _write_parts(work, model, table.sources, files, shard_rows, hands)
         else:
             behind = encoder_behind(released, encoder, device)
             examples = examples_in(path, behind, None, columns, labelled=False)
             with encoded_in_files(examples, behind, folder, batch, shard_rows, hands) as encoded:
-                parts.write(encoded, _names(examples, path), encoded.files)
+                work = PredictPart(released, question, encoded, folder, str(path), form)
+                _write_parts(work, model, _names(examples, path), encoded.files, shard_rows, hands)
         return _tell(released, sets, abstain_above)
     names, rows = _rows(released, inputs, columns, batch, lambda: encoder_behind(released, encoder, device))
     found, sets = question.answers(released, names, rows)
     if out is None and not as_json and not as_csv and on_terminal():
         _show(found)
     elif out is not None:
-        write_whole(out, written(found, out.suffix.lower()).encode())
+        write_whole(out, format_answers(found, out.suffix.lower()).encode())
         say(f"Written: {out}, {len(names)} inputs", err=True)
     elif as_json:
         show_json(found)
     else:
-        typer.echo(csv_of(found), nl=False)
+        typer.echo(answers_as_csv(found), nl=False)
     _tell(released, sets if names else None, abstain_above)
 
 

@@ -29,7 +29,7 @@ from dptransfer.base.document import (
 )
 from dptransfer.base.document_html import escape_html, svg
 from dptransfer.base.types import Floats
-from dptransfer.exact.feature_map import STRETCHES, FittedSideBySide
+from dptransfer.exact.feature_map import STRETCHES, FittedFeatures, FittedSideBySide
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Guarantee, Relation, number, typeset
 from dptransfer.release.card_privacy import (
@@ -189,25 +189,17 @@ def _method(model: PrivateClassifier) -> Iterator[Block]:
 
 def _data(model: PrivateClassifier) -> Iterator[Block]:
     provenance, delta = model.provenance, model.encoder_delta
+    trained = "The guarantee does not protect the data that the encoder was trained on"
+    said = "No encoder is on record: the private rows were given as numbers."
     if delta is not None:
         changed = sum(array.size for array in delta.arrays.values())
-        said = (
-            f"The private examples are pictures. The fit changed {changed} numbers of the encoder "
-            f"{delta.base}, under the guarantee above. The guarantee does not protect the data that the "
-            "encoder was trained on."
-        )
+        changes = f"The fit changed {changed} numbers of the encoder {delta.base}, under the guarantee above."
+        said = f"The private examples are pictures. {changes} {trained}."
     elif model.encoder is not None and example_word(model) == "picture":
-        said = (
-            f"The private examples are pictures. The encoder {model.encoder.name} is unchanged. The "
-            "guarantee does not protect the data that it was trained on."
-        )
+        said = f"The private examples are pictures. The encoder {model.encoder.name} is unchanged. {trained}."
     elif model.facts.encoder is not None:
-        said = (
-            "The private rows are embeddings from a frozen encoder. The guarantee does not protect the data "
-            "that it was trained on, which should not include the private examples."
-        )
-    else:
-        said = "No encoder is on record: the private rows were given as numbers."
+        rows = "The private rows are embeddings from a frozen encoder."
+        said = f"{rows} {trained}, which should not include the private examples."
     yield Paragraph(said)
     if provenance.public is None:
         yield Paragraph(f"The fit used no public {example_word(model)}s.")
@@ -217,18 +209,15 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
     if provenance.prototypes is not None:
         yield Paragraph("The prototypes are public examples; release.json lists them.")
     if provenance.answers is not None:
-        yield Paragraph(
-            "Public examples were labelled under the guarantee above; release.json lists the answers."
-        )
+        yield Paragraph("Public examples were labelled under the guarantee; release.json lists the answers.")
 
 
 def _use(model: PrivateClassifier) -> Bullets:
     what = "pictures" if example_word(model) == "picture" else "rows from the same encoder"
-    if model.calibration is None:
-        calibrated = "a ranking and not calibrated"
-    else:
-        factor = model.calibration.temperature
-        calibrated = model.calibration.words + f" (temperature × {factor:.3g})" * (factor != 1)
+    calibrated, calibration = "a ranking and not calibrated", model.calibration
+    if calibration is not None:
+        times = f" (temperature × {calibration.temperature:.3g})" * (calibration.temperature != 1)
+        calibrated = f"{calibration.words}{times}"
     return Bullets(
         (
             f"Its inputs are {what}. It always answers with one of its {len(model.classes)} classes.",
@@ -453,7 +442,7 @@ def top_words(shares: Floats, names: Sequence[str], most: int = _MOST_LABELS) ->
     )
 
 
-def words_of(model: PrivateClassifier, most: int = _MOST_LABELS) -> tuple[Labels, ...] | None:
+def words_of(model: PrivateClassifier) -> tuple[Labels, ...] | None:
     """The encoder's labels that each class maps to, read off the released arrays; None without such a map.
 
     Linear weights are logarithms of shares up to a constant for each class, prototypes shares themselves.
@@ -461,17 +450,12 @@ def words_of(model: PrivateClassifier, most: int = _MOST_LABELS) -> tuple[Labels
     features, head = model.features, model.head
     if isinstance(head, AverageHead) or not isinstance(features, FittedVocabularyMap | FittedSideBySide):
         return None
-    weights = head.form[0]
+    parts: list[tuple[FittedFeatures, Floats]] = [(features, head.form[0])]
     if isinstance(features, FittedSideBySide):
-        split = features.first.dimension
-        sides = (features.first, features.second), (weights[:, :split], weights[:, split:]), STRETCHES
-        found = [
-            (part, own / stretch)
-            for part, own, stretch in zip(*sides, strict=True)
-            if isinstance(part, FittedVocabularyMap)
-        ]
-    else:
-        found = [(features, weights)]
+        sides = np.split(head.form[0], [features.first.dimension], axis=1)
+        stretched = [side / stretch for side, stretch in zip(sides, STRETCHES, strict=True)]
+        parts = list(zip((features.first, features.second), stretched, strict=True))
+    found = [(part, own) for part, own in parts if isinstance(part, FittedVocabularyMap)]
     if not found:
         return None
     vocabulary, weights = found[0]
@@ -480,7 +464,7 @@ def words_of(model: PrivateClassifier, most: int = _MOST_LABELS) -> tuple[Labels
     else:
         shares = np.maximum(weights, 0.0)
     shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-    return top_words(shares, vocabulary.names, most)
+    return top_words(shares, vocabulary.names)
 
 
 def _word_sections(model: PrivateClassifier) -> tuple[Section, ...]:

@@ -41,15 +41,14 @@ MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
 
 def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
     """What is promised, and on what grounds."""
-    written = {
-        "Guarantee": _guarantee,
-        "What an attacker can learn": _attacker,
-        "What is covered, and what is not": _covered,
-        "Declared public": _public_facts,
-        "Accounting": _accounting,
-        "Numerics": _numerics,
-    }
-    return tuple(Section(title, tuple(blocks(model))) for title, blocks in written.items())
+    return (
+        Section("Guarantee", tuple(_guarantee(model))),
+        Section("What an attacker can learn", _attacker(model)),
+        Section("What is covered, and what is not", tuple(_covered(model))),
+        Section("Declared public", _public_facts(model)),
+        Section("Accounting", tuple(_accounting(model))),
+        Section("Numerics", (_numerics(model),)),
+    )
 
 
 def up(amount: float, digits: int = 7) -> str:
@@ -91,12 +90,9 @@ def counted_as(person_bound: float) -> str:
 def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     from dptransfer.accounting.steps import all_steps
 
-    guarantee = model.guarantee
-    unit = guarantee.unit
-    changes = (
-        f"No single {ONE[unit]} changes the probability of any outcome, this model included, by more than "
-    )
-    yield Paragraph(Words((changes, "a factor of ", *factor(guarantee), f"{plus_delta(guarantee)}.")))
+    guarantee, unit = model.guarantee, model.guarantee.unit
+    changes = f"No single {ONE[unit]} changes the probability of any outcome, this model included, by more"
+    yield Paragraph(Words((changes, " than a factor of ", *factor(guarantee), f"{plus_delta(guarantee)}.")))
     label_kept = LABEL_KEPT in guarantee.assumptions
     if guarantee.relation is Relation.ADD_REMOVE:
         declared = ", beyond what is declared below" * (model.facts.declared_size is not None)
@@ -132,35 +128,28 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
         yield Bullets(guarantee.assumptions)
 
 
-def _attacker(model: PrivateClassifier) -> Iterator[Block]:
+def _attacker(model: PrivateClassifier) -> tuple[Block, ...]:
     from dptransfer.accounting import membership_advantage
 
-    events = model.events
-    points, advantage = attack_points(events), membership_advantage(events)
-    found = dict(points)
+    points, advantage = attack_points(model.events), membership_advantage(model.events)
     limits = {
-        "true positive rate at 1% false positives": found[0.01],
-        "true positive rate at 0.1% false positives": found[0.001],
+        "true positive rate at 1% false positives": dict(points)[0.01],
+        "true positive rate at 0.1% false positives": dict(points)[0.001],
         "membership advantage (true minus false positive rate)": advantage,
         "share of right guesses (a coin flip: 50%)": (1 + advantage) / 2,
     }
-    wanted = (
-        "whether that one was used"
-        if model.guarantee.relation is Relation.ADD_REMOVE
-        else "which of two candidates that one is; the one that was used is the member"
-    )
-    best = (
-        "No attack can exceed these limits, which follow from the steps below."
-        if events
-        else "No attack does better than a blind guess."
-    )
-    yield Paragraph(
-        f"Suppose an attacker knows all {MANY[model.guarantee.unit]} but one, has this file, and wants to "
-        f"know {wanted}. {best}"
-    )
+    wanted, best = "whether that one was used", "No attack does better than a blind guess."
+    if model.guarantee.relation is Relation.REPLACE_ONE:
+        wanted = "which of two candidates that one is; the one that was used is the member"
+    if model.events:
+        best = "No attack can exceed these limits, which follow from the steps below."
+    known = f"Suppose an attacker knows all {MANY[model.guarantee.unit]} but one, has this file,"
     rows = tuple((name, percent_up(limit)) for name, limit in limits.items())
-    yield Table(("Membership inference", "At most"), rows, align="lr")
-    yield _attack_curve(points)
+    return (
+        Paragraph(f"{known} and wants to know {wanted}. {best}"),
+        Table(("Membership inference", "At most"), rows, align="lr"),
+        _attack_curve(points),
+    )
 
 
 def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
@@ -227,26 +216,23 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
     if single is not None:
         groups.insert(1, ("one example of a person whose others stay", up(single), up(delta)))
     yield Paragraph("The guarantee covers, for ever and against any other knowledge:")
-    yield Bullets(
-        (
-            "the weights in this release;",
-            "every prediction made from them;",
-            "any further processing of either.",
-        )
-    )
+    covered = "the weights in this release;", "every prediction made from them;"
+    yield Bullets((*covered, "any further processing of either."))
     yield Paragraph("It does not cover:")
+    tests, theirs = "test data used for an evaluation;", "their examples"
+    if model.charged is not None:
+        tests = "test data, except those of the protected results under Utility;"
+    several = "several people,"
+    if unit is Unit.ROW:
+        theirs, several = "their example", "several examples of one person, or correlated ones,"
     yield Bullets(
         (
-            "test data used for an evaluation;"
-            if model.charged is None
-            else "test data, except those of the protected results under Utility;",
+            tests,
             "the public pool, and the data the encoder was trained on;",
             "facts declared public, such as a number of examples that counts the person;",
-            "conclusions about a person from patterns that hold without "
-            + ("their example;" if unit is Unit.ROW else "their examples;"),
+            f"conclusions about a person from patterns that hold without {theirs};",
             "other releases from the same data, whose privacy losses add up (see the ledger);",
-            ("several examples of one person, or correlated ones," if unit is Unit.ROW else "several people,")
-            + " beyond these limits:",
+            f"{several} beyond these limits:",
         )
     )
     yield Table((f"{MANY[unit].capitalize()} in the group", "ε", "at δ"), tuple(groups), align="lrr")
@@ -269,15 +255,13 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
         return None
 
 
-def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
+def _public_facts(model: PrivateClassifier) -> tuple[Block, ...]:
     from dptransfer.accounting.steps import plain_steps
 
     facts, delta = model.facts, model.encoder_delta
     encoder = model.encoder if delta is None else delta.base  # what was changed in it is under the guarantee
-    counts = None if facts.class_counts is None else first_few([str(count) for count in facts.class_counts])
-    each = (
-        None if facts.rows_per_person is None else f"about {number(facts.rows_per_person)}"
-    )  # never how many
+    counts = first_few([str(count) for count in facts.class_counts or ()])
+    each = f"about {number(facts.rows_per_person)}" if facts.rows_per_person else ""  # never how many
     tuned = " and ".join(str(len(own)) for event in plain_steps(model.events) if (own := event.trials()))
     settings = f"tuned on private data among {tuned} public candidates, within the guarantee"
     rows = {
@@ -290,8 +274,9 @@ def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
         "encoder": "not on record" if encoder is None else str(encoder),
         "hyper-parameters": settings if tuned else "public; none was tuned on private data",
     }
-    yield Paragraph("The data owner declared these facts public; the guarantee does not protect them.")
-    yield Table(("Fact", "Value"), tuple((name, said) for name, said in rows.items() if said is not None))
+    known = tuple((name, said) for name, said in rows.items() if said is not None)
+    told = "The data owner declared these facts public; the guarantee does not protect them."
+    return Paragraph(told), Table(("Fact", "Value"), known)
 
 
 def _accounting(model: PrivateClassifier) -> Iterator[Block]:
@@ -316,43 +301,36 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
     yield Paragraph(f"{composition_words(model.events)} The reported ε is rounded up.")
 
 
-def _numerics(model: PrivateClassifier) -> Iterator[Block]:
+def _numerics(model: PrivateClassifier) -> Block:
     from dptransfer.accounting.steps import plain_steps
 
     if not model.events:
-        yield Paragraph("No noise was drawn.")
-        return
+        return Paragraph("No noise was drawn.")
+    exact = "Private rows are converted to integers before they are summed"
+    odd = "A row with a NaN or an infinity counts as a row of zeros"
+    if example_word(model) == "picture":
+        exact = "What a private picture adds is converted to integers before it is summed"
+        odd = "A picture that cannot be read counts as a black one"
     if model.provenance.answers is not None:
         exact = "Votes of teachers are whole numbers"
-    elif example_word(model) == "picture":
-        exact = "What a private picture adds is converted to integers before it is summed"
-    else:
-        exact = "Private rows are converted to integers before they are summed"
-    odd = (
-        "A row with a NaN or an infinity counts as a row of zeros"
-        if example_word(model) == "row"
-        else "A picture that cannot be read counts as a black one"
-    )
     source = (
-        "SEEDED: anyone who has the seed can repeat the noise. This file is for tests and benchmarks."
-        if model.provenance.seeded
-        else "Noise comes from exact samplers on integers, and selections from an exact race on integer "
-        "scores. Their randomness comes from the operating system's cryptographic generator, or from AES-256 "
-        "with a fresh key from it; no seed exists."
+        "Noise comes from exact samplers on integers, and selections from an exact race on integer scores. "
+        "Their randomness comes from the operating system's cryptographic generator, or from AES-256 with a "
+        "fresh key from it; no seed exists."
     )
+    if model.provenance.seeded:
+        source = (
+            "SEEDED: anyone who has the seed can repeat the noise. This file is for tests and benchmarks."
+        )
     # What it costs a tuned release is inside of the trials, which are not added up.
     tuned = any(event.trials() for event in plain_steps(model.events))
     cost = f", ε = {up(math.fsum(event.numeric_epsilon for event in model.events), 3)}" * (not tuned)
     cut = math.fsum(event.numeric_delta for event in model.events)
-    items = [
-        f"{exact}, so sums and sensitivities are exact. {odd}; the release does not reveal whether there was "
-        "one.",
-        source,
-        f"The guarantee includes the cost of the integer grid{cost}.",
-    ]
-    if cut:
-        items.append(
-            "The sampler truncates the far tails of the noise, which makes a difference with probability at "
-            f"most {up(cut, 3)}. ε and δ include this; ρ and μ are those of noise with whole tails."
-        )
-    yield Bullets(tuple(items))
+    tails = (
+        "The sampler truncates the far tails of the noise, which makes a difference with probability at most "
+        f"{up(cut, 3)}. ε and δ include this; ρ and μ are those of noise with whole tails."
+    )
+    sums = f"{exact}, so sums and sensitivities are exact."
+    odd = f"{odd}; the release does not reveal whether there was one."
+    grid = f"The guarantee includes the cost of the integer grid{cost}."
+    return Bullets((f"{sums} {odd}", source, grid, *([tails] if cut else [])))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from dptransfer.base.types import AnyArray, Floats, Integers
+from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject
 from dptransfer.data.facts import EncoderIdentity, Facts
 from dptransfer.data.labels import Labelled, class_positions
 from dptransfer.data.sharded_rows import ShardedRows
@@ -55,7 +55,7 @@ class Provenance:
     """
 
     method: str
-    configuration: Mapping[str, Any]
+    configuration: JsonObject
     seeded: bool
     notes: tuple[str, ...] = ()
     public: Mapping[str, Any] | None = None
@@ -150,7 +150,7 @@ class PrivateClassifier:
         changed = {} if self.encoder_delta is None else self.encoder_delta.arrays
         return {**head_arrays(self.head), **maps, **{f"encoder.{name}": changed[name] for name in changed}}
 
-    def scores(self, x: Any, *, device: str = "cpu") -> Floats:
+    def scores(self, x: object, *, device: str = "cpu") -> Floats:
         """One score per example and class, higher for likelier; rows are handled in chunks.
 
         The answer has a line for each example, so of one picture or text it has one line.
@@ -167,11 +167,11 @@ class PrivateClassifier:
         """
         return self._over_rows(x, device, lambda scores: scores, len(self.classes), np.float64)
 
-    def predict(self, x: Any, *, device: str = "cpu") -> AnyArray:
+    def predict(self, x: object, *, device: str = "cpu") -> AnyArray:
         """The likeliest declared class of each row or picture, the first of equals; as for `scores`."""
         return Labelled(self._chosen(x, device), self.classes).names
 
-    def predict_proba(self, x: Any, *, device: str = "cpu") -> Floats:
+    def predict_proba(self, x: object, *, device: str = "cpu") -> Floats:
         """A probability per row and class; `calibration` says whether, and from what, they are calibrated.
 
         Without a calibration they are the softmax of the scores at the head's public temperature: a ranking.
@@ -184,7 +184,7 @@ class PrivateClassifier:
         return chances
 
     def predict_sets(
-        self, x: Any, *, coverage: float = 0.9, confidence: float = 0.95, device: str = "cpu"
+        self, x: object, *, coverage: float = 0.9, confidence: float = 0.95, device: str = "cpu"
     ) -> PredictionSets:
         """For each row the classes that it may well have; needs a charged evaluation, and costs nothing more.
 
@@ -213,7 +213,7 @@ class PrivateClassifier:
             members[chunk] = sets_of(probabilities(scores[chunk], self.head.temperature), threshold)
         return PredictionSets(members, self.classes, threshold, coverage, confidence)
 
-    def score(self, x: Any, y: ArrayLike | Labelled, *, device: str = "cpu") -> float:
+    def score(self, x: object, y: ArrayLike | Labelled, *, device: str = "cpu") -> float:
         """Accuracy on labelled rows. Test rows are not protected by the guarantee."""
         truth, chosen = class_positions(y, self.classes), self._chosen(x, device)
         if len(truth) != len(chosen) or not len(truth):
@@ -227,12 +227,12 @@ class PrivateClassifier:
 
         return write_release(self, path, unsafe_for_publication=unsafe_for_publication, **extra)
 
-    def _chosen(self, x: Any, device: str) -> Integers:
+    def _chosen(self, x: object, device: str) -> Integers:
         """The position of each row's likeliest class; no more than a chunk of scores is kept."""
         best = self._over_rows(x, device, lambda scores: scores.argmax(axis=1, keepdims=True), 1, np.int64)
         return best[:, 0]
 
-    def _rows(self, x: Any, device: str) -> Any:
+    def _rows(self, x: object, device: str) -> Any:
         """Rows as they are; files, pictures and texts as the model's encoder gives them."""
         is_array = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind in "fiu"
         if is_array or isinstance(x, ShardedRows):
@@ -242,7 +242,7 @@ class PrivateClassifier:
         return rows_for(self, x, device)
 
     def _over_rows(
-        self, x: Any, device: str, answer: Callable[[Any], Any], columns: int, kind: DTypeLike
+        self, x: object, device: str, answer: Callable[[Any], Any], columns: int, kind: DTypeLike
     ) -> AnyArray:
         """(rows, columns) of what `answer` makes of the scores, a chunk of rows at a time."""
         rows = self._rows(x, device)

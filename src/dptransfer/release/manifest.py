@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dptransfer._version import __version__
 from dptransfer.base.plugins import path_now
+from dptransfer.base.types import JsonObject
 from dptransfer.data.facts import EncoderIdentity, Facts
 from dptransfer.errors import ReleaseError
 from dptransfer.privacy import Guarantee, event_from_dict, event_to_dict
@@ -55,7 +56,7 @@ class MethodEntry(_Entry):
     """The method's command-line name, its settings, and its own description."""
 
     name: str
-    configuration: dict[str, Any]
+    configuration: JsonObject
     summary: str
     reference: str
 
@@ -135,21 +136,21 @@ class Manifest(_Entry):
     guarantee: GuaranteeEntry
     relation: RelationName
     delta: Annotated[float, Field(ge=0, lt=1)]
-    events: tuple[dict[str, Any], ...]
+    events: tuple[JsonObject, ...]
     seeded: bool
     publishable: bool
     facts: Facts
-    features: dict[str, Any]
+    features: JsonObject
     encoder_delta: DeltaEntry | None
     head: HeadEntry
     arrays: tuple[ArrayEntry, ...]
     notes: tuple[str, ...]
-    public: dict[str, Any] | None
-    prototypes: dict[str, Any] | None
-    answers: dict[str, Any] | None
-    evaluation: dict[str, Any] | None
-    charged_evaluation: dict[str, Any] | None
-    simulated_calibration: dict[str, Any] | None
+    public: JsonObject | None
+    prototypes: JsonObject | None
+    answers: JsonObject | None
+    evaluation: JsonObject | None
+    charged_evaluation: JsonObject | None
+    simulated_calibration: JsonObject | None
     ledger_head: str | None
     about: AboutEntry
     versions: dict[str, str]
@@ -195,7 +196,7 @@ def current_versions(*others: str) -> dict[str, str]:
     return {**here, **{name: _installed(name) for name in (*_PACKAGES, *others) if name not in here}}
 
 
-def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
+def manifest_bytes(fields: JsonObject) -> bytes:
     """The file's content; `digest` is computed here and need not be given."""
     plain = {**fields, "digest": _NO_DIGEST}
     try:
@@ -277,7 +278,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, object]]) -> JsonObject:
     fields = dict(pairs)
     _require(len(fields) == len(pairs), "a key is repeated")
     return fields

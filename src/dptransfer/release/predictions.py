@@ -12,12 +12,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray
+from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data.atomic_files import claim, owner_only
 from dptransfer.data.resumable import draft_folder, kept_on_disk, place_draft, require_seen, written_whole
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dptransfer.release.prediction_sets import PredictionSets
 
 
-Answer = dict[str, Any]
+Answer: TypeAlias = JsonObject
 """An input with its label and score; with a rank, where several are asked for, or a set of classes."""
 
 _COLUMNS = ("input", "label", "score")
@@ -91,16 +91,16 @@ class Question:
         return Answers(found, sets)
 
 
-def written(found: Sequence[Answer], form: str) -> str:
+def format_answers(found: Sequence[Answer], form: str) -> str:
     """The answers as a file of this ending has them; in JSON scores are exact."""
     if form == ".csv":
-        return csv_of(found)
+        return answers_as_csv(found)
     if form == ".json":
         return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
     return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found)
 
 
-def csv_of(found: Sequence[Answer]) -> str:
+def answers_as_csv(found: Sequence[Answer]) -> str:
     """A line for each answer, below the names of the columns."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(found[0]) if found else _COLUMNS, lineterminator="\n")
@@ -138,23 +138,23 @@ class PredictPart:
     Attributes:
         model: what answers.
         question: what is asked of it.
-        rows: all rows, an array or in many files.
+        rows: all rows as it takes them, an array or in many files.
+        out: the folder to make.
         called: what rows without names are called, in front of their number.
-        folder: where the files go.
-        form: their ending.
+        form: '.csv' or '.jsonl', the ending of its files.
     """
 
     model: PrivateClassifier
     question: Question
     rows: AnyArray | ShardedRows
+    out: Path
     called: str
-    folder: Path
-    form: str
+    form: str = ".csv"
 
     def __call__(self, part: Part) -> None:
         """Write a part, unless it is there."""
-        require_seen(self.folder)
-        file = self.folder / f"part-{part.number:05d}{self.form}"
+        require_seen(self.out)
+        file = self.out / f"part-{part.number:05d}{self.form}"
         if file.exists():
             return
         names = part.names or [f"{self.called}:{number}" for number in range(part.start, part.stop)]
@@ -162,20 +162,15 @@ class PredictPart:
         begin, end = part.start // CHUNK * CHUNK, -(-part.stop // CHUNK) * CHUNK
         within = slice(part.start - begin, part.stop - begin)
         found = self.question.answers(self.model, names, self.rows[begin:end], within).found
-        with kept_on_disk(self.folder), written_whole(file, owner_only) as stream:
-            stream.write(written(found, self.form).encode())
+        with kept_on_disk(self.out), written_whole(file, owner_only) as stream:
+            stream.write(format_answers(found, self.form).encode())
 
 
 def predict_in_shards(
-    model: PrivateClassifier,
-    rows: AnyArray | ShardedRows,
-    out: Path,
+    work: PredictPart,
+    request: JsonObject,
     *,
-    question: Question,
-    request: dict[str, Any],
-    called: str,
     names: Sequence[str] | None = None,
-    form: str = ".csv",
     shard_rows: int | None = None,
     workers: Workers | None = None,
 ) -> int:
@@ -184,29 +179,24 @@ def predict_in_shards(
     Unfinished work is in `<out>.partial`, and the same call goes on with it. All of it is the owner's alone.
 
     Args:
-        model: what answers.
-        rows: rows as it takes them.
-        out: the folder to make.
-        question: what is asked.
+        work: what answers which rows, and where to.
         request: which model and rows these are, JSON-ready: parts are taken up again for the same alone.
-        called: what rows without names are called.
         names: what each row is called, if known.
-        form: '.csv' or '.jsonl'.
         shard_rows: rows of a part; default `PART_ROWS`.
         workers: who works; default this process.
     """
-    size = checks.whole("shard_rows", PART_ROWS if shard_rows is None else shard_rows)
-    wanted = {**request, **asdict(question), "called": called, "form": form, "shard_rows": size}
-    with claim(out):
-        folder, _ = draft_folder(out, wanted, restart=False)
-        work = PredictPart(model, question, _by_file(rows), called, folder.absolute(), form)
+    size, count = checks.whole("shard_rows", PART_ROWS if shard_rows is None else shard_rows), len(work.rows)
+    wanted = {**request, **asdict(work.question), "called": work.called, "form": work.form}
+    with claim(work.out):
+        folder, _ = draft_folder(work.out, wanted | {"shard_rows": size}, restart=False)
+        sent = replace(work, rows=_by_file(work.rows), out=folder.absolute())
         parts = [
-            Part(number, start, min(start + size, len(rows)), names and names[start : start + size])
-            for number, start in enumerate(range(0, len(rows), size))
+            Part(number, start, min(start + size, count), names and names[start : start + size])
+            for number, start in enumerate(range(0, count, size))
         ]
-        for _ in (workers or ThisProcess()).each(work, parts, "part"):
+        for _ in (workers or ThisProcess()).each(sent, parts, "part"):
             pass
-        place_draft(folder, out)
+        place_draft(folder, work.out)
     return len(parts)
 
 
