@@ -271,7 +271,7 @@ def test_scores_of_one_class_are_its_column_of_all(caps, people, precision):
         features, GridPool(features, POOL, precision), 4, *caps, precision=precision, bound=bound
     )
     whole = query(ROWS, LABELS, people)
-    scored = query.scored(ROWS, LABELS, people)
+    scored = query.pool_scores(ROWS, LABELS, people)
     for own in range(4):
         assert (scored.only([own]).scores(slice(13, 77))[:, 0] == whole[13:77, own]).all()
     assert (scored.only([0, 2, 3]).scores(slice(13, 77)) == whole[13:77, [0, 2, 3]]).all()

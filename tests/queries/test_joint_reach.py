@@ -11,7 +11,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import OnLattice
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, SecondMoments, SoftmaxGradient
-from dptransfer.queries.joint_sensitivity import joint_reach, kind_of
+from dptransfer.queries.joint_sensitivity import joint_reach, kind_and_width
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
@@ -117,12 +117,12 @@ def test_questions_that_the_proof_does_not_cover_are_refused():
     bent = SecondMoments(ROWS, OfProbabilities(np.zeros((2, WIDTH))))
     for query in (ClassCounts(2), projected, bent):
         with pytest.raises(ArgumentError, match="by itself"):
-            kind_of(query)
+            kind_and_width(query)
 
 
 def test_nothing_is_claimed_about_persons():
     persons = ClassSums(ROWS, CLASSES, bound=Bound(Unit.PERSON))
-    assert kind_of(ClassSums(ROWS, CLASSES)) == "class sums"
-    for refused in (lambda: kind_of(persons), lambda: joint_reach([persons], [1.0])):
+    assert kind_and_width(ClassSums(ROWS, CLASSES)) == ("class sums", WIDTH)
+    for refused in (lambda: kind_and_width(persons), lambda: joint_reach([persons], [1.0])):
         with pytest.raises(ArgumentError, match="persons"):
             refused()

@@ -12,7 +12,7 @@ from .neighbours import CLASSES, MAPS, WIDTH, of_neighbours, reach, stays_within
 
 WEIGHTS = np.array([1.0, 0.3, 0.0])
 UNIT = MAPS["unit norm"]
-UNCENTRED = {name: MAPS[name].uncentred for name in ("public map", "rooted public map")}
+UNCENTRED = {name: MAPS[name].uncentred_rows for name in ("public map", "rooted public map")}
 
 
 @pytest.mark.parametrize("name", [*MAPS, *(f"before {name}" for name in UNCENTRED)])

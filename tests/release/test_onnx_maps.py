@@ -3,7 +3,7 @@ import pytest
 
 from dptransfer.encoders.onnx_graph import OnnxGraph
 from dptransfer.errors import ReleaseError
-from dptransfer.exact.feature_map import _READERS, OnLattice
+from dptransfer.exact.feature_map import OnLattice, release_readers
 from dptransfer.release.onnx_export import mapped_rows
 
 from .models import DIMENSION, feature_maps
@@ -42,7 +42,7 @@ def test_a_map_gives_the_integers_that_it_gives_in_python(name, dtype):
 
 
 def test_every_map_that_a_release_can_hold_is_among_them():
-    assert {one.kind for one in feature_maps().values()} == _READERS.keys()
+    assert {one.kind for one in feature_maps().values()} == release_readers().keys()
 
 
 def test_another_map_is_refused():

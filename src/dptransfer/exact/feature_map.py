@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,6 @@ RowMap: TypeAlias = "Callable[[Tensor], Tensor]"
 _SLAB_ELEMENTS = 2**23  # 64 MiB in float64, of which the device holds a few
 
 
-@runtime_checkable
 class FittedFeatures(Protocol):
     """A public map from raw rows to integer rows of bounded norm, one row at a time.
 
@@ -132,27 +131,30 @@ def require_width(features: FittedFeatures, shape: tuple[int, ...]) -> None:
         )
 
 
-Reader = Callable[[Mapping[str, AnyArray], Mapping[str, Any]], FittedFeatures]
-_READERS: dict[str, Reader] = {}
-_Fitted = TypeVar("_Fitted", bound=FittedFeatures)
+Reader: TypeAlias = Callable[[Mapping[str, AnyArray], Mapping[str, Any]], FittedFeatures]
 
 
-def readable(cls: type[_Fitted]) -> type[_Fitted]:
-    """Class decorator: releases may contain this kind of map; `cls.read(arrays, settings)` restores it."""
-    _READERS[cls.kind] = cls.read  # type: ignore[attr-defined]  # every decorated class has it
-    return cls
+def release_readers() -> dict[str, Reader]:
+    """How to restore the maps that releases may contain, by kind."""
+    from dptransfer.exact.public_map import FittedPublicMap
+    from dptransfer.exact.vocabulary_map import FittedVocabularyMap
+
+    return {
+        FittedUnitNorm.kind: FittedUnitNorm.read,
+        FittedSideBySide.kind: FittedSideBySide.read,
+        FittedPublicMap.kind: FittedPublicMap.read,
+        FittedVocabularyMap.kind: FittedVocabularyMap.read,
+    }
 
 
 def read_features(arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedFeatures:
     """Restore a map from a release."""
-    from dptransfer.exact import public_map, vocabulary_map  # noqa: F401  # which make their kinds readable
-
-    kind = settings.get("kind")
-    if kind not in _READERS:
+    readers, kind = release_readers(), settings.get("kind")
+    if kind not in readers:
         raise ArgumentError(
-            f"A feature map's kind must be one of {', '.join(sorted(_READERS))}; got {kind!r}."
+            f"A feature map's kind must be one of {', '.join(sorted(readers))}; got {kind!r}."
         )
-    return _READERS[kind](arrays, settings)
+    return readers[kind](arrays, settings)
 
 
 def describe(features: FittedFeatures) -> dict[str, Any]:
@@ -190,6 +192,22 @@ class StoredMap:
     def _fields(self, *, arrays: bool) -> Iterator[tuple[str, Any]]:
         found = ((one.name, getattr(self, one.name)) for one in fields(self))
         return ((name, value) for name, value in found if isinstance(value, np.ndarray) is arrays)
+
+
+class MatrixMap(StoredMap):
+    """Base of the maps whose rows are products with `matrix`, integers of (input dimension, dimension)."""
+
+    matrix: NDArray[np.int32]
+
+    @property
+    def input_dimension(self) -> int:
+        """Width of the rows it takes."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """Width of the rows it gives."""
+        return int(self.matrix.shape[1])
 
 
 @dataclass(frozen=True)
@@ -266,7 +284,6 @@ STRETCHES = tuple(math.sqrt(16 / share) for share in _SIXTEENTHS)
 """How much longer rows of either map are alone."""
 
 
-@readable
 @dataclass(frozen=True, eq=False)
 class FittedSideBySide:
     """What two maps give, with 15/16 and 1/16 of the squared norm: so the row as a whole is within the norm.
@@ -367,7 +384,6 @@ class UnitNorm:
         return FittedUnitNorm(dimension, self.pool)
 
 
-@readable
 @dataclass(frozen=True)
 class FittedUnitNorm(StoredMap):
     """`UnitNorm` for rows of one width."""

@@ -34,7 +34,7 @@ from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.feature_map import RowMap, StoredMap, readable
+from dptransfer.exact.feature_map import MatrixMap, RowMap, StoredMap
 from dptransfer.exact.lattice import (
     clipped_lattice,
     require_exact_norms,
@@ -98,9 +98,8 @@ class PublicMap:
         )
 
 
-@readable
 @dataclass(frozen=True, eq=False)
-class FittedPublicMap(StoredMap):
+class FittedPublicMap(MatrixMap):
     """`PublicMap` learned from one pool; integers throughout.
 
     Attributes:
@@ -127,16 +126,6 @@ class FittedPublicMap(StoredMap):
                 "Fit the map again from its pool."
             )
 
-    @property
-    def input_dimension(self) -> int:
-        """Width of the rows it takes."""
-        return int(self.matrix.shape[0])
-
-    @property
-    def dimension(self) -> int:
-        """Number of axes kept."""
-        return int(self.matrix.shape[1])
-
     @cached_property
     def identity(self) -> str:
         """SHA-256 of the map: equal identities map equal rows to equal integers."""
@@ -150,7 +139,7 @@ class FittedPublicMap(StoredMap):
         mean, matrix = self._floats
 
         def mapped(part: AnyArray) -> Integers:
-            return unit_lattice((self.uncentred.lattice(part, ROW_NORM) - mean) @ matrix, norm)
+            return unit_lattice((self.uncentred_rows.lattice(part, ROW_NORM) - mean) @ matrix, norm)
 
         return mapped_rows(mapped, rows, self.dimension)
 
@@ -172,7 +161,7 @@ class FittedPublicMap(StoredMap):
         return self.mean.astype(np.float64), self.matrix.astype(np.float64)
 
     @property
-    def uncentred(self) -> UncentredRows:
+    def uncentred_rows(self) -> UncentredRows:
         """What it does to rows before it subtracts the mean."""
         return UncentredRows(self.input_dimension, self.root)
 
@@ -180,7 +169,7 @@ class FittedPublicMap(StoredMap):
         """The same map with only its first `axes` axes; rows have unit norm inside those."""
         return replace(self, matrix=self.matrix[:, :axes])
 
-    def recentred(self, mean: Floats) -> FittedPublicMap:
+    def with_mean(self, mean: Floats) -> FittedPublicMap:
         """The same map around another mean, a public or released vector of norm at most 1."""
         return replace(self, mean=_lattice_mean(mean))
 

@@ -46,7 +46,7 @@ from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.feature_map import StoredMap, readable
+from dptransfer.exact.feature_map import MatrixMap
 from dptransfer.exact.lattice import HAIR, require_exact_norms, rows_and_lengths
 from dptransfer.exact.softmax import exponential_table
 
@@ -81,9 +81,8 @@ class VocabularyMap:
         return FittedVocabularyMap.of(_required(public))
 
 
-@readable
 @dataclass(frozen=True, eq=False)
-class FittedVocabularyMap(StoredMap):
+class FittedVocabularyMap(MatrixMap):
     """`VocabularyMap` into one vocabulary; integers throughout.
 
     Attributes:
@@ -140,16 +139,6 @@ class FittedVocabularyMap(StoredMap):
             unit_rows=vocabulary.unit_rows,
             vocabulary=vocabulary.identity,
         )
-
-    @property
-    def input_dimension(self) -> int:
-        """Width of the rows it takes."""
-        return int(self.matrix.shape[0])
-
-    @property
-    def dimension(self) -> int:
-        """Number of words."""
-        return int(self.matrix.shape[1])
 
     @cached_property
     def identity(self) -> str:

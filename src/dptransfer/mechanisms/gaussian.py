@@ -28,7 +28,7 @@ from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.mechanism import ROUND_UP, Step, exact_answer, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, Unit
-from dptransfer.queries.joint_sensitivity import joint_reach, kind_of, width_of
+from dptransfer.queries.joint_sensitivity import joint_reach, kind_and_width
 from dptransfer.queries.query import L2Query
 from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 
@@ -374,7 +374,8 @@ def _fits_a_part(query: L2Query, planned: L2Query) -> bool:
     """Whether the proof of `queries.joint_sensitivity` covers the question as it covers the planned one."""
     rows = getattr(query, "features", None)
     on_grid = isinstance(rows, OnLattice) and rows.norm == ROW_NORM
-    return kind_of(query) == kind_of(planned) and on_grid and width_of(query) <= width_of(planned)
+    (kind, width), (planned_kind, most) = kind_and_width(query), kind_and_width(planned)
+    return kind == planned_kind and on_grid and width <= most
 
 
 @dataclass(frozen=True)

@@ -117,9 +117,9 @@ class Selection:
 
 def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None) -> ScoredPool:
     """The candidates of a query, scored a piece at a time where it can do that, or all at once."""
-    if not hasattr(query, "scored"):
+    if not hasattr(query, "pool_scores"):
         return ScoreTable(exact_answer(query, rows, labels, people))
-    scored = query.scored(rows, labels, people)
+    scored = query.pool_scores(rows, labels, people)
     pool: ScoredPool = scored
     return ScoreTable(scored.all(), candidate_bytes=scored.bytes_each) if scored.fits_here else pool
 

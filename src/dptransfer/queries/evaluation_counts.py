@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
-from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.chunks import concatenate_chunks, over_chunks
 from dptransfer.exact.cuda import square_root
 from dptransfer.exact.evaluation_layout import (
     CHANCE_EDGES,
@@ -105,20 +105,18 @@ class CorrectCount(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The count, in steps of 2⁻³⁰."""
-        count = sum(int(right.sum()) for right in self._right(rows, labels))
-        return np.array([count * self.grid], dtype=np.int64)
+        return np.array([int(self._right(rows, labels).sum()) * self.grid], dtype=np.int64)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The count, in steps of 2⁻³⁰; a person adds the share that is right times as much as they count."""
-        right = np.concatenate([np.zeros(0, dtype=bool), *self._right(rows, labels)])
         groups = group_rows(people, np.zeros_like(people))
-        counts = np.add.reduceat(right[groups.order], groups.starts[:-1], dtype=np.int64)
+        counts = np.add.reduceat(self._right(rows, labels)[groups.order], groups.starts[:-1])
         # The quotient is rounded once, and less than half a step up: toward zero it is at most the bound.
         steps = np.minimum(1.0, self.bound.examples / groups.sizes) * self.grid
         return np.array([np.trunc(counts * (steps * (1 - 2.0**-40))).astype(np.int64).sum()], dtype=np.int64)
 
-    def _right(self, rows: AnyArray, labels: Labels) -> Iterator[NDArray[np.bool_]]:
-        """For each chunk, which rows are right."""
+    def _right(self, rows: AnyArray, labels: Labels) -> Floats:
+        """For each row 1 if it is right, else 0."""
         scored, _ = exact_scores(self, ROW_NORM, _TRIAL_SPREAD)
 
         def right(chunk: slice) -> NDArray[np.bool_]:
@@ -126,7 +124,7 @@ class CorrectCount(BoundedQuery):
             own: NDArray[np.bool_] = scored(mapped).argmax(axis=0) == labels[chunk]
             return own
 
-        return over_chunks(right, len(rows), self.features.input_dimension)
+        return concatenate_chunks(right, len(rows), self.features.input_dimension)
 
 
 _SPREAD = 2.0**32  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart

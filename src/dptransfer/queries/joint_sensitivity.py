@@ -47,21 +47,21 @@ _ALL, _BY_CLASS, _SUMS, _GRADIENTS = "moment of all rows", "moments of classes",
 _CUT = 3 / ROW_NORM  # of a coordinate, by rounding from steps of 2⁻¹⁶ to steps of 2⁻¹⁴
 
 
-def kind_of(query: L2Query) -> str:
-    """Which of the four kinds a question is; the proof covers no other."""
+def kind_and_width(query: L2Query) -> tuple[str, int]:
+    """Which of the four kinds a question is, and how wide the rows are; the proof covers no other."""
     if query.unit is not Unit.ROW:
         raise ArgumentError(
             "Questions priced together must be about examples; got one about persons, each with all their "
             "examples. Price it by itself."
         )
     if isinstance(query, SecondMoments) and isinstance(query.weights, OfAll):
-        return _ALL
+        return _ALL, query.features.dimension
     if isinstance(query, SecondMoments) and isinstance(query.weights, OfClasses):
-        return _BY_CLASS
+        return _BY_CLASS, query.features.dimension
     if isinstance(query, ClassSums):
-        return _SUMS
+        return _SUMS, query.features.dimension
     if isinstance(query, SoftmaxGradient) and query.projection is None:
-        return _GRADIENTS
+        return _GRADIENTS, query.features.dimension
     raise ArgumentError(
         "Questions priced together must be moments of all rows or of classes, class sums or whole gradients; "
         f"got {query.label}. Price it by itself."
@@ -78,10 +78,13 @@ def joint_reach(queries: Sequence[L2Query], shares: Sequence[float]) -> float:
     2.531
     """
     total = dict.fromkeys((_ALL, _BY_CLASS, _SUMS, _GRADIENTS), 0.0)
+    widest = 0
     for query, share in zip(queries, shares, strict=True):
-        total[kind_of(query)] += share
+        kind, width = kind_and_width(query)
+        total[kind] += share
+        widest = max(widest, width)
     everyone, each, sums, gradients = total.values()
-    further = _CUT * math.sqrt(max(width_of(query) for query in queries))  # t/2
+    further = _CUT * math.sqrt(widest)  # t/2
     same = _peak(everyone + each, sums + gradients) + (sums + gradients) * further
     changed = each + sums / 2 + _peak(everyone, gradients) + gradients * further
     return max(same, changed)
@@ -91,9 +94,3 @@ def _peak(quadratic: float, linear: float) -> float:
     """F of the proof."""
     k = 1.0 if linear >= 4 * quadratic else linear / (4 * quadratic)
     return quadratic * (1 - k * k) + linear * (1 + k) / 2
-
-
-def width_of(query: L2Query) -> int:
-    """How wide the rows are that a question of one of the four kinds sees."""
-    assert isinstance(query, SecondMoments | ClassSums | SoftmaxGradient)
-    return query.features.dimension

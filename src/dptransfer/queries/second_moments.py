@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
-from dptransfer.exact.chunks import over_chunks
+from dptransfer.exact.chunks import concatenate_chunks, over_chunks
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
 from dptransfer.exact.lattice import clipped_lattice
 from dptransfer.exact.softmax import IntegerLogits, probabilities
@@ -215,8 +215,7 @@ class SecondMoments(BoundedQuery):
             own: Floats = weights * np.sqrt(_DIAGONAL**2 * fourth + _OFF_DIAGONAL**2 * mixed) / self.grid
             return own
 
-        found = over_chunks(norms, len(rows), self.features.input_dimension)
-        return np.concatenate([np.zeros(0), *found])
+        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
     def symmetric(self, answer: Floats) -> Floats:
         """(blocks, d, d) symmetric matrices from a noisy answer; noise on the diagonal has its scale ÷ 29."""

@@ -179,18 +179,18 @@ class SimilarityScores(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
-        return self._scored(rows, labels, None).all()
+        return self._pool_scores(rows, labels, None).all()
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """(candidates, classes) scores, in which each row counts as many times as its person's rows may."""
-        return self._scored(rows, labels, people).all()
+        return self._pool_scores(rows, labels, people).all()
 
-    def scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
+    def pool_scores(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
         """The same scores, a piece of the candidates at a time."""
         self.require_unit(people)
-        return self._scored(rows, labels, people)
+        return self._pool_scores(rows, labels, people)
 
-    def _scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
+    def _pool_scores(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
         weights = None if people is None else row_weights(people, self.bound.examples)
         similarity = self._similarity(rows, labels, weights, self.classes)
         return PoolScores(self.candidates, similarity, self.workers)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import iadd
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +13,8 @@ from numpy.typing import NDArray
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.chunks import SelectedRows, in_cache, over_chunks
-from dptransfer.exact.cuda import place_beside
+from dptransfer.exact.chunks import SelectedRows, concatenate_chunks, in_cache, over_chunks
+from dptransfer.exact.cuda import Array, place_beside
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
 from dptransfer.exact.gradient_sums import (
     FINE_RESIDUAL_NORM,
@@ -136,7 +134,7 @@ class SoftmaxGradient(BoundedQuery):
         """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
         return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
 
-    def of_rows(self, rows: Any, labels: Labels) -> Integers:
+    def of_rows(self, rows: Array, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.heads`) stay there."""
         logits = self.logits
         if isinstance(rows, DeviceSample):  # pragma: no cover — GPU
@@ -144,7 +142,7 @@ class SoftmaxGradient(BoundedQuery):
         if not isinstance(rows, np.ndarray | SelectedRows):
             return self._on_device(rows, labels, logits)
 
-        def part(chunk: slice) -> Any:
+        def part(chunk: slice) -> Array:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
             inputs = self._inputs(mapped)
             return clipped_gradient(mapped, labels[chunk], logits, self.clip, inputs, self.weights)
@@ -160,7 +158,7 @@ class SoftmaxGradient(BoundedQuery):
             gradient += summand
         return gradient
 
-    def of_people(self, rows: Any, labels: Labels, people: People) -> Integers:
+    def of_people(self, rows: Array, labels: Labels, people: People) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁶, that of each person scaled down to the bound."""
         gradients, groups = self.person_gradients(rows, labels, self.clip), by_size(people)
         if isinstance(rows, np.ndarray):
@@ -173,7 +171,7 @@ class SoftmaxGradient(BoundedQuery):
     def person_gradients(self, rows: AnyArray, labels: Labels, clip: float) -> PersonGradients:
         """The gradients of persons whose rows are among these, each row's part clipped to `clip`."""
 
-        def read(own: Integers) -> tuple[Any, Any, Any]:
+        def read(own: Integers) -> tuple[Array, Array, Array]:
             chosen = consecutive(own)
             chosen = chosen if isinstance(chosen, slice) else place_beside(chosen, rows)
             mapped = rows[chosen]
@@ -194,8 +192,7 @@ class SoftmaxGradient(BoundedQuery):
             residual = residual_lattice(found, self.clip, weights=self.weights)
             return whole_norms(residual.T) * whole_norms(self._inputs(mapped)) / self.grid
 
-        found = over_chunks(norms, len(rows), self.features.input_dimension)
-        return np.concatenate([np.zeros(0), *found])
+        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
     def _of_sample(self, sample: DeviceSample, logits: IntegerLogits) -> Integers:  # pragma: no cover — GPU
         """That of a sample on a GPU; recorded, where it is a function of weights and sample alone."""
@@ -204,7 +201,7 @@ class SoftmaxGradient(BoundedQuery):
             return self._on_device(*sample.select(), logits)
         return sample.recorded_gradient(logits, self.clip)
 
-    def _on_device(self, rows: Any, labels: Any, logits: IntegerLogits) -> Integers:
+    def _on_device(self, rows: Array, labels: Array, logits: IntegerLogits) -> Integers:
         gradient = np.zeros(self.shape, dtype=np.int64)
         for start in range(0, len(rows), MOST_ROWS):
             chunk = slice(start, start + MOST_ROWS)
@@ -213,7 +210,7 @@ class SoftmaxGradient(BoundedQuery):
             gradient += whole_numbers(summand)
         return gradient
 
-    def _inputs(self, mapped: Any) -> Any:
+    def _inputs(self, mapped: Array) -> Array:
         """What residuals are multiplied with: the rows, their first coordinates, or their projection."""
         if self.projection is not None:
             return self._projected(mapped)
@@ -297,7 +294,7 @@ class GradientAndExcess(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """Gradient and count, in grid steps."""
-        count = sum(int(long.sum()) for long in self._long_ones(rows, labels))
+        count = int(self._long_ones(rows, labels).sum())
         return self._with_count(self.gradient(rows, labels), count)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
@@ -315,20 +312,19 @@ class GradientAndExcess(BoundedQuery):
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Gradients' norms, with the weight where one is counted."""
-        counted = np.concatenate([np.zeros(0), *self._long_ones(rows, labels)]) * (self._steps / self.grid)
+        counted = self._long_ones(rows, labels) * (self._steps / self.grid)
         return np.hypot(self.gradient.contribution_norms(rows, labels), counted)
 
-    def _long_ones(self, rows: AnyArray, labels: Labels) -> Iterator[NDArray[np.bool_]]:
-        """For each chunk, whose gradients are longer than the threshold."""
-        asked = self.gradient
-        logits = asked.logits
+    def _long_ones(self, rows: AnyArray, labels: Labels) -> Floats:
+        """For each row 1 if its gradient is longer than the threshold, else 0."""
+        features, logits = self.gradient.features, self.gradient.logits
 
         def long_ones(chunk: slice) -> NDArray[np.bool_]:
-            mapped = lattice_floats(asked.features, rows[chunk], ROW_NORM)
+            mapped = lattice_floats(features, rows[chunk], ROW_NORM)
             long: NDArray[np.bool_] = norms_above(residuals(mapped, labels[chunk], logits)) > self.threshold
             return long
 
-        return over_chunks(long_ones, len(rows), asked.features.input_dimension)
+        return concatenate_chunks(long_ones, len(rows), features.input_dimension)
 
 
 def require_count_weight(name: str, value: float) -> float:

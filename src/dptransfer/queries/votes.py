@@ -279,7 +279,7 @@ class AnswerLoss:
         return np.maximum.accumulate(argmax_divergence(log_other, self.mu, self.order)[::-1])[::-1]
 
     @cached_property
-    def passing(self) -> Floats:
+    def pass_chances(self) -> Floats:
         """w, for favourites with no vote up to all of them; without a test, 1 for any."""
         if self.threshold is None or self.threshold_noise is None:
             return np.ones(1)
@@ -297,7 +297,7 @@ class AnswerLoss:
     def loss(self) -> Floats:
         """By votes of the favourite, where there is a test, and by lead."""
         gain = np.expm1((self.order - 1) * self.by_lead)
-        return np.log1p(self.passing[:, np.newaxis] * gain) / (self.order - 1)
+        return np.log1p(self.pass_chances[:, np.newaxis] * gain) / (self.order - 1)
 
     @cached_property
     def growth(self) -> Floats:
@@ -319,7 +319,7 @@ class AnswerLoss:
     def _after(self, units: int, votes: Integers, leads: Integers) -> tuple[Integers, Integers]:
         """The place in a table of votes that lost `units` as badly as can be."""
         moved = units * self.ballots
-        return np.minimum(votes + moved, len(self.passing) - 1), np.maximum(leads - 2 * moved, 0)
+        return np.minimum(votes + moved, len(self.pass_chances) - 1), np.maximum(leads - 2 * moved, 0)
 
 
 @dataclass(frozen=True)

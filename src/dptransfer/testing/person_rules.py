@@ -96,8 +96,8 @@ class PersonShares:
 
 def _exact(query: Any, rows: Any, labels: Any, people: Any) -> Any:
     """The exact answer, of all candidates where they are scored in pieces."""
-    if hasattr(query, "scored"):
-        scored = query.scored(rows, labels, people)
+    if hasattr(query, "pool_scores"):
+        scored = query.pool_scores(rows, labels, people)
         return np.asarray(scored.scores(slice(0, len(scored))))
     return exact_answer(query, rows, labels, people)
 

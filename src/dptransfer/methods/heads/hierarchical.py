@@ -58,7 +58,7 @@ def recentre(features: FittedPublicMap, total: Floats, size: float, scale: float
 
     Args:
         features: the map around the pool's mean.
-        total: released sum of rows, each as `features.uncentred` makes them, times its weight.
+        total: released sum of rows, each as `features.uncentred_rows` makes them, times its weight.
         size: sum of the weights.
         scale: standard deviation of the noise of each coordinate of the sum.
     """
@@ -68,7 +68,7 @@ def recentre(features: FittedPublicMap, total: Floats, size: float, scale: float
     noise = (stretch * scale / size) ** 2
     shrunk = observed * _trusted(observed, noise)
     # Axes are orthogonal, so dividing by the squared stretch leads back from them.
-    return features.recentred(features.centre() + axes @ (shrunk / np.maximum(stretch**2, 1e-12)))
+    return features.with_mean(features.centre() + axes @ (shrunk / np.maximum(stretch**2, 1e-12)))
 
 
 def _trusted(observed: Floats, noise: Floats) -> Floats:

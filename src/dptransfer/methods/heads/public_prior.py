@@ -201,7 +201,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         """The map around a mean of the private rows in which no class outweighs the typical one."""
         weights = class_weights(counts)
         counted = _centre_count(private.facts.bound)
-        totalling = WeightedTotal(features.uncentred, weights, counted, bound=private.facts.bound)
+        totalling = WeightedTotal(features.uncentred_rows, weights, counted, bound=private.facts.bound)
         total = purse.release(totalling, share, private.rows, private.labels, private.people)
         scale = purse.scale(totalling, share)
         size = float(weights @ counts)
