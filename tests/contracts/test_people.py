@@ -14,8 +14,9 @@ from dptransfer.methods.votes import picture_voting, transfer_pate
 from dptransfer.methods.votes.voting import teacher_of_each_row
 from dptransfer.privacy import Relation, Unit
 from dptransfer.release import read_release
-from dptransfer.testing import person_rules as people
-from dptransfer.testing.person_rules import EACH_OF_TEN, add_loud_person, person_shares, private_with_people
+from dptransfer.testing import method_rules
+from dptransfer.testing.method_rules import person_shares
+from dptransfer.testing.sample_data import EACH_OF_TEN, add_loud_person, private_with_people
 from methods.samples import Repeatable
 
 from .method_suite import POOL, budget_for, fitted, fresh, in_their_order, same, undrawn
@@ -52,7 +53,7 @@ def test_what_bounds_rows_alone_refuses_persons_before_the_charge_with_the_reaso
 def test_teachers_among_whom_a_persons_rows_are_shared_out_are_caught(name, monkeypatch):
     method = replace(small(name), teachers=4)
     rarest = partial(add_loud_person, label=2)  # so that many teachers change their minds
-    monkeypatch.setattr(people, "add_loud_person", rarest)
+    monkeypatch.setattr(method_rules, "add_loud_person", rarest)
     (whole,) = person_shares(method, "alike")
     for module in (transfer_pate, picture_voting):
         monkeypatch.setattr(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,15 +14,21 @@ from dptransfer.data import EncoderIdentity
 from dptransfer.encoders import Encoder, EncoderNote, ImageEncoder, rows_depend_on_neighbours
 from dptransfer.testing.contract import require, run_checks
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 
 @dataclass(frozen=True)
 class _Trial:
     encoder: Any
+    """Nothing is known of it."""
     note: EncoderNote | None
     items: Sequence[Any]
 
 
-def check_encoder(encoder: Any, items: Sequence[Any] | None = None, *, skip: Collection[str] = ()) -> None:
+def check_encoder(
+    encoder: object, items: Sequence[object] | None = None, *, skip: Collection[str] = ()
+) -> None:
     """Raise `ContractBroken`, which is an AssertionError, unless an encoder keeps every rule of encoders.
 
     Args:
@@ -40,7 +46,7 @@ def check_encoder(encoder: Any, items: Sequence[Any] | None = None, *, skip: Col
     run_checks(_Trial(made, note, list(items)), f"The encoder '{named}'", ENCODER_CHECKS, skip)
 
 
-def _sample_images() -> list[Any]:
+def _sample_images() -> list[Image.Image]:
     """Images of several sizes: noise, a gradient, black, white and one of a single pixel."""
     from PIL import Image
 
@@ -64,13 +70,11 @@ def _check_identity(trial: _Trial) -> None:
     identity = encoder.identity
     require(isinstance(identity, EncoderIdentity), "`identity` is not an EncoderIdentity")
     require(identity.name and identity.transform, "its identity has no name, or no transform")
-    require(
-        re.fullmatch("[0-9a-f]{64}", identity.weights), "`identity.weights` is no SHA-256 of 64 hex digits"
-    )
+    hex_digits = re.fullmatch("[0-9a-f]{64}", identity.weights)
+    require(hex_digits, "`identity.weights` is no SHA-256 of 64 hex digits")
     require(encoder.kind in ("image", "text"), f"`kind` is {encoder.kind!r}")
-    require(
-        isinstance(encoder.dimension, int) and encoder.dimension > 0, "`dimension` is no positive integer"
-    )
+    width = encoder.dimension
+    require(isinstance(width, int) and width > 0, "`dimension` is no positive integer")
     if trial.note is not None:
         require(trial.note.name == identity.name, "its note has another name than its identity")
         require(trial.note.kind == encoder.kind, "its note has another kind")
@@ -93,17 +97,14 @@ def _check_repeatable(trial: _Trial) -> None:
     if remade is not None:
         other = remade()
         require(other.identity == trial.encoder.identity, "made again by `made_by`, it has another identity")
-        require(
-            np.array_equal(other.encode(trial.items), first), "made again by `made_by`, it has other rows"
-        )
+        same = np.array_equal(other.encode(trial.items), first)
+        require(same, "made again by `made_by`, it has other rows")
 
 
 def _check_neighbours(trial: _Trial) -> None:
     for items in (trial.items, trial.items[: len(trial.items) // 2 or 1]):
-        require(
-            not rows_depend_on_neighbours(trial.encoder, items),
-            "an item's row changes with its place in the batch, or with the other items there",
-        )
+        mixed = rows_depend_on_neighbours(trial.encoder, items)
+        require(not mixed, "an item's row changes with its place in the batch, or with the other items there")
 
 
 def _check_one_by_one(trial: _Trial) -> None:
@@ -114,9 +115,8 @@ def _check_one_by_one(trial: _Trial) -> None:
     for size in (1, 2, 3):
         chunks = [trial.items[start : start + size] for start in range(0, len(trial.items), size)]
         cut = np.concatenate([np.array(trial.encoder.encode(chunk)) for chunk in chunks])
-        require(
-            np.array_equal(cut, whole), f"in batches of {size} rows are others, though it is `one_by_one`"
-        )
+        same = np.array_equal(cut, whole)
+        require(same, f"in batches of {size} rows are others, though it is `one_by_one`")
 
 
 def _check_threads(trial: _Trial) -> None:

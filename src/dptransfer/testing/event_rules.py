@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dptransfer.accounting import delta_of, epsilon_of, guarantee_of
 from dptransfer.errors import ArgumentError, BudgetExceeded, DPTransferError
-from dptransfer.ledger import Ledger
+from dptransfer.ledger import Charge, Ledger
 from dptransfer.privacy import (
     Budget,
     Event,
@@ -31,7 +30,7 @@ _HAIR = 1 + 1e-9
 
 @dataclass(frozen=True)
 class _Trial:
-    event: Any
+    event: Event
     reference: Callable[[float], float] | None
     tolerance: float
 
@@ -56,7 +55,7 @@ def check_event(
     run_checks(trial, f"The event '{getattr(event, 'kind', event)}'", EVENT_CHECKS, skip)
 
 
-def _price(*events: Any) -> float:
+def _price(*events: Event) -> float:
     return float(epsilon_of(list(events), _DELTA))
 
 
@@ -75,10 +74,14 @@ def _check_json(trial: _Trial) -> None:
             require(False, f"it is read although its JSON has {damage}")
 
 
-def _variants(event: Any) -> Iterator[Any]:
+def _variants(event: Event) -> Iterator[Event]:
     """The event, and where the kind has them, the same for persons and under replace-one."""
     yield event
-    for restate in (lambda: for_people(event, event.relation, 2), lambda: event.under_replace_one()):
+    restatements: tuple[Callable[[], Event], ...] = (
+        lambda: for_people(event, event.relation, 2),
+        event.under_replace_one,
+    )
+    for restate in restatements:
         try:
             yield restate()
         except ArgumentError:
@@ -126,10 +129,8 @@ def _check_monotone(trial: _Trial) -> None:
     require(epsilons == sorted(epsilons, reverse=True), "epsilon grows with delta")
     require(_price(event, event) > price, "two steps cost no more than one")
     stated = guarantee_of([event], _DELTA)
-    require(
-        (stated.relation, stated.unit) == (event.relation, event.unit),
-        "a guarantee of it states another relation or unit",
-    )
+    same = (stated.relation, stated.unit) == (event.relation, event.unit)
+    require(same, "a guarantee of it states another relation or unit")
     require(stated.epsilon >= price / _HAIR, "a guarantee of it states less than it costs")
 
 
@@ -141,9 +142,8 @@ def _check_noise_field(trial: _Trial) -> None:
     prices = [_price(replace(event, **{event.noise_field: amount * factor})) for factor in (0.5, 1, 2)]
     if event.noise_field != "epsilon":
         prices.reverse()
-    require(
-        prices == sorted(set(prices)), f"its price does not fall as `{event.noise_field}` says more noise"
-    )
+    falls = prices == sorted(set(prices))
+    require(falls, f"its price does not fall as `{event.noise_field}` says more noise")
 
 
 def _check_reference(trial: _Trial) -> None:
@@ -152,10 +152,8 @@ def _check_reference(trial: _Trial) -> None:
     for epsilon in _EPSILONS:
         own, known = delta_of([trial.event], epsilon), trial.reference(epsilon)
         require(own >= known / _HAIR - 1e-15, f"at epsilon {epsilon:g} delta is {own:.6g}, below {known:.6g}")
-        require(
-            own <= known * (1 + trial.tolerance) + 1e-12,
-            f"at epsilon {epsilon:g} delta is {own:.6g}, far above {known:.6g}",
-        )
+        is_near = own <= known * (1 + trial.tolerance) + 1e-12
+        require(is_near, f"at epsilon {epsilon:g} delta is {own:.6g}, far above {known:.6g}")
 
 
 def _check_ledger(trial: _Trial) -> None:
@@ -166,8 +164,8 @@ def _check_ledger(trial: _Trial) -> None:
     budget = Budget(epsilon=(price + both) / 2, delta=_DELTA, relation=event.relation)
     ledger.set_budget("a", budget, unit=event.unit)
     ledger.charge("a", [event], label="first")
-    charged: Any = ledger.history("a")[-1]
-    require(charged.events == (event,), "the ledger reads another event than it was charged for")
+    charged = [entry.events for entry in ledger.history("a") if isinstance(entry, Charge)]
+    require(charged == [(event,)], "the ledger reads another event than it was charged for")
     spent = ledger.privacy_spent("a")
     require(spent is not None and spent.epsilon >= price / _HAIR, "the ledger counts less than its price")
     try:
@@ -176,9 +174,8 @@ def _check_ledger(trial: _Trial) -> None:
         pass
     else:
         require(False, "the ledger grants two steps from a budget for one")
-    ledger.set_budget(
-        "b", Budget(epsilon=0.9 * price, delta=_DELTA, relation=event.relation), unit=event.unit
-    )
+    too_little = Budget(epsilon=0.9 * price, delta=_DELTA, relation=event.relation)
+    ledger.set_budget("b", too_little, unit=event.unit)
     try:
         ledger.charge("b", [event], label="too dear")
     except DPTransferError:

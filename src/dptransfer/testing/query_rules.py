@@ -7,33 +7,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dptransfer.base.types import Floats
+from dptransfer.base.types import AnyArray, Floats, Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, Unit
+from dptransfer.queries.query import L2Query, ScoreQuery
 from dptransfer.testing.contract import require, run_checks
 
 LARGEST = float(np.finfo(np.float64).max)
-NASTY = [
-    float("nan"),
-    float("inf"),
-    float("-inf"),
-    1e308,
-    -1e308,
-    LARGEST,
-    -LARGEST,
-    5e-324,
-    -1e-310,
-    2.0**-1022,
-    1e-160,
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-]
+NASTY = [math.nan, math.inf, -math.inf, 1e308, -1e308, LARGEST, -LARGEST]
+NASTY += [5e-324, -1e-310, 2.0**-1022, 1e-160, 0.0, -0.0, 1.0, -1.0]
 """Entries at the edges of what a float64 can be."""
 
 
@@ -54,30 +41,30 @@ def random_rows(rng: np.random.Generator, count: int, width: int) -> Floats:
     return rows
 
 
-Table = tuple[Any, Any]
+Table: TypeAlias = tuple[AnyArray, Labels]
 """Rows and labels; of people, only one person's."""
-DataSet = tuple[Any, ...]
+DataSet: TypeAlias = tuple[AnyArray, ...]
 """Arguments of a query: rows, labels and, where persons are the unit, the person of each row."""
 
 
-def squared_gap(query: Any, one: DataSet, other: DataSet) -> int:
+def squared_gap(query: L2Query, one: DataSet, other: DataSet) -> int:
     """Exact squared distance of two answers, in grid steps."""
     moved = query(*one).astype(object) - query(*other).astype(object)
     return int((moved**2).sum())
 
 
-def squared_bound(query: Any, relation: Relation) -> Fraction:
+def squared_bound(query: L2Query, relation: Relation) -> Fraction:
     """Exact square of what the query claims, in grid steps."""
     bound = Fraction(query.l2_sensitivity(relation)) * Fraction(query.grid)
     return bound * bound
 
 
-def share_of_sensitivity(query: Any, one: DataSet, other: DataSet, relation: Relation) -> float:
+def share_of_sensitivity(query: L2Query, one: DataSet, other: DataSet, relation: Relation) -> float:
     """The share of the claimed sensitivity that these neighbours use; at most 1 if the claim is true."""
     return math.sqrt(Fraction(squared_gap(query, one, other)) / squared_bound(query, relation))
 
 
-def with_example(data: Table, example: Table) -> Table:
+def with_example(data: Table, example: tuple[ArrayLike, ArrayLike]) -> Table:
     """The data set with one more example, at a place in the middle."""
     x, y = data
     values, label = example
@@ -93,7 +80,7 @@ def with_people(people: Sequence[Table], seed: int | None = None) -> DataSet:
     return x[order], y[order], whose[order]
 
 
-def one_person(rows: Any, labels: Any, width: int) -> Table:
+def one_person(rows: ArrayLike, labels: ArrayLike, width: int) -> Table:
     """Rows and labels of one person; one label stands for all."""
     rows = np.array(rows, dtype=np.float64).reshape(-1, width)
     return rows, np.broadcast_to(np.array(labels, dtype=np.int64), len(rows)).copy()
@@ -108,7 +95,7 @@ def worst_people(width: int, classes: int) -> dict[str, Table]:
     odd, infinite = np.zeros(width), np.zeros(width)
     odd[:2], infinite[0] = (np.nan, 1.0), np.inf
     every = np.arange(39) % classes
-    made: dict[str, tuple[Any, Any]] = {
+    made: dict[str, tuple[ArrayLike, ArrayLike]] = {
         "equal rows": ([along] * 40, 0),
         "opposite of them": ([-along] * 40, 0),
         "at right angles": ([across] * 40, 0),
@@ -137,6 +124,7 @@ Draw = Callable[[np.random.Generator, int], Table]
 @dataclass(frozen=True)
 class _Trial:
     query: Any
+    """One of either kind, of which nothing is known."""
     width: int
     classes: int
     draw: Draw
@@ -155,7 +143,7 @@ class _Trial:
 
 
 def check_query(
-    query: Any,
+    query: L2Query | ScoreQuery,
     *,
     width: int = 3,
     classes: int = 3,
@@ -211,17 +199,11 @@ def _check_answers(trial: _Trial) -> None:
         first, again = trial.query(*data), trial.query(*map(np.array, copies))
         require(first.dtype.kind in "iu", f"the answer is of the type {first.dtype}, not of integers")
         require(np.array_equal(first, again), "the same data have another answer the second time")
-        require(
-            all(
-                np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(data, copies, strict=True)
-            ),
-            "asking changes the rows",
-        )
-        if not trial.is_scoring:
-            require(
-                first.shape == tuple(trial.query.shape),
-                f"the answer has the shape {first.shape}, not `shape`",
-            )
+        pairs = zip(data, copies, strict=True)
+        same = all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
+        require(same, "asking changes the rows")
+        fits = trial.is_scoring or first.shape == tuple(trial.query.shape)
+        require(fits, f"the answer has the shape {first.shape}, not `shape`")
 
 
 def _check_people_argument(trial: _Trial) -> None:
@@ -242,11 +224,8 @@ def _check_sensitivity(trial: _Trial) -> None:
         pairs = {Relation.ADD_REMOVE: (data, first), Relation.REPLACE_ONE: (first, second)}
         for relation in trial.relations:
             gap, bound = squared_gap(trial.query, *pairs[relation]), squared_bound(trial.query, relation)
-            require(
-                gap <= bound,
-                f"two neighbours under {relation.value} are {float(gap / bound) ** 0.5:.6g} times as far "
-                "apart as the query claims",
-            )
+            far = f"two neighbours under {relation.value} are {float(gap / bound) ** 0.5:.6g} times as far"
+            require(gap <= bound, f"{far} apart as the query claims")
 
 
 def _require_scores_within(trial: _Trial, data: DataSet, more: DataSet) -> None:
@@ -288,21 +267,20 @@ def _neighbours(trial: _Trial) -> Iterator[tuple[DataSet, DataSet, DataSet]]:
             yield data, with_people([*others, first], mixed), with_people([*others, second], mixed)
         return
     rows = [*_extreme_rows(trial.width)] if _is_table(trial, x) else []
-    examples = list(product(rows, {0, trial.classes - 1}))
-    for first, second in product(examples, repeat=2):
-        yield (x, y), with_example((x, y), first), with_example((x, y), second)
+    extremes = list(product(rows, {0, trial.classes - 1}))
+    for one_row, other_row in product(extremes, repeat=2):
+        yield (x, y), with_example((x, y), one_row), with_example((x, y), other_row)
     for _ in range(trial.cases):
         data = trial.draw(rng, int(rng.integers(0, 7)))
-        (one, other), labels = trial.draw(rng, 2)
-        first, second = (one, labels[0]), (other, labels[1])
-        yield data, with_example(data, first), with_example(data, second)
+        one, other = (with_example(data, example) for example in zip(*trial.draw(rng, 2), strict=True))
+        yield data, one, other
 
 
-def _is_table(trial: _Trial, rows: Any) -> bool:
+def _is_table(trial: _Trial, rows: AnyArray) -> bool:
     return bool(np.ndim(rows) == 2 and rows.shape[1] == trial.width and rows.dtype.kind == "f")
 
 
-def _extreme_rows(width: int) -> Iterator[Any]:
+def _extreme_rows(width: int) -> Iterator[Floats]:
     along, across = np.eye(width)[0], np.eye(width)[1]
     yield from (along, -along, across, np.ones(width), np.full(width, 1e308), np.full(width, np.nan))
 

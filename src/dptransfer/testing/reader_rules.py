@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dptransfer.base.types import AnyArray
 from dptransfer.data import RawTable
 from dptransfer.errors import DPTransferError
 from dptransfer.sources.file_types import READERS, Reader, read_with
@@ -35,84 +36,54 @@ EDGES = (
 """Numbers at the edges, as eight bytes or as text."""
 
 
+_ACCIDENTS = (
+    "flip", "overwrite", "remove", "truncate", "insert", "repeat", "splice", "edge", "edge early", "letter",
+    "digit",
+)  # fmt: skip
+
+
 def damage_bytes(content: bytes, dice: random.Random, donor: bytes = b"") -> bytes:
     """The bytes after one or a few accidents; `donor` is where spliced-in pieces come from."""
     changed = bytearray(content)
     for _ in range(dice.choice((1, 1, 1, 2, 5, 30))):
         if not changed:
             break
-        dice.choice(_ACCIDENTS)(changed, dice, donor or bytes(content))
+        start, length, new = _accident(dice.choice(_ACCIDENTS), changed, dice, donor or content)
+        changed[start : start + length] = new
     return bytes(changed)
 
 
-def _flip(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
-
-
-def _overwrite(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    content[dice.randrange(len(content))] = dice.randrange(256)
-
-
-def _remove(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    start = dice.randrange(len(content))
-    del content[start : start + dice.randrange(1, 40)]
-
-
-def _truncate(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    del content[dice.randrange(len(content)) :]
-
-
-def _insert(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    start = dice.randrange(len(content))
-    content[start:start] = dice.randbytes(dice.randrange(1, 20))
-
-
-def _repeat(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    start = dice.randrange(len(content))
-    piece = content[start : start + dice.randrange(1, 200)]
-    content[start:start] = piece
-
-
-def _splice(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    start, taken = dice.randrange(len(content)), dice.randrange(len(donor))
-    length = dice.choice((1, 8, 64, 512))
-    content[start : start + length] = donor[taken : taken + length]
-
-
-def _edge(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    start, number = dice.randrange(len(content)), dice.choice(EDGES)
-    content[start : start + len(number)] = number
-
-
-def _edge_early(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    """Sizes, counts and offsets stand in a file's first bytes, or in its last."""
-    start, number = dice.randrange(min(96, len(content))), dice.choice(EDGES)
-    if dice.random() < 0.5:
-        start = len(content) - 1 - start
-    content[start : start + len(number)] = number
-
-
-def _break_text(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    """A byte that is not UTF-8 where there are letters."""
-    start = dice.randrange(len(content))
+def _accident(kind: str, content: bytearray, dice: random.Random, donor: bytes) -> tuple[int, int, bytes]:
+    """Where a piece of the bytes starts, how long it is, and what takes its place."""
+    is_early = kind == "edge early"  # sizes, counts and offsets stand in a file's first bytes, or in its last
+    start = dice.randrange(min(96, len(content)) if is_early else len(content))
+    match kind:
+        case "flip":
+            return start, 1, bytes([content[start] ^ 1 << dice.randrange(8)])
+        case "overwrite":
+            return start, 1, bytes([dice.randrange(256)])
+        case "remove":
+            return start, dice.randrange(1, 40), b""
+        case "truncate":
+            return start, len(content), b""
+        case "insert":
+            return start, 0, dice.randbytes(dice.randrange(1, 20))
+        case "repeat":
+            return start, 0, bytes(content[start : start + dice.randrange(1, 200)])
+        case "splice":
+            taken, length = dice.randrange(len(donor)), dice.choice((1, 8, 64, 512))
+            return start, length, donor[taken : taken + length]
+        case "edge" | "edge early":
+            number = dice.choice(EDGES)
+            if is_early and dice.random() < 0.5:
+                start = len(content) - 1 - start
+            return start, len(number), number
     for place in range(start, min(start + 400, len(content))):
-        if chr(content[place]).isalpha():
-            content[place] = dice.choice((0xFF, 0x80, 0xC3))
-            return
-
-
-def _digits(content: bytearray, dice: random.Random, donor: bytes) -> None:
-    """Another digit where there is one."""
-    start = dice.randrange(len(content))
-    for place in range(start, min(start + 400, len(content))):
-        if 48 <= content[place] <= 57:
-            content[place : place + 1] = dice.choice((b"0", b"9", b"-1", b"99999999999", b"1e9", b"."))
-            return
-
-
-_ACCIDENTS = (
-    _flip, _overwrite, _remove, _truncate, _insert, _repeat, _splice, _edge, _edge_early, _break_text, _digits
-)  # fmt: skip
+        if kind == "letter" and chr(content[place]).isalpha():  # a byte that is not UTF-8
+            return place, 1, dice.choice((b"\xff", b"\x80", b"\xc3"))
+        if kind == "digit" and 48 <= content[place] <= 57:
+            return place, 1, dice.choice((b"0", b"9", b"-1", b"99999999999", b"1e9", b"."))
+    return start, 0, b""
 
 
 _SLOWEST = 20.0  # seconds for a file of a few kilobytes
@@ -124,8 +95,8 @@ _TIMES = 64
 class _Trial:
     read: Reader
     example: Path
-    rows: Any
-    labels: Any
+    rows: AnyArray
+    labels: AnyArray | None
     cases: int
     seed: int
 
@@ -134,8 +105,8 @@ def check_reader(
     reader: Reader | str,
     example: str | Path,
     *,
-    rows: Any,
-    labels: Any = None,
+    rows: ArrayLike,
+    labels: ArrayLike | None = None,
     cases: int = 200,
     seed: int = 0,
     skip: Collection[str] = (),
@@ -152,7 +123,8 @@ def check_reader(
         skip: rules of `READER_CHECKS` that do not apply; say why where you skip one.
     """
     read = READERS[reader.removeprefix(".")] if isinstance(reader, str) else reader
-    trial = _Trial(read, Path(example), np.asarray(rows), labels, cases, seed)
+    known = None if labels is None else np.asarray(labels)
+    trial = _Trial(read, Path(example), np.asarray(rows), known, cases, seed)
     run_checks(trial, f"The reader of '{trial.example.suffix}'", READER_CHECKS, skip)
 
 
@@ -162,11 +134,11 @@ def _check_rows(trial: _Trial) -> None:
     for _ in range(2):
         table = read_with(trial.read, trial.example)
         require(np.array_equal(np.asarray(table.rows), trial.rows), "its rows are not those of the example")
-        wanted = None if trial.labels is None else np.asarray(trial.labels)
         found = None if table.labels is None else np.asarray(table.labels)
-        same = wanted is found or (wanted is not None and found is not None and np.array_equal(wanted, found))
-        require(same, "its labels are not those of the example")
-        require(trial.labels is not None or table.labels is None, "it finds labels where there are none")
+        require(trial.labels is not None or found is None, "it finds labels where there are none")
+        if trial.labels is not None:
+            same = found is not None and np.array_equal(found, trial.labels)
+            require(same, "its labels are not those of the example")
     require(trial.example.read_bytes() == before, "reading changes the file")
     require(sorted(path.name for path in trial.example.parent.iterdir()) == names, "reading leaves files")
 
@@ -178,9 +150,8 @@ def _check_damage(trial: _Trial) -> None:
             path.write_bytes(damage_bytes(whole, random.Random(f"{trial.seed}/{number}")))
             began = time.monotonic()
             _read_anything(trial, path, f"damaged file {number}")
-            require(
-                time.monotonic() - began < _SLOWEST, f"damaged file {number} takes {_SLOWEST:g} s to read"
-            )
+            seconds = time.monotonic() - began
+            require(seconds < _SLOWEST, f"damaged file {number} takes {_SLOWEST:g} s to read")
         for content in (b"", b"\0", whole[:1], whole[: len(whole) // 2]):
             path.write_bytes(content)
             _read_anything(trial, path, f"a file of {len(content)} bytes")
@@ -198,9 +169,8 @@ def _read_anything(trial: _Trial, path: Path, named: str) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as problem:
-        raise ContractBroken(
-            f"{named}: it raises {type(problem).__name__}, which is no error of the library"
-        ) from problem
+        kind = type(problem).__name__
+        raise ContractBroken(f"{named}: it raises {kind}, which is no error of the library") from problem
     else:
         require(isinstance(table, RawTable) and rows.dtype.kind != "O", f"{named}: its rows are objects")
 
@@ -210,7 +180,7 @@ class _Poison:
 
     unpickled = False
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return _spread_poison, ()
 
 
@@ -234,23 +204,17 @@ def _poisoned_files(trial: _Trial) -> Iterator[bytes]:
 
 
 def _check_pickles(trial: _Trial) -> None:
-    called: list[str] = []
-
-    def watch(name: str) -> Any:
-        real = getattr(pickle, name)
-
-        def call(*given: Any, **named: Any) -> Any:
-            called.append(name)
-            return real(*given, **named)
-
-        return mock.patch.object(pickle, name, call)
-
     _Poison.unpickled = False
-    with _copy(trial) as path, watch("load"), watch("loads"):
+    watched = mock.patch.multiple(
+        pickle, load=mock.Mock(wraps=pickle.load), loads=mock.Mock(wraps=pickle.loads)
+    )
+    with _copy(trial) as path, watched:
         for content in _poisoned_files(trial):
             path.write_bytes(content)
             _read_anything(trial, path, "a file with a pickle in it")
-            require(not called, f"it calls pickle.{'' if not called else called[0]}, which may run anything")
+            for name in ("load", "loads"):
+                called = getattr(pickle, name).called
+                require(not called, f"it calls pickle.{name}, which may run anything")
             require(not _Poison.unpickled, "it unpickles, which may run anything that a file says")
 
 

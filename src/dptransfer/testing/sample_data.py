@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 from unittest import mock
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from dptransfer.base.types import AnyArray, Floats, Integers
-from dptransfer.data import Facts, PrivateEmbeddings, PublicData, PublicEmbeddings
+from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject, Labels, People, PixelArray
+from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
 from dptransfer.encoders import apply_delta, encode_pixels, encoder_of
 from dptransfer.errors import ArgumentError
-from dptransfer.ledger import Ledger
+from dptransfer.ledger import Charge, Ledger
 from dptransfer.mechanisms import row_shares
-from dptransfer.methods import fitting
-from dptransfer.noise import SeededNoise
+from dptransfer.methods import PrivateMethod, fitting
+from dptransfer.noise import NoiseSource, SeededNoise
 from dptransfer.noise.race import Choice, Lookup
 from dptransfer.noise.score_bins import ScoreBins
 from dptransfer.privacy import Budget, Relation
+from dptransfer.release import PrivateClassifier
 from dptransfer.sources import PrivateImages, PublicImages
 from dptransfer.testing.contract import require
 
@@ -31,17 +32,17 @@ COUNTS = (14, 9, 7)
 SIZE = sum(COUNTS)
 NAME = "clinic-a"
 
-Examples = tuple[Any, Any]
+Examples: TypeAlias = tuple[AnyArray, Labels]
 """Examples and the positions of their classes."""
 
 
 class CountedReads:
     """Mixin: private data that count how often they are read; `latest` is the one made last."""
 
-    latest: ClassVar[Any] = None
+    latest: ClassVar[CountedReads | None] = None
     reads: int = 0
 
-    def __init__(self, x: Any, y: Any, **declared: Any) -> None:
+    def __init__(self, x: ArrayLike, y: ArrayLike, **declared: object) -> None:
         beyond: Any = super()
         beyond.__init__(x, y, classes=CLASSES, class_counts=COUNTS, size=SIZE, **declared)
         self.reads = 0
@@ -81,14 +82,14 @@ class SampleData:
 
     facts: Facts
     pool: PublicData
-    kind: Callable[..., Any]
+    kind: type[CountedRows] | type[CountedImages]
     ordinary: Callable[[int], Examples]
     odd: Callable[[], Mapping[str, Examples]]
-    traces: Callable[[Any, AnyArray, Any], list[AnyArray]]
+    traces: Callable[[PrivateMethod, AnyArray, PrivateClassifier], list[AnyArray]]
 
-    def private(self, x: Any = None, y: Any = None) -> Any:
+    def private(self, x: AnyArray | None = None, y: AnyArray | None = None) -> CountedRows | CountedImages:
         """Private data that count reads: the ordinary ones, if none are given."""
-        if x is None:
+        if x is None or y is None:
             x, y = self.ordinary(7)
         return self.kind(x, np.asarray(y, dtype=np.int64), name=NAME)
 
@@ -138,13 +139,13 @@ SIDE = 8
 class CountedImages(CountedReads, PrivateImages):
     """Private images that count how often they are read."""
 
-    def __init__(self, x: Any, y: Any, **declared: Any) -> None:
+    def __init__(self, x: ArrayLike, y: ArrayLike, **declared: object) -> None:
         super().__init__(x, y, resolution=SIDE, **declared)
 
     pixels = property(lambda self: self._read("_pixels"), lambda self, x: self.__dict__.update(_pixels=x))
 
 
-def ordinary_images(seed: int = 7) -> tuple[NDArray[np.uint8], Integers]:
+def ordinary_images(seed: int = 7) -> tuple[PixelArray, Integers]:
     """Thirty noisy images whose class is a colour."""
     rng, y = np.random.default_rng(seed), np.repeat(np.arange(3), COUNTS)
     pixels = rng.integers(0, 120, (len(y), SIDE, SIDE, 3))
@@ -166,13 +167,13 @@ def odd_images() -> dict[str, Examples]:
     }
 
 
-def encoded_traces(method: Any, x: AnyArray, model: Any) -> list[AnyArray]:
+def encoded_traces(method: PrivateMethod, x: AnyArray, model: PrivateClassifier) -> list[AnyArray]:
     """The private images as pixels, as the public network encodes them, and as the released one does."""
     if not hasattr(method, "network"):
         return [x.reshape(len(x), -1)]
     plain, delta = method.network().encoder, model.encoder_delta
     base = model.facts.encoder if delta is None else delta.base
-    after = plain if base == plain.identity else encoder_of(base)
+    after = plain if base is None or base == plain.identity else encoder_of(base)
     after = after if delta is None else apply_delta(after, delta)
     return [x.reshape(len(x), -1), encode_pixels(x, plain), encode_pixels(x, after)]
 
@@ -187,36 +188,26 @@ IMAGES = SampleData(
 )
 
 
-def sample_data_for(method: Any) -> SampleData:
+def sample_data_for(method: PrivateMethod) -> SampleData:
     """The data that the method takes: rows or images."""
-    if issubclass(PrivateEmbeddings, method.takes):
-        return ROWS
-
-    return IMAGES
+    return ROWS if issubclass(PrivateEmbeddings, method.takes) else IMAGES
 
 
-def fresh_rows(model: Any) -> Floats:
+def fresh_rows(model: PrivateClassifier) -> Floats:
     """Rows that nobody has seen, as wide as the model's."""
     return np.random.default_rng(101).normal(size=(40, model.dimension))
 
 
-def is_same_release(first: Any, second: Any) -> bool:
+def is_same_release(first: PrivateClassifier, second: PrivateClassifier) -> bool:
     """Whether two models hold the same arrays and events."""
     a, b = first.weights, second.weights
     same = a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
-    return bool(same and first.events == second.events)
+    return same and first.events == second.events
 
 
 _SAMPLERS = (
-    "discrete_gaussian",
-    "discrete_laplace",
-    "best_set",
-    "permute_and_flip",
-    "subset",
-    "poisson_sample",
-    "integers",
-    "trials",
-)
+    "discrete_gaussian discrete_laplace best_set permute_and_flip subset poisson_sample integers trials"
+).split()
 
 
 class NoNoise(SeededNoise):
@@ -253,7 +244,7 @@ class FailingNoise(SeededNoise):
         return _fail if name in _SAMPLERS else super().__getattribute__(name)
 
 
-def _fail(*_: Any) -> Any:
+def _fail(*_: object) -> None:
     raise OSError("no entropy")
 
 
@@ -296,7 +287,7 @@ class RecordedAnswers(SeededNoise):
         return super().__getattribute__(name)
 
 
-def relations_of(method: Any) -> tuple[Relation, ...]:
+def relations_of(method: PrivateMethod) -> tuple[Relation, ...]:
     """The relations under which the method can be planned for the sample data."""
     data = sample_data_for(method)
     found, refused = [], "no relation was tried"
@@ -311,23 +302,23 @@ def relations_of(method: Any) -> tuple[Relation, ...]:
     return tuple(found)
 
 
-def budget_for(method: Any, relation: Relation | None = None, **amount: float) -> Budget:
+def budget_for(method: PrivateMethod, relation: Relation | None = None, **amount: float) -> Budget:
     """A budget of ε = 1 and δ = 1e-5, or of this amount, under a relation that the method knows."""
     return Budget(**(amount or {"epsilon": 1.0, "delta": 1e-5}), relation=relation or relations_of(method)[0])
 
 
-def has_steps(method: Any) -> bool:
+def has_steps(method: PrivateMethod) -> bool:
     """Whether its plan has a noisy step; without one it may not look at a private example."""
     data = sample_data_for(method)
     return bool(method.plan(data.facts, budget_for(method), data.pool).events)
 
 
-def reads_in_order(method: Any) -> bool:
+def reads_in_order(method: PrivateMethod) -> bool:
     """Whether its teachers look at their examples one after the other: it has `epochs`."""
     return hasattr(method, "epochs")
 
 
-def without_sampling(method: Any) -> Any:
+def without_sampling(method: PrivateMethod) -> PrivateMethod:
     """The same method without draws that go by the position of a row or a person."""
     whole = {"sampling_rate": 1.0, "teachers": 1}
     return replace(method, **{name: value for name, value in whole.items() if hasattr(method, name)})
@@ -340,27 +331,25 @@ def noting_releases(note: Callable[..., None]) -> Iterator[Ledger]:
     Before the charge there is nothing private: what runs there runs on made-up data.
     """
     ledger = Ledger.in_memory()
-    charge, charged = ledger.charge, []
 
-    def charge_and_begin(*given: Any, **named: Any) -> Any:
-        receipt = charge(*given, **named)
-        charged.append(receipt)
-        return receipt
-
-    def note_if_charged(*given: Any) -> None:
-        if charged:
+    def note_if_charged(*given: object) -> None:
+        if charge.called:
             note(*given)
 
-    with (
-        mock.patch.object(ledger, "charge", charge_and_begin),
-        mock.patch.object(row_shares, "note", note_if_charged),
-    ):
-        yield ledger
+    with mock.patch.object(row_shares, "note", note_if_charged):
+        with mock.patch.object(ledger, "charge", wraps=ledger.charge) as charge:
+            yield ledger
 
 
 def fit_sample(
-    method: Any, data: Any = None, *, seed: int = 1, ledger: Any = None, noise: Any = None, budget: Any = None
-) -> Any:
+    method: PrivateMethod,
+    data: PrivateData | None = None,
+    *,
+    seed: int = 1,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    budget: Budget | None = None,
+) -> PrivateClassifier:
     """The model of a method that was fitted to sample data, or to those given.
 
     Rules look at this run: the trial on made-up examples before it is left out.
@@ -368,9 +357,61 @@ def fit_sample(
     here = sample_data_for(method)
     with mock.patch.object(fitting, "rehearse"):
         return method.fit(
-            here.private() if data is None else data,
+            data or here.private(),
             here.pool,
-            budget=budget_for(method) if budget is None else budget,
-            ledger=Ledger.in_memory() if ledger is None else ledger,
-            noise=SeededNoise(seed) if noise is None else noise,
+            budget=budget or budget_for(method),
+            ledger=ledger or Ledger.in_memory(),
+            noise=noise or SeededNoise(seed),
         )
+
+
+def charges_in(ledger: Ledger) -> list[Charge]:
+    """The charges that the ledger has on record, in order."""
+    return [entry for entry in ledger.history() if isinstance(entry, Charge)]
+
+
+LOUD = 40
+"""Number of examples of the person who tries to count more than once."""
+LOUD_PERSON = 10
+"""Number of that person, after those of `EACH_OF_TEN`."""
+LOUD_KINDS = ("huge", "not a number", "alike")
+EACH_OF_TEN = np.arange(SIZE) % 10
+"""Ten persons, each with examples of every class."""
+ODD_PEOPLE: Mapping[str, AnyArray] = {
+    "one person for all rows": np.zeros(SIZE, dtype=np.int64),
+    "a person per row": np.arange(SIZE),
+    "persons in every class": EACH_OF_TEN,
+    "missing ids": np.array([None if row % 3 == 0 else str(row % 10) for row in range(SIZE)], dtype=object),
+    "no id at all": np.full(SIZE, None, dtype=object),
+}
+
+
+def private_with_people(
+    method: PrivateMethod,
+    ids: AnyArray,
+    x: AnyArray | None = None,
+    y: AnyArray | None = None,
+    **declared: object,
+) -> PrivateData:
+    """Private data whose examples belong to people: the ordinary ones, if none are given."""
+    if x is None or y is None:
+        x, y = sample_data_for(method).ordinary(7)
+    known: JsonObject = {"size": SIZE, "rows_per_person": 3.0} | declared
+    return method.takes(x, y, classes=CLASSES, name=NAME, people=ids, **known)
+
+
+def add_loud_person(method: PrivateMethod, kind: str, label: int = 0) -> tuple[AnyArray, Labels, People]:
+    """Thirty ordinary examples of ten persons, and forty of one more, who tries everything.
+
+    Those that are alike are of one class, the others of all.
+    """
+    x, y = sample_data_for(method).ordinary(7)
+    if issubclass(PrivateEmbeddings, method.takes):
+        loud = np.full((LOUD, WIDTH), {"huge": 1e308, "not a number": np.nan, "alike": 1.0}[kind])
+        loud[0], loud[1] = np.inf, 5e-324
+    else:
+        loud = np.full((LOUD, *x.shape[1:]), {"huge": 255, "not a number": 0, "alike": 128}[kind], np.uint8)
+        loud[:2] = x[:2]
+    classes = np.arange(LOUD) % len(CLASSES) if kind != "alike" else np.full(LOUD, label)
+    ids = np.append(EACH_OF_TEN, np.full(LOUD, LOUD_PERSON))
+    return np.concatenate([x, loud]), np.append(y, classes), ids
