@@ -1,24 +1,24 @@
-"""Entry point of the dptransfer command.
+"""Entry point of the dptransfer command, and how it ends after Ctrl-C and SIGTERM.
 
-Ctrl-C and SIGTERM, which schedulers send, may come at any moment. So nothing heavy is imported before there
-is somebody to hear them.
+Both may come at any moment; schedulers send the second. So nothing heavy is imported before there is somebody
+to hear them.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from types import FrameType
 
-from dptransfer.cli.signals import catch_sigterm, exit_code_of, stop_word
 
-if TYPE_CHECKING:
-    from dptransfer.cli.commands import app as app
+class Terminated(KeyboardInterrupt):
+    """Somebody, such as a scheduler, sent SIGTERM; everything ends as after Ctrl-C."""
 
 
 def run() -> None:
     """Run the command that the process was called with."""
     try:
-        catch_sigterm()
+        signal.signal(signal.SIGTERM, _terminate)
         from dptransfer.cli.commands import app
 
         for stream in (sys.stdout, sys.stderr):
@@ -30,11 +30,18 @@ def run() -> None:
         sys.exit(exit_code_of(stopped))
 
 
-if not TYPE_CHECKING:
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough: what is to be closed is closed
+    raise Terminated
 
-    def __getattr__(name: str) -> Any:
-        if name != "app":
-            raise AttributeError(f"module 'dptransfer.cli.main' has no attribute {name!r}")
-        from dptransfer.cli.commands import app
 
-        return app
+def stop_word(problem: KeyboardInterrupt) -> str:
+    """What happened: 'Terminated' or 'Interrupted'."""
+    return "Terminated" if isinstance(problem, Terminated) else "Interrupted"
+
+
+def exit_code_of(problem: BaseException) -> int:
+    """Exit code 2, or for a signal 128 and its number, as shells have it."""
+    if isinstance(problem, Terminated):
+        return 143
+    return 130 if isinstance(problem, KeyboardInterrupt) else 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 
 def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter that is a dataclass by an option for each of its fields.
+    """Replace each parameter that is a dataclass by an option for each of its fields, or of its fields' fields.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -24,34 +24,33 @@ def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
     >>> expand_groups(area)(width=3, height=2, times=1)
     6
     """
+    defaults = {name: one.default for name, one in signature(command).parameters.items()}
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {}
-    parameters = []
-    for name, parameter in signature(command).parameters.items():
-        kind = hints[name]
-        if not is_dataclass(kind):
-            parameters.append(_option(name, kind, parameter.default))
-            continue
-        groups[name] = kind
-        inner = get_type_hints(kind, include_extras=True)
-        defaults = {one.name: one.default for one in fields(kind)}
-        parameters += [
-            _option(field, inner[field], Parameter.empty if default is MISSING else default)
-            for field, default in defaults.items()
-        ]
 
     @wraps(command)
-    def run(**options: Any) -> None:
-        made = {
-            name: kind(**{one.name: options.pop(one.name) for one in fields(kind)})
-            for name, kind in groups.items()
-        }
-        command(**made, **options)
+    def run(**options: object) -> None:
+        command(**{name: _build(hints[name], name, options) for name in defaults})
 
     run.__annotations__ = {}
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__dict__["__signature__"] = Signature(
+        [one for name, default in defaults.items() for one in _options(name, hints[name], default)]
+    )
     return run
 
 
-def _option(name: str, kind: Any, default: Any) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+def _options(name: str, kind: Any, default: object) -> Iterator[Parameter]:
+    """The option of this name, or those of the group."""
+    if not is_dataclass(kind):
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        return
+    hints = get_type_hints(kind, include_extras=True)
+    for one in fields(kind):
+        yield from _options(one.name, hints[one.name], Parameter.empty if one.default is MISSING else one.default)
+
+
+def _build(kind: Any, name: str, options: dict[str, object]) -> object:
+    """The value of this option, or an object of the group."""
+    if not is_dataclass(kind):
+        return options[name]
+    hints = get_type_hints(kind)
+    return kind(**{one.name: _build(hints[one.name], one.name, options) for one in fields(kind)})
