@@ -133,7 +133,7 @@ def messages(folder: Path) -> str:
     """Everything that the session and the errors print, with what was typed before it."""
     from typer.testing import CliRunner
 
-    from dptransfer.cli.main import app
+    from dptransfer.cli.commands import app
     from dptransfer.errors import DPTransferError
 
     make_data(folder)

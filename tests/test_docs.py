@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]

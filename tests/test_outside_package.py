@@ -14,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import dptransfer as dpt
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 from dptransfer.encoders import ENCODERS
 from dptransfer.errors import UnknownCharge
 from dptransfer.ledger import Ledger

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import dptransfer as dpt
 from dptransfer import evaluate
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 from dptransfer.data import RowMetadata, write_embeddings
 from dptransfer.errors import PrivateOverlap
 from dptransfer.ledger import Ledger

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dptransfer as dpt
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 from dptransfer.errors import DPTransferError
 from dptransfer.sklearn import PrivateClassifier, make_private_pipeline
 

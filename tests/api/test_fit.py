@@ -70,7 +70,7 @@ def test_public_rows_people_and_a_holdout_go_to_the_method(ledger):
 
 def test_the_default_is_that_of_the_command_line_and_of_scikit_learn(ledger):
     from dptransfer.cli import options
-    from dptransfer.cli.fit import fit as command
+    from dptransfer.cli.fit_command import fit as command
 
     own = inspect.signature(dpt.fit).parameters
     assert own["method"].default == inspect.signature(command).parameters["method"].default == "auto"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 
 CLASSES = "cat,dog,bird"
 BUDGET = ("--epsilon", "1", "--delta", "1e-5")

@@ -149,7 +149,7 @@ def test_a_shard_that_changes_after_the_charge_stops_a_fit_that_goes_on_once_it_
     content = file.read_bytes()
     words = ("fit", private, *FIT, *PUBLIC, "--public", FILES, "--workspace", "run")
     with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.cli.options.workers_from", lambda *_: Meddles(file))
+        patch.setattr("dptransfer.cli.options.WorkerOptions.start", lambda *_: Meddles(file))
         said = cli(*words, code=2).stderr
     assert "file must stay" in said
     assert "charge stands: restore" in said
@@ -185,7 +185,7 @@ def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, l
             asked.extend(todo if isinstance(work, pool_choice.Counting) else ())
             return super().each(work, todo, what)
 
-    monkeypatch.setattr("dptransfer.cli.options.workers_from", lambda *_: Watched())
+    monkeypatch.setattr("dptransfer.cli.options.WorkerOptions.start", lambda *_: Watched())
     cli(*words)
     assert len(asked) == 3  # of five
     (charge,) = charges(ledger)
@@ -219,7 +219,7 @@ def test_workers_without_public_rows_are_told_to_have_nothing_to_do(cli, private
 
 def test_workers_with_public_rows_need_no_note(cli, private, monkeypatch):
     monkeypatch.setattr(Processes, "each", ThisProcess.each)
-    monkeypatch.setattr("dptransfer.cli.options.workers_from", lambda *_: Processes(1))
+    monkeypatch.setattr("dptransfer.cli.options.WorkerOptions.start", lambda *_: Processes(1))
     assert "Note: --engine" not in cli("fit", private, *FIT, *PUBLIC, "--public", FILES).stderr
 
 

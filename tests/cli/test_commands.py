@@ -10,8 +10,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from dptransfer.cli.commands import Group
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import Group, app
 from dptransfer.errors import DataError
 
 GROUP = "dptransfer.commands"

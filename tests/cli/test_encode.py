@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dptransfer.cli import fit_command
 from dptransfer.ledger import Ledger
 from dptransfer.sources import read_private, read_public, read_table
 
@@ -251,17 +252,15 @@ def test_a_killed_fit_of_images_goes_on_with_its_encoding_and_leaves_no_rows(
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
 def test_rows_are_gone_before_there_is_a_release(cli, photos, encoder, tmp_path, monkeypatch, ends):
     """Whatever kills the process once there is one, no row outlives it."""
-    from dptransfer.cli import fit
+    save, seen = fit_command.write_or_rescue, []
 
-    save, seen = fit.save_or_rescue, []
-
-    def look(model, target, **options):
+    def look(*given):
         seen.append(sorted(path.name for path in tmp_path.glob("p*")))
         if ends is not None:
             raise ends
-        return save(model, target, **options)
+        return save(*given)
 
-    monkeypatch.setattr(fit, "save_or_rescue", look)
+    monkeypatch.setattr(fit_command, "write_or_rescue", look)
     public = tmp_path / "pool"
     shutil.copytree(photos, public)
     for file in public.rglob("*.png"):

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from dptransfer.base.workers import Processes, ThisProcess
-from dptransfer.cli.options import workers_from
+from dptransfer.cli.options import WorkerOptions
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, MissingDependency
 from dptransfer.ledger import Ledger
@@ -25,27 +25,27 @@ FIT = ("--epsilon", "1", "--delta", "1e-5", "--classes", "cat,dog,bird", "--meth
 )
 def test_options_that_do_not_go_together_are_refused(engine, workers, address, said):
     with pytest.raises(ArgumentError) as refusal:
-        workers_from(engine, workers, address)
+        WorkerOptions(engine, workers, address).start()
     assert said in str(refusal.value)
 
 
 def test_nothing_named_is_this_process_and_a_number_alone_means_processes():
-    assert isinstance(workers_from(None, None, None), ThisProcess)
-    assert workers_from(None, 3, None) == workers_from("processes", 3, None) == Processes(3)
+    assert isinstance(WorkerOptions(None, None, None).start(), ThisProcess)
+    assert WorkerOptions(None, 3, None).start() == WorkerOptions("processes", 3, None).start() == Processes(3)
 
 
 @pytest.mark.parametrize(("gpus", "processes"), [(0, 1), (4, 4)])
 def test_of_processes_on_gpus_there_is_one_for_each(gpus, processes, monkeypatch):
     monkeypatch.setattr("dptransfer.encoders.device.gpu_count", lambda: gpus)
-    assert workers_from("processes", None, None, "cuda") == Processes(processes)
-    assert workers_from("processes", 2, None, "cuda") == Processes(2)
-    assert workers_from("processes", None, None, "cpu") == Processes(None)
+    assert WorkerOptions("processes").start("cuda") == Processes(processes)
+    assert WorkerOptions("processes", 2).start("cuda") == Processes(2)
+    assert WorkerOptions("processes").start("cpu") == Processes(None)
 
 
 def test_a_cluster_named_in_the_environment_is_not_taken(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     with pytest.raises(ArgumentError, match="cluster that you"):
-        workers_from("ray", None, None)
+        WorkerOptions("ray", None, None).start()
 
 
 def test_without_ray_nothing_is_charged(cli, data, ledger, monkeypatch):
@@ -54,7 +54,7 @@ def test_without_ray_nothing_is_charged(cli, data, ledger, monkeypatch):
     assert "dptransfer[ray]" in cli("fit", data / "private.npz", *words, code=2).stderr
     assert not ledger.exists() or not Ledger(ledger).history()
     with pytest.raises(MissingDependency):
-        workers_from("ray", None, "head:6379")
+        WorkerOptions("ray", None, "head:6379").start()
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def test_a_full_disk_is_noticed_before_the_charge(cli, data, ledger, tmp_path):
 
 
 def test_a_disk_that_fills_up_after_the_charge(cli, data, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr("dptransfer.cli.fit.require_writable", lambda *a, **b: None)
+    monkeypatch.setattr("dptransfer.cli.fit_command.require_writable", lambda *a, **b: None)
     monkeypatch.setattr("dptransfer.cli.spending.require_writable", lambda *a, **b: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     np.savez("wide.npz", x=np.ones((4, 4000), dtype=np.float32), y=np.arange(4) % 3)

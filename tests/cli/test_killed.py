@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 from dptransfer.ledger import Ledger
 from dptransfer.release import read_release
 
@@ -72,7 +72,7 @@ def charges(path):
 KILLS = {
     "film, between two answers": ("film", "methods.checkpoint:Workspace.draw_once", 4, 3),
     "film, in the middle of a step": ("film", "methods.deep.picture_loss:PictureLoss.gradients_at", 4, 3),
-    "film, all but saved": ("film", "cli.fit:save_or_rescue", 1, 5),
+    "film, all but saved": ("film", "cli.fit_command:write_or_rescue", 1, 5),
     "transfer-pate, teachers": ("transfer-pate", "methods.votes.transfer_pate:linear_ballots", 1, 1),
     "transfer-pate, votes": ("transfer-pate", "methods.votes.voting:Voting.answered", 1, 1),
     "transfer-pate, student": ("transfer-pate", "methods.votes.transfer_pate:linear_student", 1, 2),

@@ -18,7 +18,7 @@ import pytest
 
 import dptransfer.noise
 from dptransfer.base import workers as pieces
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 from dptransfer.ledger import Ledger
 from dptransfer.methods.replan import verify_release
 from methods.samples import Repeatable

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.cli.ledger_history import charge_words, entry_json
+from dptransfer.cli.ledger_commands import charge_words, entry_json
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import (

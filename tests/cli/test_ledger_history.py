@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dptransfer.accounting import guarantee_of
-from dptransfer.cli.ledger_history import HEADER, history_rows
+from dptransfer.cli.ledger_commands import HEADER, history_rows
 from dptransfer.ledger import ClosingEntry, Ledger
 from dptransfer.privacy import Budget, GaussianEvent, Relation, SelectionEvent, Unit, rounded_up
 

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dptransfer import __version__
-from dptransfer.cli.failures import one_line
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
+from dptransfer.cli.screen import one_line
 from dptransfer.errors import DataError
 
 HEAVY = (

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import epsilon_of
-from dptransfer.cli import methods as subject
-from dptransfer.cli.methods import devices_of, method_from, on_device
+from dptransfer.api.source import Reading
+from dptransfer.cli import methods_command as subject
+from dptransfer.cli.methods_command import devices_of, method_from, on_device
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
@@ -176,7 +177,7 @@ def test_no_device_and_the_cpu_change_nothing():
 
 
 def test_of_a_choice_each_moves():
-    tuned = method_from("noisy-gd", {}, ["steps=2,5"], device="cuda")
+    tuned = method_from("noisy-gd", {}, ["steps=2,5"], Reading(device="cuda"))
     assert [one.device for one in tuned.candidates] == ["cuda", "cuda"]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import tempfile
 
 import numpy as np
 import pytest
@@ -182,13 +183,13 @@ def test_answers_that_are_paid_for_are_kept_if_they_cannot_be_written(cli, votes
     wrote, folder = pate_commands._write, tmp_path / "kept"
     folder.mkdir()
 
-    def fail_here(out, *rest):
+    def fail_here(out, **what):
         if out.name == "a.csv" and out.parent == tmp_path:
             raise OSError(28, "No space left on device")
-        wrote(out, *rest)
+        wrote(out, **what)
 
     monkeypatch.setattr(pate_commands, "_write", fail_here)
-    monkeypatch.setattr(pate_commands.tempfile, "mkdtemp", lambda prefix: str(folder))
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: str(folder))
     said = cli("pate", "aggregate", votes, *ASKED, "--out", tmp_path / "a.csv", code=2).stderr
     assert "The charge stands" in said
     assert len(answers(folder / "a.csv")) == 20

@@ -14,7 +14,7 @@ from dptransfer.api import image_source as module
 from dptransfer.api.fit import Fit
 from dptransfer.api.image_source import private_images, public_images
 from dptransfer.api.source import Declared, Reading, Source
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 from dptransfer.errors import DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Auto, MeanPrototypes

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptransfer.cli.methods import method_from
+from dptransfer.cli.methods_command import method_from
 from dptransfer.cli.options import settings_of
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm

@@ -60,7 +60,7 @@ def test_no_label_is_given_where_a_set_is_larger_than_wanted(cli, cli_json, test
 
 
 def test_sets_are_a_column_on_a_terminal(cli, tested, monkeypatch):
-    monkeypatch.setattr("dptransfer.cli.predict.on_terminal", lambda **_: True)
+    monkeypatch.setattr("dptransfer.cli.predict_command.on_terminal", lambda **_: True)
     shown = cli("predict", tested, "new.npz", "--coverage", "0.8", "--abstain-above", "1").stdout
     assert shown.split("\n")[0].split() == ["Input", "Label", "Score", "Set"]
     assert "Set" not in cli("predict", tested, "new.npz").stdout
@@ -76,7 +76,7 @@ def test_more_coverage_than_the_counts_allow_gives_every_class_and_says_so(cli, 
 def test_no_label_for_anybody_is_refused_beforehand_with_a_coverage_that_works(cli, tested, monkeypatch):
     words = ("predict", tested, "new.npz", "--abstain-above", "1", "--coverage")
     with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.cli.predict._rows", None)  # nothing is read or encoded
+        patch.setattr("dptransfer.cli.predict_command._rows", None)  # nothing is read or encoded
         said = " ".join(cli(*words, "0.9999", code=2).stderr.split())
     assert "set holds every" in said
     (coverage, sure), *_ = re.findall(r"Try --coverage (0\.\d+) --confidence (0\.\d+)\.", said)

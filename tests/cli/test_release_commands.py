@@ -59,7 +59,7 @@ def test_predictions_are_csv_in_a_pipe(cli, data, model):
 
 
 def test_predictions_are_a_table_on_a_terminal(cli, data, model, monkeypatch):
-    monkeypatch.setattr("dptransfer.cli.predict.on_terminal", lambda: True)
+    monkeypatch.setattr("dptransfer.cli.predict_command.on_terminal", lambda: True)
     assert "Label" in cli("predict", model, data / "test.npz").stdout
     assert cli("predict", model, data / "test.npz", "--csv").stdout.startswith("input,label,score\n")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contracts.disk_kills import command, until
-from dptransfer.cli.signals import Terminated
+from dptransfer.cli.main import Terminated
 from dptransfer.cli.spending import room_for
 from dptransfer.data import Facts
 from dptransfer.ledger import Charge, Ledger
@@ -52,7 +52,7 @@ def test_a_scheduler_that_ends_a_fit_is_told_what_was_charged(cli, data, ledger,
     assert "Terminated after the" in said
     assert [(one.outcome, one.detail) for one in charges(ledger)] == [("failed", "Terminated")]
     words = ("fit", data / "private.npz", *FIT, "--method", "mean", "--workspace", "space")
-    monkeypatch.setattr("dptransfer.cli.fit.save_or_rescue", terminated)
+    monkeypatch.setattr("dptransfer.cli.fit_command.write_or_rescue", terminated)
     assert "--workspace space goes" in cli(*words, code=143).stderr
     monkeypatch.undo()
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(ledger))
@@ -75,7 +75,7 @@ def test_a_charge_of_nothing_is_not_called_spent(cli, data, monkeypatch):
 
 
 def test_while_the_release_is_written_the_budget_is_spent_too(cli, data, monkeypatch):
-    monkeypatch.setattr("dptransfer.cli.fit.save_or_rescue", interrupted)
+    monkeypatch.setattr("dptransfer.cli.fit_command.write_or_rescue", interrupted)
     said = cli("fit", data / "private.npz", *FIT, "--method", "mean", code=130).stderr
     assert "budget is spent" in said
 
@@ -83,7 +83,7 @@ def test_while_the_release_is_written_the_budget_is_spent_too(cli, data, monkeyp
 def test_in_a_workspace_the_same_command_goes_on_with_one_charge(cli, data, ledger, monkeypatch):
     words = ("fit", data / "private.npz", *FIT, "--method", "mean", "--workspace", "space")
     with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.cli.fit.save_or_rescue", interrupted)
+        patch.setattr("dptransfer.cli.fit_command.write_or_rescue", interrupted)
         said = cli(*words, code=130).stderr
     assert "--workspace space goes" in said
     assert said.count("\n") == 1
@@ -133,9 +133,11 @@ def test_a_workspace_in_the_release_is_refused_before_the_charge(cli, data, ledg
 def test_a_release_that_came_to_be_in_the_meantime_is_refused_before_the_charge(
     cli, data, ledger, monkeypatch
 ):
-    from dptransfer.cli import fit, spending
+    from dptransfer.cli import fit_command, spending
 
-    assert fit.require_writable is spending.require_writable  # which is asked before there is any data
+    assert (
+        fit_command.require_writable is spending.require_writable
+    )  # which is asked before there is any data
     asked = spending.require_writable
 
     def late(target, **how):

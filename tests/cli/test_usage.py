@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 
 
 @pytest.mark.parametrize(

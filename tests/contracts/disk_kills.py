@@ -8,7 +8,7 @@ import signal
 import numpy as np
 
 import dptransfer as dpt
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 from dptransfer.data import atomic_files as on_disk
 from dptransfer.data import write_embeddings
 from dptransfer.encoders import EncodeOptions, encode_images

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import Requests, fits, guarantee_of
-from dptransfer.cli.options import budget_from
+from dptransfer.cli.options import BudgetOptions
 from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, PrivacyWarning, RelationMismatch
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.ledger.entry import entry_fields, event_fields
@@ -40,12 +40,9 @@ def test_the_remedy_in_a_refusal_is_enough_and_not_much_more(ledger, budget, ste
     _, _, _, name, *options = shlex.split(message.split("with: ")[1])
     amounts = dict(zip(options[::2], options[1::2], strict=True))
     relation = Relation(amounts.pop("--relation", "add/remove"))
-    raised = budget_from(
-        float(amounts["--epsilon"]) if "--epsilon" in amounts else None,
-        float(amounts["--delta"]),
-        amounts.get("--budget"),
-        relation,
-    )  # as the command line reads it
+    epsilon = float(amounts["--epsilon"]) if "--epsilon" in amounts else None
+    asked = BudgetOptions(epsilon, float(amounts["--delta"]), amounts.get("--budget"), relation)
+    raised = asked.budget()  # as the command line reads it
     assert (name, raised.flavour, raised.delta) == ("clinic a", budget.flavour, budget.delta)
     currency = {"zcdp": "rho", "gdp": "mu"}.get(budget.flavour, "epsilon")
     amount = getattr(raised, currency)

@@ -246,7 +246,7 @@ def test_what_only_real_rows_bring_about_is_still_found_after_the_run():
 def test_the_command_line_refuses_it_in_a_line(tmp_path):
     from typer.testing import CliRunner
 
-    from dptransfer.cli.main import app
+    from dptransfer.cli.commands import app
 
     x, y = clusters()
     np.savez(tmp_path / "rows.npz", x=x, y=y)

@@ -117,7 +117,7 @@ def test_a_full_student_is_released_with_its_network_and_loads_again(released):
 def test_new_pictures_are_classified_by_the_students_network(released, tmp_path):
     from typer.testing import CliRunner
 
-    from dptransfer.cli.main import app
+    from dptransfer.cli.commands import app
 
     model, path = released
     pixels = coloured(6, seed=4)[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dptransfer.cli.main import app
+from dptransfer.cli.commands import app
 
 
 @pytest.fixture(autouse=True)

@@ -272,7 +272,7 @@ class Fit:
                 size=reading.size, device=str(reading.device), grey_range=reading.grey_range
             )
         if isinstance(method, ImageMethod):
-            method = _with_reading(method, reading)
+            method = with_reading(method, reading)
         return method
 
     def _is_for_pixels(self, method: Auto) -> bool:
@@ -356,7 +356,7 @@ def with_shots(pool: PublicEmbeddings | None, shots: Source, classes: Classes | 
     return rows if pool is None else pool.with_shots(rows)
 
 
-def _with_reading(method: ImageMethod, reading: Reading) -> ImageMethod:
+def with_reading(method: ImageMethod, reading: Reading) -> ImageMethod:
     """The method, or each of its candidates, with what was said about reading."""
     names = ("encoder", "size", "device", "grey_range")
     given = {name: value for name in names if (value := getattr(reading, name)) is not None}

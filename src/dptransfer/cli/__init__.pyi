@@ -2,8 +2,8 @@ from dptransfer.cli.options import AsJson as AsJson
 from dptransfer.cli.options import Overwrite as Overwrite
 from dptransfer.cli.options import PublicPool as PublicPool
 from dptransfer.cli.screen import console as console
+from dptransfer.cli.screen import progress_bar as progress_bar
 from dptransfer.cli.screen import say as say
 from dptransfer.cli.screen import show_facts as show_facts
 from dptransfer.cli.screen import show_json as show_json
 from dptransfer.cli.screen import show_table as show_table
-from dptransfer.cli.screen import working as working

@@ -10,21 +10,28 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from dptransfer._version import __version__
 from dptransfer.base.plugins import Registry
-from dptransfer.cli.failures import one_line, one_line_warnings, printable, say_marked
-from dptransfer.cli.signals import exit_code_of
+from dptransfer.cli.main import exit_code_of
+from dptransfer.cli.screen import one_line, one_line_warnings, printable, say_marked
 from dptransfer.errors import ArgumentError, DPTransferError, nearest
 
+if TYPE_CHECKING:  # typer keeps these names to itself
+    from typer._click.core import Command, Context, Parameter
+    from typer._click.exceptions import UsageError
+else:
+    UsageError = typer.BadParameter.__mro__[1]
 
-def usage_line(problem: Any) -> str:
+
+def usage_line(problem: UsageError) -> str:
     """Typer's usage error on one line, with an example of the command or where to find its help."""
-    context = getattr(problem, "ctx", None)
+    context = problem.ctx
     path = "dptransfer" if context is None else context.command_path
     text = printable(problem.format_message())
     if text.endswith("?"):  # it names what was meant
@@ -33,7 +40,6 @@ def usage_line(problem: Any) -> str:
     return printable(f"{path}: {text.rstrip('.')}. {example[0] if example else f'See: {path} --help'}")
 
 
-_UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 # Commands that come with a package of their own.
 _ELSEWHERE = {"demo": "dptransfer[demo]", "bench": "dptransfer[lab]"}
 _WHOM = ("--person", "--unit")
@@ -42,11 +48,11 @@ _WHOM = ("--person", "--unit")
 class Group(TyperGroup):
     """A group whose help is there at once, and which names the command that was meant."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
+    def get_params(self, ctx: Context) -> list[Parameter]:
         """Its options, of which switches show no type in the help."""
         return _switches_untyped(super().get_params(ctx))
 
-    def get_help_option(self, ctx: Any) -> Any:
+    def get_help_option(self, ctx: Context) -> TyperOption | None:
         """The group's own `--help`, which is off unless it is given.
 
         Typer leaves it undecided, and loads pydantic, a third of the whole time, to find out what that means
@@ -57,7 +63,7 @@ class Group(TyperGroup):
             option.default = False
         return option
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """The command that is asked for; the nearest name if there is none such."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             meant = nearest(args[0], self.list_commands(ctx), f"See: {ctx.command_path} --help")
@@ -72,7 +78,7 @@ class Group(TyperGroup):
         return name, command, rest
 
 
-def _switches_untyped(options: list[Any]) -> list[Any]:
+def _switches_untyped(options: list[Parameter]) -> list[Parameter]:
     """Typer's help says <bool> beside a switch, as if it took a value."""
     for option in options:
         if getattr(option, "is_flag", False):
@@ -87,11 +93,11 @@ def _flowing(words: str | None) -> str | None:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in words.split("\n\n"))
 
 
-def _require_once(context: Any, words: list[str]) -> None:
+def _require_once(context: Context, words: list[str]) -> None:
     """Refuse two answers to whom the promise is made; of other options the last counts, as everywhere."""
     try:
         _, _, given = context.command.make_parser(context).parse_args(list(words))
-    except _UsageError as problem:
+    except UsageError as problem:
         problem.ctx = context  # typer's parser does not say which command it reads for
         raise
     for option in given:
@@ -99,7 +105,7 @@ def _require_once(context: Any, words: list[str]) -> None:
             context.fail(f"{option.opts[0]} takes one value; it is given {given.count(option)} times")
 
 
-def _command(name: str, found: Any, **how: Any) -> Any:
+def _command(name: str, found: typer.Typer | Callable[..., None], **how: Any) -> Command:
     """Typer's command of a function or a group, in its panel of the help."""
     holder = typer.Typer()
     how["rich_help_panel"] = _PANEL_OF.get(name, "From other packages")
@@ -111,29 +117,42 @@ def _command(name: str, found: Any, **how: Any) -> Any:
     return typer.main.get_group(holder).commands[name]
 
 
-_PANELS = {
-    "Start here": ("demo", "methods", "check", "plan"),
-    "Make a model": ("encode", "encoder", "fit"),
-    "Use it": ("predict", "evaluate", "export"),
-    "Account for it": ("card", "verify", "ledger", "attack"),
-    "Research": ("pate", "bench"),
+_PANELS: dict[str, dict[str, str | None]] = {
+    "Start here": {
+        "demo": None,
+        "methods": "methods_command:methods",
+        "check": "check_command:check",
+        "plan": "plan_command:plan",
+    },
+    "Make a model": {
+        "encode": "encode_commands:encode",
+        "encoder": "encode_commands:app",
+        "fit": "fit_command:fit",
+    },
+    "Use it": {
+        "predict": "predict_command:predict",
+        "evaluate": "evaluate_commands:evaluate",
+        "export": "release_commands:export",
+    },
+    "Account for it": {
+        "card": "release_commands:card",
+        "verify": "release_commands:verify",
+        "ledger": "ledger_commands:app",
+        "attack": "evaluate_commands:attack",
+    },
+    "Research": {"pate": "pate_commands:app", "bench": None},
 }
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
-_GROUPS = ("encoder", "ledger", "pate")
-_ABOUT_RELEASES = ("card", "export", "verify")
+_PANEL_OF = {name: panel for panel, places in _PANELS.items() for name in places}
+_OWN = {
+    name: f"dptransfer.cli.{place}"
+    for places in _PANELS.values()
+    for name, place in places.items()
+    if place is not None
+}
+_COMMANDS = Registry("command", "dptransfer.commands", _OWN, _command)
 
 
-def _place(name: str) -> str:
-    if name in _GROUPS:
-        return f"dptransfer.cli.{name}_commands:app"
-    return f"dptransfer.cli.{'release_commands' if name in _ABOUT_RELEASES else name}:{name}"
-
-
-_OWN = {name: _place(name) for name in _PANEL_OF if name not in _ELSEWHERE}
-_COMMANDS: Registry[Any] = Registry("command", "dptransfer.commands", _OWN, _command)
-
-
-def _broken(name: str, problem: Exception) -> Any:
+def _broken(name: str, problem: Exception) -> Command:
     """A command in the place of one that does not load, which says so."""
 
     def fail() -> None:
@@ -146,11 +165,11 @@ def _broken(name: str, problem: Exception) -> Any:
 class Commands(Group):
     """All commands, with the plug-ins'; expected errors are one line, `--debug` shows the traceback."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:
         """The library's own in the order of the story, then those of plug-ins."""
         return list(_COMMANDS.names)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The command of that name, made when it is first asked for."""
         if cmd_name not in self.commands:
             try:
@@ -168,7 +187,7 @@ class Commands(Group):
         """Run, and leave with an exit code; a command line that cannot be read is one line as well."""
         try:
             outcome = super().main(*given, **{**how, "standalone_mode": False})
-        except _UsageError as problem:
+        except UsageError as problem:
             if type(problem).__name__ != "NoArgsIsHelpError":  # whose help has been shown
                 typer.echo(usage_line(problem), err=True)
             sys.exit(problem.exit_code)
@@ -176,12 +195,12 @@ class Commands(Group):
             sys.exit(exit_code_of(problem.__cause__ or KeyboardInterrupt()))
         sys.exit(outcome or 0)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Take `--debug` from wherever it stands."""
         kept = [word for word in args if word != "--debug"]
         return super().parse_args(ctx, ["--debug"] * (len(kept) < len(args)) + kept)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Context) -> object:
         """Run the command; say what went wrong, if something did."""
         try:
             with one_line_warnings():

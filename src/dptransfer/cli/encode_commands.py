@@ -1,16 +1,49 @@
-"""`dptransfer encode`: images or texts to embeddings."""
+"""`dptransfer encode`: images or texts to embeddings; `dptransfer encoder`: encoders as files."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
+from dptransfer.cli.commands import Group
 from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.options import class_list, grey_ends
-from dptransfer.cli.screen import say, show_facts, show_json
+from dptransfer.cli.screen import say, show_facts, show_json, show_result
+
+if TYPE_CHECKING:
+    from dptransfer.encoders import EncodeOptions
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """How rows are made and stored, and by whom."""
+
+    workers: options.WorkerOptions
+    runtime: options.RuntimeOptions
+    batch: options.Batch = 32
+    shard_rows: options.ShardRows = None
+    row_type: Annotated[
+        str,
+        typer.Option("--row-type", metavar="float32|float16|float64", help="Numbers of the rows on disk."),
+    ] = "float32"
+    overwrite: options.Overwrite = False
+
+    def encode_options(self) -> EncodeOptions:
+        """The same as an object, with workers that are ready to begin."""
+        from dptransfer.base.workers import ThisProcess
+        from dptransfer.encoders import EncodeOptions
+
+        hands = self.workers.start(self.runtime.device)
+        return EncodeOptions(
+            batch=self.batch,
+            overwrite=self.overwrite,
+            dtype=self.row_type,  # type: ignore[arg-type]  # checked there
+            shard_rows=self.shard_rows,
+            workers=None if isinstance(hands, ThisProcess) else hands,
+        )
 
 
 @expand_groups
@@ -19,24 +52,11 @@ def encode(
         Path,
         typer.Argument(help="Images: a folder, .zip, .tar, .parquet; or texts: .csv, .parquet, .txt."),
     ],
-    workers: options.WorkerOptions,
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
-    encoder: options.EncoderName = None,
-    image_size: options.ImageSize = None,
-    grey_range: options.GreyRange = None,
-    label_column: options.LabelColumn = None,
-    text_column: options.TextColumn = None,
-    path_column: options.PathColumn = None,
-    device: options.Device = "cpu",
-    runtime: options.Runtime = None,
-    batch: options.Batch = 32,
-    shard_rows: options.ShardRows = None,
-    row_type: Annotated[
-        str,
-        typer.Option("--row-type", metavar="float32|float16|float64", help="Numbers of the rows on disk."),
-    ] = "float32",
-    classes: options.Classes = None,
-    person: options.Person = None,
+    columns: options.ExampleColumns,
+    declared: options.PrivateOptions,
+    reading: options.ReadingOptions,
+    rows: RowOptions,
     name: options.DataSetName = None,
     public: Annotated[
         bool,
@@ -45,7 +65,6 @@ def encode(
     allow_unreadable: Annotated[
         bool, typer.Option("--allow-unreadable", help="Write a row of zeros for each unreadable image.")
     ] = False,
-    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Turn images or texts into embeddings, by default with efficientnet-lite0 or minilm.
@@ -59,30 +78,21 @@ def encode(
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
     from dptransfer.api.requests import encode as encode_source
-    from dptransfer.api.source import Reading, Source
+    from dptransfer.api.source import Source
     from dptransfer.base.document import name_list
-    from dptransfer.base.workers import ThisProcess
-    from dptransfer.data import Columns
-    from dptransfer.encoders import EncodeOptions
     from dptransfer.encoders.encoding import note_problems
 
-    greys = grey_ends(grey_range)
-    read = Source(
+    examples = Source(
         source,
-        classes=None if classes is None else class_list(classes),
+        classes=declared.class_list,
+        people=declared.person,
         name=name,
-        columns=Columns(path_column, text_column, label_column, person=person),
-        reading=Reading(encoder, image_size, greys, device, runtime),
+        columns=columns.columns(),
+        reading=reading.reading(rows.runtime.device, rows.runtime.runtime),
     )
-    hands = workers.start(device)
-    made = EncodeOptions(
-        batch=batch,
-        overwrite=overwrite,
-        dtype=row_type,  # type: ignore[arg-type]  # checked there
-        shard_rows=shard_rows,
-        workers=None if isinstance(hands, ThisProcess) else hands,
+    report = encode_source(
+        examples, out, public=public, allow_unreadable=allow_unreadable, options=rows.encode_options()
     )
-    report = encode_source(read, out, public=public, allow_unreadable=allow_unreadable, options=made)
     problems = None if public else note_problems(report.unreadable, out)
     facts = {
         "written": report.path,
@@ -108,3 +118,45 @@ def encode(
     elif report.unreadable:
         some = ", ".join(report.unreadable[:5])
         say(f"{len(report.unreadable)} unreadable (left out): {some}. {report.reason}", err=True)
+
+
+app = typer.Typer(cls=Group, no_args_is_help=True)
+
+
+@app.callback()
+def encoder() -> None:
+    """Write a public encoder into a file that runs faster, and without torch.
+
+    Example: dptransfer encoder export ./vit vit.onnx
+    """
+
+
+@app.command()
+def export(
+    name: Annotated[
+        str, typer.Argument(help="Such as hf:ORG/NAME, a model folder, or efficientnet-lite0; for images.")
+    ],
+    out: Annotated[Path, typer.Argument(help="The .onnx file to write.")],
+    size: options.ImageSize = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write an image encoder as an ONNX graph, from a picture's bytes to its row.
+
+    It is written only if its rows agree with the encoder's. To a ledger and a release they are rows of
+    another encoder, the file, which --encoder names from then on.
+
+    Example: dptransfer encoder export hf:google/vit-base-patch16-224 vit.onnx
+    """
+    from dptransfer.encoders import export_encoder, get_encoder
+
+    if not overwrite:
+        options.require_new(out)
+    written = export_encoder(get_encoder(name, size=size, kind="image"), out)
+    facts = {
+        "written": out,
+        "input": "pixels, bytes of (1, height, width, 3)",
+        "output": f"rows (1, {written.dimension})",
+        "encoder": str(written.identity),
+    }
+    show_result(facts, as_json=as_json)

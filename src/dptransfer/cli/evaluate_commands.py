@@ -1,9 +1,9 @@
-"""`dptransfer evaluate`: how well does a release do on labelled rows?"""
+"""`dptransfer evaluate` and `attack`: how well a release does, and what it tells of who was fitted on."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,47 +11,164 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import note_open_folder
-from dptransfer.cli.ledger_commands import open_ledger, summary_json
 from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.options import ABOUT_DATA, ABOUT_TEST, declared_from, settings_of
-from dptransfer.cli.privacy_view import privacy_json, show_events
+from dptransfer.cli.privacy_view import charge_record, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
-from dptransfer.cli.spending import require_writable, told_if_interrupted
+from dptransfer.cli.spending import explain_interruption, open_ledger, require_writable
+from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError, ReleaseError
+from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
-    from dptransfer.data import PrivateEmbeddings
-    from dptransfer.ledger import Ledger
-    from dptransfer.privacy import Budget
+    from dptransfer.api.source import EncodedBeside, Source
+    from dptransfer.audit.membership import Given
     from dptransfer.release import Evaluation, PrivateClassifier
     from dptransfer.release.charged_evaluation import ChargedEvaluation
 
+_MOST_CONFUSIONS = 10
+_WIDEST = 12
+_BAR = 24
+_private = partial(typer.Option, rich_help_panel="Tests that protect their rows")
 
-def charged_test(
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Labelled test rows: how they are read."""
+
+    columns: options.ColumnOptions
+    split: Annotated[str | None, options.data_option(help="Part of a file that has several.")] = None
+    labels: Annotated[Path | None, options.data_option(help="An .npy of labels, for rows without.")] = None
+
+
+@dataclass(frozen=True)
+class PrivateTest:
+    """A test that protects its rows: what it costs, and which account pays."""
+
+    budget: options.BudgetOptions
+    private: Annotated[
+        bool, _private("--private", help="Protect the test rows: noisy numbers, charged, on the card.")
+    ] = False
+    person: options.Person = None
+    name: options.DataSetName = None
+    ledger: options.LedgerFile = None
+    settings: Annotated[
+        list[str] | None,
+        _private("--set", metavar="data.FIELD=VALUE", help="About the rows, as for dptransfer fit."),
+    ] = None
+
+
+@expand_groups
+def evaluate(
+    model: options.Release,
+    test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
+    rows: LabelledRows,
+    encoder: options.ModelEncoder,
+    charge: PrivateTest,
+    add_to_card: Annotated[
+        bool, typer.Option("--add-to-card", help="Write the numbers on the card; test rows stay unprotected.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Test a release on labelled rows, which stay unprotected unless the test is --private.
+
+    A private test charges the rows' account in the ledger once, and writes its numbers on the card with
+    intervals for sampling and noise together; dptransfer verify recomputes what it cost.
+    Its delta is that of the release unless given, or 1e-5 where that has none.
+    Otherwise rows that your ledger has on record as private, such as those the release was fitted on, are
+    refused, and so are other rows of the same pictures or texts. The card tells the sizes of the test set
+    only with --set data.test_is_public=true.
+
+    Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
+    """
+    from dptransfer.api.requests import evaluate as evaluate_release
+    from dptransfer.api.source import Source
+    from dptransfer.ledger import Ledger
+    from dptransfer.release import amend_release, read_release
+
+    released = read_release(model)
+    source = Source(test, rows.labels, columns=rows.columns.columns(split=rows.split))
+    if charge.private:
+        if add_to_card or (encoder.device != "cpu" and source.is_encoded):
+            odd = "--add-to-card" if add_to_card else "--device"
+            raise ArgumentError(
+                f"{odd} is for unprotected rows; a private test is counted on the CPU and always goes on the "
+                "card. Leave it out."
+            )
+        return _evaluate_privately(model, released, source, encoder, charge, as_json=as_json)
+    of_method, about = options.settings_of(charge.settings, options.ABOUT_TEST)
+    if of_method or charge.budget.has_amount or charge.person is not None or charge.name is not None:
+        raise ArgumentError(
+            "A budget, --person, --name and --set are for tests that protect their rows; this one does not. "
+            "Add --private."
+        )
+    source.require_there()
+    tested, truth, whose = source.test(
+        released.row_facts, None if source.is_encoded else encoder.load(released)
+    )
+    path = charge.ledger
+    found = evaluate_release(
+        released,
+        tested,
+        truth,
+        name=whose,
+        device=encoder.scoring_device,
+        public=about.get("test_is_public", False),
+        ledger=Ledger.default_if_there() if path is None else open_ledger(path, must_exist=True),
+        new_data_set=about.get("new_data_set", False),
+    )
+    if add_to_card:
+        amend_release(model, evaluation=found)
+    if as_json:
+        return show_json({**found.to_dict(), "statement": found.statement, "added_to_card": add_to_card})
+    _show(found)
+    if add_to_card:
+        say(f"The card in '{model}' has these numbers now, and release.json the new checksums.")
+
+
+def _evaluate_privately(
     path: Path,
-    model: PrivateClassifier,
-    rows: PrivateEmbeddings,
-    budget: Budget,
-    book: Ledger,
+    released: PrivateClassifier,
+    source: Source,
+    encoder: options.ModelEncoder,
+    charge: PrivateTest,
     *,
-    new_data_set: bool,
     as_json: bool,
 ) -> None:
     """What can fail on public grounds fails before the charge; after it, numbers are shown in any case."""
+    from dptransfer.api.source import EncodedBeside, Reading
     from dptransfer.methods.private_evaluation import PrivateEvaluation
     from dptransfer.release.bundle import amend_release, require_room_for_results
 
-    require_room_for_results(model)
-    require_writable(path, overwrite=True)
-    with told_if_interrupted(book):
-        found = PrivateEvaluation(model).evaluate(rows, budget=budget, ledger=book, new_data_set=new_data_set)
+    # Gaussian noise needs a delta; what was fit to publish will do.
+    allowed = charge.budget.budget(released.guarantee.delta or options.DELTA)
+    about = options.data_settings(charge.settings, options.ABOUT_DATA)
+    book = open_ledger(charge.ledger, strict_names=about.get("strict_names", False))
+    if source.path is not None and source.is_encoded:
+        options.note_open_folder(source.path)
+    columns = source.columns
+    source = replace(
+        source,
+        y=about.get("labels") if source.y is None else source.y,
+        people=charge.person,
+        name=charge.name,
+        columns=replace(columns, split=about.get("split") if columns.split is None else columns.split),
+        reading=Reading() if source.is_encoded else Reading(encoder.load(released)),
+        declared=options.declared_from(about),
+    )
+    with EncodedBeside(path) as beside:
+        rows = source.private(beside, of=released.row_facts)
+        require_room_for_results(released)
+        require_writable(path, overwrite=True)
+        with explain_interruption(book):
+            found = PrivateEvaluation(released).evaluate(
+                rows, budget=allowed, ledger=book, new_data_set=about.get("new_data_set", False)
+            )
     problem = None
     try:
         amend_release(path, charged=found)
     except ReleaseError as caught:
         problem = caught
-    charge, account = book.charge_of(found.ledger_head)
+    record, facts = charge_record(book, found.ledger_head)
     if as_json:
         show_json(
             {
@@ -59,8 +176,7 @@ def charged_test(
                 "test_data_protected": True,
                 "statement": found.statement,
                 **found.figures(),
-                "ledger": {"path": str(book.path), "entry": charge.number, "head": charge.hash},
-                "account": summary_json(account),
+                **record,
                 "added_to_card": problem is None,
             }
         )
@@ -68,14 +184,7 @@ def charged_test(
         show_events(found.events)
         say()
         _show_figures(found)
-        written = f"{path}: its card and release.json" if problem is None else "nothing"
-        show_facts(
-            {
-                "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
-                "Account": account.sentence,
-                "Written": written,
-            }
-        )
+        show_facts({**facts, "Written": "nothing" if problem else f"{path}: its card and release.json"})
         say(found.statement)
     if problem is not None:
         raise ReleaseError(f"{problem} The charge stands: keep the numbers that were shown.")
@@ -99,121 +208,6 @@ def _show_figures(found: ChargedEvaluation) -> None:
     show_table(("Class", "Recall", "Precision"), told)
     say("Intervals are 95%, for sampling and noise together.")
     say()
-
-
-_MOST_CONFUSIONS = 10
-_WIDEST = 12
-_BAR = 24
-_private = partial(typer.Option, rich_help_panel="Tests that protect their rows")
-
-
-@expand_groups
-def evaluate(
-    model: options.Release,
-    test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
-    columns: options.ColumnOptions,
-    budget: options.BudgetOptions,
-    split: Annotated[str | None, options.data_option(help="Part of a file that has several.")] = None,
-    labels: Annotated[Path | None, options.data_option(help="An .npy of labels, for rows without.")] = None,
-    device: Annotated[str, typer.Option(help="Where rows are scored and the rest encoded.")] = "cpu",
-    encoder: options.EncoderName = None,
-    add_to_card: Annotated[
-        bool, typer.Option("--add-to-card", help="Write the numbers on the card; test rows stay unprotected.")
-    ] = False,
-    as_json: options.AsJson = False,
-    private: Annotated[
-        bool, _private("--private", help="Protect the test rows: noisy numbers, charged, on the card.")
-    ] = False,
-    person: options.Person = None,
-    name: options.DataSetName = None,
-    ledger: options.LedgerFile = None,
-    settings: Annotated[
-        list[str] | None,
-        _private("--set", metavar="data.FIELD=VALUE", help="About the rows, as for dptransfer fit."),
-    ] = None,
-) -> None:
-    """Test a release on labelled rows, which stay unprotected unless the test is --private.
-
-    A private test charges the rows' account in the ledger once, and writes its numbers on the card with
-    intervals for sampling and noise together; dptransfer verify recomputes what it cost.
-    Its delta is that of the release unless given, or 1e-5 where that has none.
-    Otherwise rows that your ledger has on record as private, such as those the release was fitted on, are
-    refused, and so are other rows of the same pictures or texts. The card tells the sizes of the test set
-    only with --set data.test_is_public=true.
-
-    Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
-    """
-    from dptransfer.api.requests import evaluate as evaluate_release
-    from dptransfer.api.source import EncodedBeside, Reading, Source
-    from dptransfer.encoders.model_inputs import encoder_behind
-    from dptransfer.exact.cuda import DEVICES
-    from dptransfer.ledger import Ledger
-    from dptransfer.release import amend_release, read_release
-
-    released = read_release(model)
-    source = Source(test, labels, columns=columns.columns(split=split))
-    if private:
-        # Gaussian noise needs a delta; what was fit to publish will do.
-        allowed = budget.budget(released.guarantee.delta or options.DELTA)
-        if add_to_card or (device != "cpu" and source.is_encoded):
-            odd = "--add-to-card" if add_to_card else "--device"
-            raise ArgumentError(
-                f"{odd} is for unprotected rows; a private test is counted on the CPU and always goes on the "
-                "card. Leave it out."
-            )
-        of_method, about = settings_of(settings, ABOUT_DATA)
-        if of_method:
-            raise ArgumentError("--set takes data.FIELD=VALUE here; got another field. See --help.")
-        book = open_ledger(ledger, strict_names=about.get("strict_names", False))
-        reading = Reading()
-        if source.is_encoded:
-            note_open_folder(test)
-        else:
-            reading = Reading(encoder_behind(released, encoder, device))
-        source = replace(
-            source,
-            y=about.get("labels") if labels is None else labels,
-            people=person,
-            name=name,
-            columns=replace(source.columns, split=about.get("split") if split is None else split),
-            reading=reading,
-            declared=declared_from(about),
-        )
-        with EncodedBeside(model) as beside:
-            own = source.private(beside, of=released.row_facts)
-            new_data_set = about.get("new_data_set", False)
-            return charged_test(
-                model, released, own, allowed, book, new_data_set=new_data_set, as_json=as_json
-            )
-    of_method, about = settings_of(settings, {"new_data_set": bool, **ABOUT_TEST})
-    if of_method or budget.given or any(given is not None for given in (person, name)):
-        raise ArgumentError(
-            "A budget, --person, --name and --set are for tests that protect their rows; this one does not. "
-            "Add --private."
-        )
-    source.require_there()
-    seen_by = None if source.is_encoded else encoder_behind(released, encoder, device)
-    rows, truth, whose = source.test(released.row_facts, seen_by)
-    where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
-    known = open_ledger(ledger, must_exist=True) if ledger is not None else Ledger.default_if_there()
-    found = evaluate_release(
-        released,
-        rows,
-        truth,
-        name=whose,
-        device=where,
-        public=about.get("test_is_public", False),
-        ledger=known,
-        new_data_set=about.get("new_data_set", False),
-    )
-    if add_to_card:
-        amend_release(model, evaluation=found)
-    if as_json:
-        show_json({**found.to_dict(), "statement": found.statement, "added_to_card": add_to_card})
-        return
-    _show(found)
-    if add_to_card:
-        say(f"The card in '{model}' has these numbers now, and release.json the new checksums.")
 
 
 def _show(found: Evaluation) -> None:
@@ -259,3 +253,105 @@ def _show_confusion(found: Evaluation) -> None:
 def with_interval(value: float, interval: tuple[float, float]) -> str:
     """A share with the ends of its interval."""
     return f"{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
+
+
+@expand_groups
+def attack(
+    model: options.Release,
+    members: Annotated[Path, typer.Option(help="Labelled rows or images that it was fitted on.")],
+    others: Annotated[Path, typer.Option(help="Labelled ones of the same draw that it was not fitted on.")],
+    encoder: options.ModelEncoder,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN|folder|dicom",
+            help="Column of the person of each row, in both files; for releases that protect persons.",
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run a membership-inference attack on a release (owner only).
+
+    The attack uses the model's loss. It prints the area under the curve and true positive rates at low false
+    positive rates, each with an interval and with what the guarantee allows. It also tests whether the two
+    sets differ without the model: then the comparison is unfair. The result is as private as the data.
+    Images and texts are encoded with the model's own encoder; their rows are deleted afterwards.
+
+    Example: dptransfer attack model/ --members private.emb --others test.emb
+    """
+    from dptransfer.api.source import EncodedBeside, Reading, Source
+    from dptransfer.audit.membership import CONFIDENCE, UNFAIR_CONFIDENCE, membership_attack
+    from dptransfer.release import read_release
+
+    Source(others).require_other_than(Source(members), "--others")
+    released = read_release(model)
+    by_person = released.guarantee.unit is Unit.PERSON
+    if person is not None and not by_person:
+        raise ArgumentError(
+            "--person is for releases that protect persons; this one protects single rows, and says nothing "
+            "about somebody who has several. Leave it out."
+        )
+    sources = [Source(path, people=person if by_person else NOBODY) for path in (members, others)]
+    for source in sources:
+        source.require_there()
+    if not all(source.is_encoded for source in sources):
+        reading = Reading(encoder.load(released))
+        sources = [one if one.is_encoded else replace(one, reading=reading) for one in sources]
+    with EncodedBeside(model) as beside:
+        inside, outside = (_given(source, released, beside) for source in sources)
+    found = membership_attack(released, inside, outside)
+    if as_json:
+        return show_json({**found.to_dict(), "statement": found.statement})
+    low, high = found.interval
+    one = "row" if found.guarantee.unit is Unit.ROW else "person, with all their rows,"
+    say(
+        f"Given one {one} that the model was fitted on and one that it was not, the attack picks the right "
+        f"one {found.auc:.1%} of the time (area under the curve; interval {low:.1%} to {high:.1%}). Guessing "
+        f"gets 50%. The guarantee allows no attack more than {found.auc_ceiling:.1%}."
+    )
+    say()
+    show_table(
+        ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
+        [
+            (
+                f"{100 * point.false_positive_rate:.4g}%",
+                f"{point.false_positive_limit:.2%}",
+                f"{point.true_positive_rate:.2%}",
+                f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
+                f"{point.ceiling_at_limit:.2%}",
+            )
+            for point in found.points
+        ],
+        numbers=range(5),
+    )
+    each = f"each {found.confidence:.2%}; Clopper and Pearson's for rates"
+    say(f"All intervals hold together with {CONFIDENCE:.0%} confidence ({each}).")
+    say()
+    apart = found.without_model
+    if apart is None:
+        say("Too few members or others to test whether the two sets differ without the model.")
+    else:
+        ends = f"interval {apart.interval[0]:.1%} to {apart.interval[1]:.1%} at {UNFAIR_CONFIDENCE:.0%}"
+        say(f"A classifier that never sees the model tells them apart {apart.auc:.1%} of the time ({ends}).")
+    say()
+    bad = "bold red" if found.contradicts_guarantee else "bold yellow"
+    say(found.verdict, style="bold" if found.within_ceiling and found.fair else bad)
+    if released.charged is not None and released.charged.holdout is not None:
+        kept = f"each member was kept out of training with probability {released.charged.holdout:g}"
+        say(f"Note: {kept}, and the release does not say who. Every attack then looks weaker.", err=True)
+    say(f"{found.guarantee} {found.statement}", style="yellow")
+
+
+def _given(source: Source, released: PrivateClassifier, beside: EncodedBeside) -> Given:
+    """Rows and classes and, for a release that protects persons, whose each row is."""
+    from dptransfer.data import Labelled
+
+    facts = released.row_facts
+    rows = source.private(beside, of=facts)
+    labelled = Labelled(rows.labels, facts.classes)
+    if facts.unit is Unit.ROW:
+        return rows.rows, labelled
+    if rows.people is None:
+        alone = "each counts as a person of its own. Name the column of people with --person"
+        say(f"Note: '{source.path}' does not say whose its rows are; {alone}.", err=True)
+    return rows.rows, labelled, rows.people

@@ -1,25 +1,37 @@
-"""`dptransfer ledger`: what was spent on which data set, and what may be."""
+"""`dptransfer ledger`: what was spent on which data set, and what may be.
+
+Entries are numbered in one series. How a charge ended is an entry of its own, and stands in the charge's row.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
-from dptransfer.cli.inputs import require_new
-from dptransfer.cli.ledger_history import FOOTNOTE, HEADER, entry_json, history_rows, release_heads
-from dptransfer.cli.screen import say, show_facts, show_json, show_table, tell
-from dptransfer.errors import ArgumentError, LedgerError
-from dptransfer.privacy import Relation, Unit
+from dptransfer.cli.option_groups import expand_groups
+from dptransfer.cli.privacy_view import summary_json
+from dptransfer.cli.screen import say, show_facts, show_json, show_result, show_table
+from dptransfer.cli.spending import open_ledger
+from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, UnknownCharge
+from dptransfer.privacy import Unit, number, rounded_up
 
 if TYPE_CHECKING:
-    from dptransfer.ledger import DataSet, DatasetSummary, Ledger
+    from dptransfer.base.types import JsonObject
+    from dptransfer.ledger import BudgetChange, Charge, DataSet, Entry, Ledger
+
+HEADER = ("Entry", "Time (UTC)", "User", "Data set", "What", "Epsilon (delta)", "Total", "Outcome or note")
+FOOTNOTE = (
+    "Epsilon: each charge by itself, at the delta in brackets. Total: all charges of its data set so far. "
+    "Both as stated when it was charged. How a charge ended is an entry of its own, in brackets."
+)
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
 _One = typer.Argument(help="Its name, or the first digits of its id.")
@@ -104,23 +116,28 @@ def history(
             say(f"No charge listed here made {words} (head {head[:12]}).", style="yellow")
 
 
-@app.command()
-def budget(
-    dataset: Annotated[str, _One],
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    other_budget: options.OtherBudget = None,
-    relation: options.Neighbours = Relation.ADD_REMOVE,
+@dataclass(frozen=True)
+class LimitOptions:
+    """A limit, and what is promised and noted with it."""
+
+    amount: options.BudgetOptions
     unit: Annotated[
         Unit | None, typer.Option(help="Whose loss it limits; default the account's, else row.")
-    ] = None,
+    ] = None
     most_rows_per_person: Annotated[
         int | None, typer.Option(min=1, help="A public promise: nobody has more rows than that.")
-    ] = None,
-    note: Annotated[str, typer.Option(help="Why, for the record.")] = "",
+    ] = None
+    note: Annotated[str, typer.Option(help="Why, for the record.")] = ""
     rule: Annotated[
         str | None, typer.Option(help="How later charges count, set before the first: gaussian or renyi.")
-    ] = None,
+    ] = None
+
+
+@app.command()
+@expand_groups
+def budget(
+    dataset: Annotated[str, _One],
+    limit: LimitOptions,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -128,16 +145,15 @@ def budget(
 
     Example: dptransfer ledger budget clinic-a --epsilon 3 --delta 1e-5
     """
-    given = (epsilon, delta, other_budget, rule, unit, most_rows_per_person)
-    setting = any(one is not None for one in given)
-    limit = options.budget_from(epsilon, delta, other_budget, relation) if setting else None
-    book = open_ledger(ledger, must_exist=not setting)
-    if limit is not None:
+    unit, most, rule = limit.unit, limit.most_rows_per_person, limit.rule
+    is_set = limit.amount.has_amount or any(one is not None for one in (unit, most, rule))
+    amount = limit.amount.budget() if is_set else None
+    book = open_ledger(ledger, must_exist=amount is None)
+    if amount is not None:
         named: DataSet | str = dataset
         with suppress(LedgerError):  # a name that is not on record yet is that of one still to come
             named = book.find(dataset)
-        most = most_rows_per_person
-        book.set_budget(named, limit, note=note, rule=rule, unit=unit, most_rows_per_person=most)
+        book.set_budget(named, amount, note=limit.note, rule=rule, unit=unit, most_rows_per_person=most)
     rows = book.find(dataset)
     summary = next(one for one in book.datasets() if one.dataset == rows)
     if as_json:
@@ -168,7 +184,7 @@ def verify(
     book = open_ledger(ledger, must_exist=True)
     book.verify(known_head=None if head is None else head.lower())
     entries = len(book.history(None))
-    tell({**_files(book), "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
+    show_result({**_files(book), "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
     if not as_json:
         say("The chain holds" + (", and the given head is in it." if head else "."), style="green")
         say("An auditor may have the ledger; the key stays with you, for it tells single rows.")
@@ -188,28 +204,13 @@ def export(
     """
     from dptransfer.data.atomic_files import owner_only, write_whole
 
-    require_new(out)
+    options.require_new(out)
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None)
     lines = (json.dumps(entry_json(entry), ensure_ascii=False) + "\n" for entry in entries)
     write_whole(out, "".join(lines).encode(), opener=owner_only)
-    tell({"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}, as_json=as_json)
-
-
-def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
-    """The ledger at `path`, the user's own without one; with `must_exist` no new one is made.
-
-    Who only wants to read must not be shown an empty ledger because a path was mistyped.
-    """
-    from dptransfer.ledger import Ledger
-
-    where = Ledger.default_path() if path is None else path
-    if must_exist and not where.exists():
-        raise ArgumentError(
-            f"A ledger is made by the first budget or charge; there is none at '{where}'. "
-            "Check --ledger, or without it the environment variable DPTRANSFER_LEDGER."
-        )
-    return Ledger(where, strict_names=strict_names)
+    facts = {"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}
+    show_result(facts, as_json=as_json)
 
 
 def _files(book: Ledger) -> dict[str, object]:
@@ -221,28 +222,122 @@ def _files(book: Ledger) -> dict[str, object]:
     return {"ledger": book.path, "key": f"missing ({key}): nothing can be charged" if missing else key}
 
 
-def summary_json(summary: DatasetSummary) -> dict[str, Any]:
-    """One data set's account."""
-    plain = ("charges", "unfinished", "rule", "sentence", "most_rows_per_person")
-    return {
-        **asdict(summary.dataset),
-        "spent": None if summary.spent is None else summary.spent.to_dict(),
-        "budget": None if summary.budget is None else summary.budget.to_dict(),
-        "unit": None if summary.unit is None else summary.unit.value,
-        **{name: getattr(summary, name) for name in plain},
-    }
-
-
-def charge_record(book: Ledger, head: str) -> tuple[dict[str, Any], dict[str, object]]:
-    """A charge and the account it was made to, as JSON and as facts for people.
+def history_rows(
+    entries: Sequence[Entry], *, steps: bool, releases: Mapping[str, str], last: int
+) -> list[tuple[object, ...]]:
+    """A row for each charge and each change of a limit, in order.
 
     Args:
-        book: where it was charged.
-        head: of the charge.
+        entries: charges and limits of the ledger, oldest first.
+        steps: whether to say what noise each charge was for.
+        releases: words for the releases that charges made, by the head that the charge had.
+        last: how many rows, counted from the end.
     """
-    charge, account = book.charge_of(head)
-    entry = {"path": str(book.path), "entry": charge.number, "head": charge.hash}
-    return {"ledger": entry, "account": summary_json(account)}, {
-        "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
-        "Account": account.sentence,
-    }
+    from dptransfer.ledger import BudgetChange, Charge
+
+    currencies: dict[str, str] = {}
+    rows: list[tuple[object, ...]] = []
+    for place, entry in enumerate(entries, start=last - len(entries)):
+        if isinstance(entry, BudgetChange):
+            currencies[entry.dataset.id] = entry.budget.currency
+        if place < 0:
+            continue
+        shared = (entry.number, entry.time[:19].replace("T", " "), entry.user)
+        name = entry.dataset.name or entry.dataset.short
+        if isinstance(entry, BudgetChange):
+            rows.append((*shared, name, _limit_words(entry), "", "", entry.note))
+        elif isinstance(entry, Charge):
+            currency = currencies.get(entry.dataset.id, "epsilon")
+            costs = (_amount(entry.cost, currency), _amount(entry.total, currency))
+            ended = "; ".join(filter(None, (_outcome(entry), releases.get(entry.hash))))
+            rows.append((*shared, name, charge_words(entry, steps=steps), *costs, ended))
+    return rows
+
+
+def charge_words(charge: Charge, *, steps: bool = True) -> str:
+    """What was charged for: the label, with `steps` what noise, and always what cannot be read here."""
+    told = [charge.label]
+    try:
+        if steps:
+            words = (
+                "; ".join(event.words() for event in charge.events) or "no private row used, nothing spent"
+            )
+            by = charge.events[0].unit if charge.events else Unit.ROW
+            told = [f"{charge.label}: {words}" + ("" if by is Unit.ROW else f"; by {by.value}")]
+        else:
+            charge.events  # noqa: B018  # to tell whether it can be read
+    except UnknownCharge:
+        told = [f"{charge.label}: steps of the kind {', '.join(charge.kinds)}, not all of which is installed"]
+    if charge.apart_from:
+        told.append(f"said to be other people than {', '.join(one[:12] for one in charge.apart_from)}")
+    return "; ".join(told)
+
+
+def entry_json(entry: Entry) -> JsonObject:
+    """One entry of the record, whatever its kind; what only the ledger needs is left out."""
+    from dptransfer.ledger import BudgetChange, Charge
+
+    found: JsonObject = {"dataset": asdict(entry.dataset)}
+    names = ["number", "time", "user", "version", "process", "hash"]
+    if isinstance(entry, Charge):
+        found |= {"kind": "charge", "events": list(entry.steps)}
+        names += ["apart_from", "label", "rule", "cost", "total", "outcome", "status", "detail", "closed_by"]
+    elif isinstance(entry, BudgetChange):
+        found |= {"kind": "budget", "budget": entry.budget.to_dict(), "unit": entry.unit.value}
+        names += ["note", "rule", "most_rows_per_person"]
+    else:
+        found["kind"] = "closing"
+        names += ["charge", "outcome", "detail"]
+    return {**found, **{name: getattr(entry, name) for name in names}}
+
+
+def release_heads(model: Path) -> dict[str, str]:
+    """The heads that a release keeps of the charges behind it, with words for what each of them made."""
+    from dptransfer.release import read_release
+
+    released = read_release(model)
+    called = f"{model}" + (f" ('{released.provenance.title}')" if released.provenance.title else "")
+    found = {released.provenance.ledger_head: called}
+    if released.charged is not None:
+        found.setdefault(released.charged.ledger_head, f"test results of {called}")
+    return {head: words for head, words in found.items() if head is not None}
+
+
+def entry_of_release(model: Path) -> str | None:
+    """Which entry of the user's ledger a release came from, in words; None where none is known here."""
+    from dptransfer.ledger import Ledger
+
+    where = Ledger.default_path()
+    with suppress(DPTransferError, OSError):  # a ledger that cannot be read is no concern of a release
+        heads = release_heads(model) if where.is_file() else {}
+        numbers = [entry.number for entry in Ledger(where).history() if entry.hash in heads] if heads else []
+        if numbers:
+            of = "entry" if len(numbers) == 1 else "entries"
+            return f"Charged as {of} {' and '.join(map(str, numbers))} of your ledger {where}."
+    return None
+
+
+def _outcome(charge: Charge) -> str:
+    if charge.outcome is None:
+        return "open: interrupted or running"
+    return f"{charge.outcome}{f': {charge.detail}' if charge.detail else ''} ({charge.closed_by})"
+
+
+def _amount(stated: Mapping[str, float] | None, currency: str) -> str:
+    """What is spent, in the currency of the limit where it has an amount in that."""
+    if stated is None:
+        return "not stated"
+    if currency != "epsilon" and currency in stated:
+        return f"{currency} {rounded_up(stated[currency])}"
+    if "epsilon" not in stated:
+        return "unbounded"
+    at = f" ({number(stated['delta'])})" if stated.get("delta") else ""
+    return f"{rounded_up(stated['epsilon'])}{at}"
+
+
+def _limit_words(change: BudgetChange) -> str:
+    by = "" if change.unit is Unit.ROW else f", by {change.unit.value}"
+    most = change.most_rows_per_person
+    by += "" if most is None else f", nobody having more than {most} rows"
+    rule = "" if change.rule is None else f", counted by '{change.rule}'"
+    return f"limit set to {change.budget}{by}{rule}"

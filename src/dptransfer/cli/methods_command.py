@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.screen import say, show_json, show_table, tell
+from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from dptransfer.data.grey_levels import GreyRange
+    from dptransfer.api.source import Reading
+    from dptransfer.base.types import JsonObject
     from dptransfer.methods import PrivateMethod
 
 
@@ -32,13 +33,9 @@ def takes_images(method: PrivateMethod) -> bool:
 
 def method_from(
     name: str,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     tune: Sequence[str] | None = None,
-    *,
-    device: str | None = None,
-    encoder: str | None = None,
-    image_size: int | None = None,
-    grey_range: GreyRange | None = None,
+    reading: Reading | None = None,
 ) -> PrivateMethod:
     """The method called `name` with the settings that were given.
 
@@ -46,28 +43,26 @@ def method_from(
         name: its command-line name.
         settings: values by field; beside `tune` also those of the tuning, mean_trials and tune_on_public.
         tune: texts 'field=value,value'; none for no tuning.
-        device: where it computes; None for its own.
-        encoder: what --encoder names: of a method on pictures its own, else one that takes the device too.
-        image_size: what --image-size says, likewise.
-        grey_range: what --grey-range says, likewise.
+        reading: the encoder, sizes and device that options name: of a method on pictures its own, else of an
+            encoder that takes the device too.
     """
+    from dptransfer.api.fit import with_reading
+    from dptransfer.methods import ImageMethod
     from dptransfer.methods.configuration import named_method
 
     if not tune and (alone := [field for field in _OF_TUNING if field in settings]):
         raise ArgumentError(f"--set {alone[0]} needs something to tune; there is no --tune. {_EXAMPLE}")
     made = _tuned(name, settings, tune) if tune else named_method(name, settings)
-    if not takes_images(made):
-        return on_device(made, device, encodes=encoder is not None)
-    given = {"encoder": encoder, "size": image_size, "device": device, "grey_range": grey_range}
-    changes = {field: value for field, value in given.items() if value is not None}
-    if twice := sorted(changes.keys() & settings.keys()):
+    if reading is None:
+        return made
+    if not isinstance(made, ImageMethod):
+        return on_device(made, reading.device, encodes=reading.encoder is not None)
+    if twice := sorted(field for field in settings if getattr(reading, field, None) is not None):
         raise ArgumentError(f"A setting is given once; '{twice[0]}' is there twice. Leave out --set.")
-    if candidates := getattr(made, "candidates", ()):
-        changes = {"candidates": tuple(replace(one, **changes) for one in candidates)}
-    return cast("PrivateMethod", replace(cast(Any, made), **changes))
+    return with_reading(made, reading)
 
 
-def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> PrivateMethod:
+def _tuned(name: str, settings: Mapping[str, object], tune: Sequence[str]) -> PrivateMethod:
     """A choice among the configurations that `--tune` lists."""
     from dptransfer.methods import PictureTuning, PrivateTuning
     from dptransfer.methods.configuration import in_type, named_method
@@ -75,10 +70,10 @@ def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> Priva
 
     given = {field: value for field, value in settings.items() if field not in _OF_TUNING}
     own = {name: in_type(kind, name, settings[name]) for name, kind in _OF_TUNING.items() if name in settings}
-    lists: dict[str, list[Any]] = {}
+    lists: dict[str, list[object]] = {}
     for text in tune:
         field, equals, listed = (part.strip() for part in text.partition("="))
-        values = in_type(list[Any], field, listed)  # as JSON, for values that have commas, or by commas
+        values = in_type(list[object], field, listed)  # as JSON, for values that have commas, or by commas
         if not equals or not field or not values or "" in values:
             raise ArgumentError(f"--tune takes field=value,value; got '{text}'. {_EXAMPLE}")
         if field in given or field in lists:
@@ -107,12 +102,12 @@ def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = Fals
         return method
     if candidates := getattr(method, "candidates", ()):
         each = tuple(on_device(one, device, encodes=encodes) for one in candidates)
-        return cast("PrivateMethod", replace(cast(Any, method), candidates=each))
+        return _changed(method, candidates=each)
     able = device in devices_of(method)
     if encodes and not (able and _all_there()):
         return method
     if able:
-        return cast("PrivateMethod", replace(cast(Any, method), device=device))
+        return _changed(method, device=device)
     from dptransfer.methods import METHODS
 
     movable = [name for name, kind in METHODS.items() if len(devices_of(kind(**{}))) > 1]
@@ -121,6 +116,11 @@ def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = Fals
         f"'{method.name}', as it is set, computes on {' or '.join(devices_of(method))} alone. "
         f"Leave --device out; 'cuda' is for {', '.join(movable)}."
     )
+
+
+def _changed(method: PrivateMethod, **settings: object) -> PrivateMethod:
+    made: Any = method
+    return cast("PrivateMethod", replace(made, **settings))
 
 
 def devices_of(method: PrivateMethod) -> tuple[str, ...]:
@@ -167,11 +167,11 @@ def methods(
         say(problem, style="yellow", err=True)
 
 
-def _show_method(facts: dict[str, Any], as_json: bool) -> None:
+def _show_method(facts: JsonObject, as_json: bool) -> None:
     if as_json:
         return show_json(facts)
     settings = facts.pop("settings").items()
-    tell({name: value for name, value in facts.items() if value}, as_json=False)
+    show_facts({name.capitalize(): value for name, value in facts.items() if value})
     say()
     rows = [(name, "" if one["default"] is None else one["default"], one["about"]) for name, one in settings]
     show_table(("--set", "Default", ""), rows)
@@ -179,7 +179,7 @@ def _show_method(facts: dict[str, Any], as_json: bool) -> None:
         say("Feature map: --set axes=64 keeps 64 public axes; --set pool=4 averages 4 columns into one.")
 
 
-def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
+def _facts(method: type[PrivateMethod]) -> JsonObject:
     """What a method says of itself, with its settings and their defaults."""
     from dptransfer.methods.configuration import alternatives, setting_names
 
@@ -216,7 +216,7 @@ def _documented(method: type) -> dict[str, str]:
     return found
 
 
-def _default(value: Any, setting: str) -> Any:
+def _default(value: object, setting: str) -> object:
     """The default of a setting; of a part, which kind it is."""
     for name in setting.split("."):
         value = getattr(value, name, None)

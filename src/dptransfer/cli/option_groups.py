@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 
 def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter that is a dataclass by an option for each of its fields, or of its fields' fields.
+    """Replace each parameter that is a dataclass by an option for each field, or for its fields.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -38,17 +38,18 @@ def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _options(name: str, kind: Any, default: object) -> Iterator[Parameter]:
+def _options(name: str, kind: type, default: object) -> Iterator[Parameter]:
     """The option of this name, or those of the group."""
     if not is_dataclass(kind):
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         return
     hints = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
-        yield from _options(one.name, hints[one.name], Parameter.empty if one.default is MISSING else one.default)
+        default = Parameter.empty if one.default is MISSING else one.default
+        yield from _options(one.name, hints[one.name], default)
 
 
-def _build(kind: Any, name: str, options: dict[str, object]) -> object:
+def _build(kind: type, name: str, options: dict[str, object]) -> object:
     """The value of this option, or an object of the group."""
     if not is_dataclass(kind):
         return options[name]

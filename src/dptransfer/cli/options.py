@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_type_hints
 
 import typer
 
 from dptransfer.cli.screen import say
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, UnsafeRelease
 from dptransfer.methods import METHODS
 from dptransfer.privacy import Budget, Relation
 
@@ -20,33 +21,41 @@ if TYPE_CHECKING:
     from dptransfer.base.workers import Workers
     from dptransfer.data import Columns
     from dptransfer.data.grey_levels import GreyRange as GreyEnds
+    from dptransfer.encoders import Encoder
+    from dptransfer.noise import NoiseSource
+    from dptransfer.release import PrivateClassifier
 
 
-SIZES = {
-    "size": int,
-    "class_counts": tuple[int, ...],
-    "person_bound": float,  # as how many examples a person counts, at most
-    "rows_per_person": float,  # about how many examples a person has
-}
+class DataSettings(TypedDict, total=False):
+    """What `--set data.FIELD=VALUE` says about private data; each command takes some of it."""
+
+    size: int
+    class_counts: tuple[int, ...]
+    person_bound: float  # as how many examples a person counts, at most
+    rows_per_person: float  # about how many examples a person has
+    split: str  # the part of a file that has several
+    labels: Path  # an `.npy` of labels, for rows without
+    new_data_set: bool  # rows that the ledger has under another name are other people's
+    strict_names: bool  # names alone tell data sets apart; rows are not compared
+    vocabulary: str  # labels of the public rows' encoder
+    test_is_public: bool  # the sizes of test data that are not protected may be told
+
+
+_ALL_SETTINGS = tuple(DataSettings.__annotations__)
+SIZES = _ALL_SETTINGS[:4]
 """What a plan may know about the data, declared public."""
-
-ABOUT_DATA = {
-    **SIZES,
-    "split": str,  # the part of a file that has several
-    "labels": Path,  # an `.npy` of labels, for rows without
-    "new_data_set": bool,  # rows that the ledger has under another name are other people's
-    "strict_names": bool,  # names alone tell data sets apart; rows are not compared
-}
+ABOUT_DATA = _ALL_SETTINGS[:8]
 """What a fit is told about the private data."""
-
-ABOUT_TEST = {"test_is_public": bool}
+ABOUT_FIT = _ALL_SETTINGS
+"""What a fit is told about all data."""
+ABOUT_TEST = ("new_data_set", "test_is_public")
 """What is declared about test data that are not protected."""
 
 
 def settings_of(
-    assignments: Sequence[str] | None, about: Mapping[str, Any]
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """What `--set` says about the method, by field, and about the data, in the types that `about` lists.
+    assignments: Sequence[str] | None, about: Collection[str]
+) -> tuple[dict[str, str], DataSettings]:
+    """What `--set` says about the method, by field, and about the data: of that, what `about` lists.
 
     >>> settings_of(["k=5", "data.size=900"], SIZES)
     ({'k': '5'}, {'size': 900})
@@ -54,7 +63,7 @@ def settings_of(
     from dptransfer.methods.configuration import in_type
 
     method: dict[str, str] = {}
-    data: dict[str, Any] = {}
+    data: dict[str, object] = {}
     for text in assignments or ():
         field, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not field:
@@ -63,11 +72,33 @@ def settings_of(
         if name == field:
             method[field] = value
         elif name in about:
-            data[name] = in_type(about[name], name, value)
+            data[name] = in_type(get_type_hints(DataSettings)[name], name, value)
         else:
             known = f"one of {', '.join(about)} here; got '{name}'"
             raise ArgumentError(f"--set data.FIELD takes {known}. Example: --set data.size=5000")
-    return method, data
+    return method, cast(DataSettings, data)
+
+
+def data_settings(assignments: Sequence[str] | None, about: Collection[str]) -> DataSettings:
+    """What `--set` says in a command without a method, about data alone."""
+    of_method, found = settings_of(assignments, about)
+    if of_method:
+        raise ArgumentError(
+            f"--set takes data.FIELD=VALUE here; got '{next(iter(of_method))}'. Leave it out."
+        )
+    return found
+
+
+def declared_from(about: DataSettings) -> Declared:
+    """What `--set data.FIELD` declares public."""
+    from dptransfer.api.source import Declared
+
+    return Declared(
+        about.get("size"),
+        about.get("class_counts"),
+        about.get("person_bound", 1.0),
+        about.get("rows_per_person"),
+    )
 
 
 def grey_ends(text: str | None) -> GreyEnds | None:
@@ -121,43 +152,21 @@ def class_list(text: str) -> tuple[str | int, ...]:
     return tuple(names)
 
 
-def workers_from(
-    engine: str | None, workers: int | None, address: str | None, device: str = "cpu"
-) -> Workers:
-    """Who works, ready to begin: a cluster that does not answer is found out here, before anything is spent.
+def require_new(out: Path) -> None:
+    """Raise for a file that is there already, be it a broken link."""
+    if os.path.lexists(out):
+        raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
 
-    Of processes on GPUs there is one for each, unless another number is given.
 
-    >>> workers_from(None, None, None), workers_from("processes", 2, None)
-    (ThisProcess(), Processes(workers=2, patience=None))
-    """
-    from dptransfer.base.ray_workers import RayCluster
-    from dptransfer.base.workers import Processes, ThisProcess
+def note_open_folder(path: Path) -> None:
+    """Say it, once and in fixed words, where other users of the machine may read a private `.emb` folder."""
+    from dptransfer.data.atomic_files import others_may_look
 
-    if engine not in (None, "processes", "ray"):
-        raise ArgumentError(f"--engine must be processes or ray; got '{engine}'. Choose one of them.")
-    if workers is not None and workers < 1:
-        raise ArgumentError(f"--workers must be 1 or more; got {workers}. Leave it out for one per core.")
-    if address is not None and engine != "ray":
-        raise ArgumentError(
-            f"--address names a Ray cluster; the engine is {engine or 'this process'}. Add --engine ray."
+    if path.suffix == ".emb" and path.is_dir() and others_may_look(path):
+        say(
+            f"Note: other users of this machine can read '{path}'. To prevent that, run: chmod -R go= {path}",
+            err=True,
         )
-    if engine == "ray" and address is None:
-        raise ArgumentError(
-            "--engine ray takes the cluster that you name, and looks for none; no --address was given. "
-            "Add --address host:6379, or --address local for one on this machine."
-        )
-    if engine == "processes" and workers is None and device == "cuda":
-        from dptransfer.encoders.device import gpu_count
-
-        workers = max(1, gpu_count())
-    chosen: Workers
-    if address is not None:
-        chosen = RayCluster(address, workers)
-    else:
-        chosen = ThisProcess() if engine is None and workers is None else Processes(workers)
-    chosen.ready()
-    return chosen
 
 
 def note_if_idle(workers: Workers, *, public_rows: bool) -> None:
@@ -186,7 +195,6 @@ PublicPool = Annotated[
     Path | None,
     data_option(help="Public rows, such as pool.emb; or images or texts, where the private ones are."),
 ]
-LabelledShots = Annotated[Path | None, data_option(help="A few labelled public rows, such as shots.emb.")]
 Person = Annotated[
     str | None,
     data_option(
@@ -195,22 +203,6 @@ Person = Annotated[
         "'none': single examples alone.",
     ),
 ]
-Holdout = Annotated[
-    float | None,
-    data_option(
-        metavar="CHANCE",
-        help="Keep each example, or person, from the fit with this chance, such as 0.2, to check the result.",
-    ),
-]
-FeatureColumns = Annotated[
-    str | None,
-    data_option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
-]
-LabelColumn = Annotated[
-    str | None, data_option(metavar="NAME", help="Column of the labels in a table; default label.")
-]
-TextColumn = Annotated[str | None, data_option(help="Column of the texts; default text.")]
-PathColumn = Annotated[str | None, data_option(help="Column of the images' paths in a CSV; default path.")]
 Classes = Annotated[
     str | None, data_option(help="A number, a,b,c, or a file with one name per line; they are published.")
 ]
@@ -219,14 +211,6 @@ DELTA = 1e-5
 _budget = partial(typer.Option, rich_help_panel="Budget")
 Epsilon = Annotated[
     float | None, _budget("--epsilon", "-e", help="ε of the budget, such as 1; or give --budget.")
-]
-Delta = Annotated[
-    float | None,
-    _budget("--delta", "-d", help="δ, below 0.1; default 1e-5. 0 is pure DP, which few methods have."),
-]
-OtherBudget = Annotated[
-    str | None,
-    _budget("--budget", metavar="rho=R|mu=M", help="ρ of zCDP or μ of Gaussian DP, in place of ε."),
 ]
 Neighbours = Annotated[Relation, _budget(help="What is hidden: who is there, or what each one there is.")]
 
@@ -237,12 +221,6 @@ _TUNING = (
     "Choose a setting on the private rows; the budget pays for it. "
     "With --set tune_on_public=true on the public rows, for nothing."
 )
-MethodName = Annotated[str, _method("--method", "-m", help=_METHODS)]
-Settings = Annotated[list[str] | None, _method("--set", metavar="FIELD=VALUE", help=_FIELDS)]
-Tune = Annotated[list[str] | None, _method(metavar="FIELD=A,B,...", help=_TUNING)]
-MethodDevice = Annotated[
-    str | None, _method(help="cpu or cuda: where the method computes if it can, and the encoder.")
-]
 
 _encoding = partial(typer.Option, rich_help_panel="Encoding")
 EncoderName = Annotated[
@@ -250,96 +228,94 @@ EncoderName = Annotated[
     _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
 ]
 ImageSize = Annotated[int | None, _encoding("--image-size", min=1, help="Side of the pictures, such as 128.")]
-GreyRange = Annotated[
-    str | None,
-    _encoding("--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."),
-]
 Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
-Runtime = Annotated[
-    str | None,
-    _encoding(help="onnx or torch, for encoders that both can run; default onnx on the cpu if installed."),
-]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
 ShardRows = Annotated[
     int | None,
     typer.Option("--shard-rows", min=1, metavar="N", help="In shards: a file for every N rows."),
 ]
-
 _engine = partial(typer.Option, rich_help_panel="Engine")
-EngineName = Annotated[
-    str | None,
-    _engine("--engine", metavar="processes|ray", help="Who works through large data; default this process."),
-]
-WorkerCount = Annotated[
-    int | None, _engine("--workers", metavar="N", help="How many side by side; default one per core.")
-]
-ClusterAddress = Annotated[
-    str | None,
-    _engine("--address", help="Your Ray cluster: host:port, ray://host:port, or local for one here."),
-]
-
-
-def budget_from(epsilon: float | None, delta: float | None, other: str | None, relation: Relation) -> Budget:
-    """The budget the options name; δ is 1e-5 unless given, as in `dptransfer.fit` and in scikit-learn.
-
-    Most methods have Gaussian noise, which no pure budget pays for, and those that choose public rows are far
-    less accurate: a pure promise is for those who ask for it.
-
-    >>> print(budget_from(1.0, None, None, Relation.ADD_REMOVE))
-    epsilon = 1, delta = 1e-5, add/remove
-    >>> print(budget_from(1.0, 0.0, None, Relation.ADD_REMOVE))
-    epsilon = 1, add/remove
-    >>> print(budget_from(None, None, "rho=0.5", Relation.ADD_REMOVE))
-    rho = 0.5 zCDP, add/remove
-    """
-    amounts = {"epsilon": epsilon}
-    if other is not None:
-        currency, _, amount = (part.strip() for part in other.partition("="))
-        try:
-            amounts[currency] = float(amount)
-        except ValueError:
-            currency = ""
-        if currency not in ("rho", "mu"):
-            raise ArgumentError(
-                f"--budget takes rho=NUMBER or mu=NUMBER; got '{other}'. Example: --budget rho=0.5"
-            )
-    return Budget(**amounts, delta=DELTA if delta is None else delta, relation=relation)
 
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """What a fit or an evaluation may cost."""
+    """What a fit or an evaluation may cost.
+
+    >>> print(BudgetOptions(1.0).budget())
+    epsilon = 1, delta = 1e-5, add/remove
+    >>> print(BudgetOptions(1.0, 0.0).budget())
+    epsilon = 1, add/remove
+    >>> print(BudgetOptions(other_budget="rho=0.5").budget())
+    rho = 0.5 zCDP, add/remove
+    """
 
     epsilon: Epsilon = None
-    delta: Delta = None
-    other_budget: OtherBudget = None
+    delta: Annotated[
+        float | None,
+        _budget("--delta", "-d", help="δ, below 0.1; default 1e-5. 0 is pure DP, which few methods have."),
+    ] = None
+    other_budget: Annotated[
+        str | None,
+        _budget("--budget", metavar="rho=R|mu=M", help="ρ of zCDP or μ of Gaussian DP, in place of ε."),
+    ] = None
     relation: Neighbours = Relation.ADD_REMOVE
 
     @property
-    def given(self) -> bool:
+    def has_amount(self) -> bool:
         """Whether an amount was given."""
         return any(one is not None for one in (self.epsilon, self.delta, self.other_budget))
 
-    def budget(self, delta: float | None = None) -> Budget:
-        """The budget; `delta` is taken where none was given."""
-        own = delta if self.delta is None and self.epsilon is not None else self.delta
-        return budget_from(self.epsilon, own, self.other_budget, self.relation)
+    def budget(self, delta: float = DELTA) -> Budget:
+        """The budget; beside an ε, `delta` is taken where none was given.
+
+        It is 1e-5 as in `dptransfer.fit` and in scikit-learn: most methods have Gaussian noise, which no pure
+        budget pays for, and those that choose public rows are far less accurate. A pure promise is for those
+        who ask for it.
+        """
+        amounts = {"epsilon": self.epsilon}
+        if self.other_budget is not None:
+            currency, _, amount = (part.strip() for part in self.other_budget.partition("="))
+            try:
+                amounts[currency] = float(amount)
+            except ValueError:
+                currency = ""
+            if currency not in ("rho", "mu"):
+                raise ArgumentError(
+                    f"--budget takes rho=NUMBER or mu=NUMBER; got '{self.other_budget}'. "
+                    "Example: --budget rho=0.5"
+                )
+        usual = DELTA if self.epsilon is None else delta
+        return Budget(**amounts, delta=usual if self.delta is None else self.delta, relation=self.relation)
 
 
 @dataclass(frozen=True)
-class ColumnOptions:
-    """Which columns of a table hold what."""
+class ExampleColumns:
+    """Which columns of a table hold images or texts, and their labels."""
 
-    label_column: LabelColumn = None
-    text_column: TextColumn = None
-    path_column: PathColumn = None
-    feature_columns: FeatureColumns = None
+    label_column: Annotated[
+        str | None, data_option(metavar="NAME", help="Column of the labels in a table; default label.")
+    ] = None
+    text_column: Annotated[str | None, data_option(help="Column of the texts; default text.")] = None
+    path_column: Annotated[
+        str | None, data_option(help="Column of the images' paths in a CSV; default path.")
+    ] = None
 
-    def columns(self, **others: Any) -> Columns:
-        """The columns; `others` are those without an option here."""
+    def columns(self, *, split: str | None = None) -> Columns:
+        """The columns, and which part is read of a file that has several."""
         from dptransfer.data import Columns
 
-        return Columns(self.path_column, self.text_column, self.label_column, self.feature_columns, **others)
+        features = getattr(self, "feature_columns", None)
+        return Columns(self.path_column, self.text_column, self.label_column, features, split=split)
+
+
+@dataclass(frozen=True)
+class ColumnOptions(ExampleColumns):
+    """Which columns of a table hold what."""
+
+    feature_columns: Annotated[
+        str | None,
+        data_option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -348,7 +324,12 @@ class ReadingOptions:
 
     encoder: EncoderName = None
     image_size: ImageSize = None
-    grey_range: GreyRange = None
+    grey_range: Annotated[
+        str | None,
+        _encoding(
+            "--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."
+        ),
+    ] = None
 
     def reading(self, device: str | None = None, runtime: str | None = None) -> Reading:
         """The same as an object."""
@@ -358,30 +339,150 @@ class ReadingOptions:
 
 
 @dataclass(frozen=True)
+class RuntimeOptions:
+    """Where an encoder runs, and by what."""
+
+    device: Device = "cpu"
+    runtime: Annotated[
+        str | None,
+        _encoding(
+            help="onnx or torch, for encoders that both can run; default onnx on the cpu if installed."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ModelEncoder:
+    """The encoder behind a release."""
+
+    encoder: EncoderName = None
+    device: Device = "cpu"
+
+    def load(self, released: PrivateClassifier) -> Encoder:
+        """The encoder that the release names, or the one that is named here."""
+        from dptransfer.encoders.model_inputs import encoder_behind
+
+        return encoder_behind(released, self.encoder, self.device)
+
+    @property
+    def scoring_device(self) -> str:
+        """Where rows are scored, on which fewer devices are known than an encoder may run on."""
+        from dptransfer.exact.cuda import DEVICES
+
+        return self.device if self.device in DEVICES else "cpu"
+
+
+@dataclass(frozen=True)
+class PrivateOptions:
+    """What the classes of private examples are, and whom to protect."""
+
+    classes: Classes = None
+    person: Person = None
+
+    @property
+    def class_list(self) -> tuple[str | int, ...] | None:
+        """The declared classes."""
+        from dptransfer.data.labels import declared_classes
+
+        return None if self.classes is None else declared_classes(class_list(self.classes))
+
+
+@dataclass(frozen=True)
 class WorkerOptions:
     """What processes large public data."""
 
-    engine: EngineName = None
-    workers: WorkerCount = None
-    address: ClusterAddress = None
+    engine: Annotated[
+        str | None,
+        _engine(metavar="processes|ray", help="Who works through large data; default this process."),
+    ] = None
+    workers: Annotated[
+        int | None, _engine(metavar="N", help="How many side by side; default one per core.")
+    ] = None
+    address: Annotated[
+        str | None, _engine(help="Your Ray cluster: host:port, ray://host:port, or local for one here.")
+    ] = None
 
     def start(self, device: str = "cpu") -> Workers:
-        """The workers, ready to begin."""
-        return workers_from(self.engine, self.workers, self.address, device)
+        """The workers, ready to begin: a cluster that does not answer is found out before anything is spent.
+
+        Of processes on GPUs there is one for each, unless another number is given.
+
+        >>> WorkerOptions().start(), WorkerOptions("processes", 2).start()
+        (ThisProcess(), Processes(workers=2, patience=None))
+        """
+        from dptransfer.base.ray_workers import RayCluster
+        from dptransfer.base.workers import Processes, ThisProcess
+
+        engine, workers, address = self.engine, self.workers, self.address
+        if engine not in (None, "processes", "ray"):
+            raise ArgumentError(f"--engine must be processes or ray; got '{engine}'. Choose one of them.")
+        if workers is not None and workers < 1:
+            raise ArgumentError(f"--workers must be 1 or more; got {workers}. Leave it out for one per core.")
+        if address is not None and engine != "ray":
+            raise ArgumentError(
+                f"--address names a Ray cluster; the engine is {engine or 'this process'}. Add --engine ray."
+            )
+        if engine == "ray" and address is None:
+            raise ArgumentError(
+                "--engine ray takes the cluster that you name, and looks for none; no --address was given. "
+                "Add --address host:6379, or --address local for one on this machine."
+            )
+        if engine == "processes" and workers is None and device == "cuda":
+            from dptransfer.encoders.device import gpu_count
+
+            workers = max(1, gpu_count())
+        chosen: Workers = ThisProcess()
+        if address is not None:
+            chosen = RayCluster(address, workers)
+        elif engine is not None or workers is not None:
+            chosen = Processes(workers)
+        chosen.ready()
+        return chosen
+
+
+@dataclass(frozen=True)
+class PublicOptions:
+    """Public data of a fit, the part of the private data that checks it, and who works through a pool."""
+
+    workers: WorkerOptions
+    public: PublicPool = None
+    shots: Annotated[Path | None, data_option(help="A few labelled public rows, such as shots.emb.")] = None
+    holdout: Annotated[
+        float | None,
+        data_option(
+            metavar="CHANCE",
+            help="Keep each example, or person, from the fit with this chance, such as 0.2, to check the "
+            "result.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
 class MethodOptions:
     """The method and its settings."""
 
-    method: MethodName = "auto"
-    settings: Settings = None
-    tune: Tune = None
-    device: MethodDevice = None
+    method: Annotated[str, _method("--method", "-m", help=_METHODS)] = "auto"
+    settings: Annotated[list[str] | None, _method("--set", metavar="FIELD=VALUE", help=_FIELDS)] = None
+    tune: Annotated[list[str] | None, _method(metavar="FIELD=A,B,...", help=_TUNING)] = None
+    device: Annotated[
+        str | None, _method(help="cpu or cuda: where the method computes if it can, and the encoder.")
+    ] = None
 
 
-def declared_from(about: dict[str, Any]) -> Declared:
-    """What `--set data.FIELD` declares public; taken out of what it says."""
-    from dptransfer.api.source import Declared
+@dataclass(frozen=True)
+class NoiseOptions:
+    """Noise that nobody can repeat, or that a test can."""
 
-    return Declared(**{name: about.pop(name) for name in SIZES if name in about})
+    seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only.")] = None
+    unsafe: Unsafe = False
+
+    def noise(self) -> NoiseSource:
+        """Secure noise, unless a test asks for a seed and says so twice."""
+        if self.seed is not None and not self.unsafe:
+            raise UnsafeRelease(
+                "A release must have noise that nobody can repeat; --seed makes it repeatable. "
+                "Leave --seed out, or pass --unsafe-for-publication too, for tests."
+            )
+        from dptransfer.noise import SecureNoise, SeededNoise
+
+        return SecureNoise() if self.seed is None else SeededNoise(self.seed)

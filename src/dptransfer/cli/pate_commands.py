@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,19 +15,22 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
-from dptransfer.cli.inputs import require_new
-from dptransfer.cli.ledger_commands import charge_record, open_ledger
 from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
+from dptransfer.cli.privacy_view import (
+    attack_sentence,
+    charge_record,
+    privacy_json,
+    show_events,
+    warn_if_seeded,
+)
 from dptransfer.cli.screen import say, show_facts, show_json
-from dptransfer.cli.spending import claimed_release, told_if_interrupted
-from dptransfer.errors import ArgumentError, DataError, ReleaseError
+from dptransfer.cli.spending import claim_release, explain_interruption, open_ledger, write_or_rescue
+from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
 
 if TYPE_CHECKING:
     from dptransfer.base.types import AnyArray
     from dptransfer.methods.votes.vote_aggregation import Inquiry, VoteAnswers
-    from dptransfer.noise import NoiseSource
 
 _report = partial(typer.Option, rich_help_panel="Report")
 _question = partial(typer.Option, rich_help_panel="Questions")
@@ -74,6 +77,7 @@ class Questions:
 class Votes:
     """The votes of a user's teachers, and what is declared about them."""
 
+    randomness: options.NoiseOptions
     votes: Annotated[
         Path,
         typer.Argument(help="An .npy of whole numbers: votes by question and class.", metavar="VOTES.npy"),
@@ -90,21 +94,6 @@ class Votes:
         float | None, _question(help="Votes that a favourite must have, noise included, to be answered.")
     ] = None
     ledger: options.LedgerFile = None
-    seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only.")] = None
-    unsafe: options.Unsafe = False
-
-    def noise(self) -> NoiseSource:
-        """Secure noise, unless a test asks for a seed and says so twice."""
-        from dptransfer.noise import SecureNoise, SeededNoise
-
-        if self.seed is None:
-            return SecureNoise()
-        if not self.unsafe:
-            raise ArgumentError(
-                "--seed makes noise repeatable, so answers would not be private. "
-                "Omit it, or add --unsafe-for-publication for a test."
-            )
-        return SeededNoise(self.seed)
 
     def load(self) -> tuple[AnyArray, int, tuple[str | int, ...], int]:
         """The votes, unread, with the number of teachers, the classes and the number of questions."""
@@ -126,6 +115,17 @@ class Votes:
         listed = range(votes.shape[1]) if self.classes is None else options.class_list(self.classes)
         names = Facts(tuple(declared_classes(listed)), shape=(1,)).classes
         return votes, self.teachers or votes.shape[0], names, votes.shape[1 if self.ballots else 0]
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """How the report bounds what the answers to these votes tell."""
+
+    order: Annotated[float, _report(help="Rényi order at which losses are added up.")] = 20.0
+    smoothness: Annotated[
+        float | None, _report(help="β of the smooth sensitivity; default 2 over the noise.")
+    ] = None
+    confidence: Annotated[float, _report(help="With which the reported bound holds.")] = 0.95
 
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
@@ -191,16 +191,16 @@ def aggregate(
     """
     from dptransfer.methods.votes.vote_aggregation import aggregate_votes, declared
 
-    source = votes.noise()
+    source = votes.randomness.noise()
     record = out.with_suffix(".json")
     if out.suffix.lower() != ".csv":
         raise ArgumentError(f"--out must end in .csv; got '{out.name}'. Name it so.")
     for file in (out, record):
-        require_new(file)
+        options.require_new(file)
     cast, teachers, names, queries = votes.load()
     asked = questions.inquiry(queries, noise, epsilon, classes=len(names))
     book = open_ledger(votes.ledger)
-    with claimed_release(out, overwrite=False), told_if_interrupted(book):
+    with claim_release(out, overwrite=False), explain_interruption(book):
         found = aggregate_votes(
             cast,
             asked,
@@ -218,17 +218,7 @@ def aggregate(
             "answered": len(found.positions),
             **{name: getattr(found, name) for name in ("statement", "seeded", "created", "ledger_head")},
         }
-        rows = _csv(found, names)
-        try:
-            _write(out, rows, told)
-        except (OSError, DataError) as problem:
-            rescued = Path(tempfile.mkdtemp(prefix="dptransfer-")) / out.name
-            _write(rescued, rows, told)
-            why = problem.strerror if isinstance(problem, OSError) else problem
-            raise ReleaseError(
-                f"'{out}' cannot be written ({why}). The charge stands, so the answers were kept: move "
-                f"'{rescued}' to where they belong."
-            ) from problem
+        write_or_rescue(partial(_write, rows=_csv(found, names), record=told), out, "files of answers")
     charge, in_words = charge_record(book, found.ledger_head)
     if as_json:
         return show_json({**told, **charge, "out": out, "files": [out.name, record.name]})
@@ -237,7 +227,8 @@ def aggregate(
     in_words["Answered"] = f"{len(found.positions)} of {queries} questions"
     in_words["Written"] = f"{out}: the answers; {record.name}: what they cost"
     show_facts(in_words)
-    _say_statement(found.statement, found.seeded)
+    say(found.statement)
+    warn_if_seeded(found.seeded)
 
 
 @app.command()
@@ -247,11 +238,7 @@ def report(
     questions: Questions,
     noise: Annotated[float, _question(help="σ of the noise that the answers' votes have.")],
     epsilon: Annotated[float, _budget("--epsilon", "-e", help="ε of the report itself.")],
-    order: Annotated[float, _report(help="Rényi order at which losses are added up.")] = 20.0,
-    smoothness: Annotated[
-        float | None, _report(help="β of the smooth sensitivity; default 2 over the noise.")
-    ] = None,
-    confidence: Annotated[float, _report(help="With which the reported bound holds.")] = 0.95,
+    settings: ReportOptions,
     as_json: options.AsJson = False,
 ) -> None:
     """Report how little the answers to these very votes tell, with noise of its own and a charge of its own.
@@ -264,13 +251,13 @@ def report(
     """
     from dptransfer.methods.votes.vote_report import VoteReport
 
-    source = votes.noise()
+    source = votes.randomness.noise()
     cast, teachers, names, queries = votes.load()
     asked = questions.inquiry(queries, noise, None, classes=len(names))
     budget = questions.budget(epsilon)
-    made = VoteReport(asked, teachers, budget, votes.threshold, order, smoothness, confidence)
+    made = VoteReport(asked, teachers, budget, votes.threshold, **vars(settings))
     book = open_ledger(votes.ledger)
-    with told_if_interrupted(book):
+    with explain_interruption(book):
         found = made.release(cast, name=votes.name, cast=votes.ballots, ledger=book, noise=source)
     charge, in_words = charge_record(book, found.ledger_head)
     epsilons = {
@@ -287,8 +274,8 @@ def report(
             {
                 **privacy_json("votes report", made.guarantee(), made.events),
                 **{key: epsilon for key, epsilon, _ in epsilons.values()},
-                "confidence": confidence,
-                "order": order,
+                "confidence": settings.confidence,
+                "order": settings.order,
                 "noisy_loss": found.noisy_loss,
                 "noise_of_loss": found.scale,
                 "statement": found.statement,
@@ -302,13 +289,8 @@ def report(
         title: f"epsilon {rounded_up(epsilon, 4)}, {why}" for title, (_, epsilon, why) in epsilons.items()
     }
     show_facts({**in_words, **told})
-    _say_statement(found.statement, found.seeded)
-
-
-def _say_statement(statement: str, seeded: bool) -> None:
-    say(statement)
-    if seeded:
-        say("NOT PRIVATE, DO NOT PUBLISH: the noise came from a seed.", style="bold red")
+    say(found.statement)
+    warn_if_seeded(found.seeded)
 
 
 def _csv(found: VoteAnswers, names: tuple[str | int, ...]) -> str:
@@ -320,10 +302,10 @@ def _csv(found: VoteAnswers, names: tuple[str | int, ...]) -> str:
     return text.getvalue()
 
 
-def _write(out: Path, rows: str, told: dict[str, Any]) -> None:
+def _write(out: Path, rows: str, record: Mapping[str, object]) -> None:
     """Write the answers, after the record beside them."""
     from dptransfer.data.atomic_files import write_whole
 
-    record = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False)
-    write_whole(out.with_suffix(".json"), record.encode())
+    cost = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+    write_whole(out.with_suffix(".json"), cost.encode())
     write_whole(out, rows.encode())

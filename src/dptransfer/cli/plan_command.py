@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from dptransfer.cli import options
-from dptransfer.cli.methods import method_from, takes_images
+from dptransfer.cli.methods_command import method_from, takes_images
 from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.options import SIZES, class_list, settings_of
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
-from dptransfer.cli.screen import say, show_facts, show_json, working
+from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
 from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError, DPTransferError, MissingDependency
 from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
-    from dptransfer.api.source import Source
+    from dptransfer.api.source import Declared, Source
     from dptransfer.data import Facts, PublicEmbeddings
     from dptransfer.data.embeddings import PoolOutline
     from dptransfer.methods import Auto, PrivateMethod
@@ -34,15 +32,11 @@ def plan(
     budget: options.BudgetOptions,
     method: options.MethodOptions,
     reading: options.ReadingOptions,
-    workers: options.WorkerOptions,
-    classes: options.Classes = None,
-    person: options.Person = None,
+    declared: options.PrivateOptions,
+    data: options.PublicOptions,
     dim: Annotated[
         int | None, options.data_option(min=1, help="Width of the rows; default the pool's.")
     ] = None,
-    public: options.PublicPool = None,
-    shots: options.LabelledShots = None,
-    holdout: options.Holdout = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the privacy cost and the noise of a fit, without reading private data.
@@ -56,78 +50,38 @@ def plan(
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
     allowed = budget.budget()
-    names = None if classes is None else class_list(classes)
-    hands = workers.start()
+    hands = data.workers.start()
 
     from dptransfer.accounting import warn_if_weak
-    from dptransfer.api.fit import with_shots
-    from dptransfer.api.image_source import public_images, require_images
-    from dptransfer.api.source import Source
     from dptransfer.data import PublicEmbeddings
     from dptransfer.data.embeddings import RowsNeeded
     from dptransfer.mechanisms import rounds_of
-    from dptransfer.methods import Auto, ImageMethod
+    from dptransfer.methods import Auto
     from dptransfer.methods.method import configuration_of
     from dptransfer.methods.prototypes.pool_sizing import pool_sizing
     from dptransfer.release.card_privacy import counted_as
 
-    of_method, sizes = settings_of(method.settings, SIZES)
-    encoder, image_size = reading.encoder, reading.image_size
-    how: dict[str, Any] = {"encoder": encoder, "image_size": image_size}
-    how["grey_range"] = reading.reading().grey_range
-    chosen = method_from(method.method, of_method, method.tune, device=method.device, **how)
-    pool = None if public is None else Source(public)
-    rows: PublicEmbeddings | PublicImages | None
-    unencoded = ""
-    if isinstance(chosen, ImageMethod):
-        if dim is not None or shots is not None:
-            odd = "--shots" if dim is None else "--dim"
-            raise ArgumentError(f"{odd} is about rows; '{chosen.name}' takes images. Leave it out.")
-        if pool is not None:
-            require_images(pool, chosen)
-        side = chosen.size if public is None else chosen.network().side
-        shape: tuple[int, ...] | None = None if side is None else (side, side, 3)
-        rows = None if pool is None or side is None else public_images(pool, side, chosen.grey_range)
-    elif image_size is not None or reading.grey_range is not None:
-        raise ArgumentError(
-            "--image-size and --grey-range are for methods on images; "
-            f"'{chosen.name}' takes rows. Give their width: --dim 1280"
-        )
-    elif pool is not None and shots is None and not pool.is_encoded:
-        rows, known, unencoded = _not_encoded(pool, encoder, names)
-        if dim not in (None, known):
-            raise ArgumentError(
-                f"--dim must be how wide rows of the encoder are, {known}; got {dim}. Leave it out."
-            )
-        shape = (known,)
-    elif encoder is not None:
-        raise ArgumentError(
-            f"--encoder is for a pool of images or texts here, and for methods on images; '{chosen.name}' "
-            "takes rows. Give their width: --dim 1280"
-        )
-    else:
-        rows = None if pool is None else pool.public(verify=False)
-        rows = rows if shots is None else with_shots(rows, Source(shots), names)
-        width = dim if dim is not None or rows is None else rows.dimension
-        shape = None if width is None else (width,)
-    unit = Unit.ROW if person in (None, NOBODY) else Unit.PERSON
-    facts, assumed = _facts(chosen, rows, names, shape, {**sizes, "unit": unit})
+    of_method, sizes = options.settings_of(method.settings, options.SIZES)
+    chosen = method_from(method.method, of_method, method.tune, reading.reading(method.device))
+    rows, shape, unencoded = _public_rows(chosen, data, reading, declared, dim)
+    unit = Unit.ROW if declared.person in (None, NOBODY) else Unit.PERSON
+    facts, assumed = _facts(chosen, rows, declared.class_list, shape, unit, options.declared_from(sizes))
     chosen.require_unit(facts)
     if rows is not None and not unencoded:
         rows.require_match(facts)
     warn_if_weak(allowed, facts.declared_units)
     try:
-        with working(f"Planning '{chosen.name}'"):
-            paid = chosen.plan_fit(facts, allowed, rows, holdout=holdout)
+        with progress_bar(f"Planning '{chosen.name}'"):
+            paid = chosen.plan_fit(facts, allowed, rows, holdout=data.holdout)
             made = paid.plan
     except RowsNeeded:
         raise ArgumentError(
-            f"'{chosen.name}' chooses by the public rows themselves here; '{public}' is not encoded. "
+            f"'{chosen.name}' chooses by the public rows themselves here; '{data.public}' is not encoded. "
             "Encode it first: dptransfer encode POOL --public --out pool.emb"
         ) from None
     sizing = None
     if isinstance(rows, PublicEmbeddings) and not unencoded:
-        with working("Trying out a part of the pool"):
+        with progress_bar("Trying out a part of the pool"):
             sizing = pool_sizing(made.method, facts, rows.with_workers(hands))
     notes = [*([unencoded] if unencoded else []), *made.notes, *paid.notes]
     if rows is None and isinstance(chosen, Auto):
@@ -167,6 +121,116 @@ def plan(
     show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
 
 
+def _public_rows(
+    method: PrivateMethod,
+    data: options.PublicOptions,
+    reading: options.ReadingOptions,
+    declared: options.PrivateOptions,
+    dim: int | None,
+) -> tuple[PublicEmbeddings | PublicImages | PoolOutline | None, tuple[int, ...] | None, str]:
+    """The public examples, the shape of an example, and what to say of a pool that is not encoded."""
+    from dptransfer.api.fit import with_shots
+    from dptransfer.api.image_source import public_images, require_images
+    from dptransfer.api.source import Source
+    from dptransfer.methods import ImageMethod
+
+    pool = None if data.public is None else Source(data.public)
+    shots = None if data.shots is None else Source(data.shots)
+    if isinstance(method, ImageMethod):
+        if dim is not None or shots is not None:
+            odd = "--shots" if dim is None else "--dim"
+            raise ArgumentError(f"{odd} is about rows; '{method.name}' takes images. Leave it out.")
+        if pool is not None:
+            require_images(pool, method)
+        side = method.size if pool is None else method.network().side
+        if side is None:
+            return None, None, ""
+        images = None if pool is None else public_images(pool, side, method.grey_range)
+        return images, (side, side, 3), ""
+    if reading.image_size is not None or reading.grey_range is not None:
+        raise ArgumentError(
+            "--image-size and --grey-range are for methods on images; "
+            f"'{method.name}' takes rows. Give their width: --dim 1280"
+        )
+    if pool is not None and shots is None and not pool.is_encoded:
+        outline, width, said = _not_encoded(pool, reading.encoder, declared.class_list)
+        if dim not in (None, width):
+            raise ArgumentError(
+                f"--dim must be how wide rows of the encoder are, {width}; got {dim}. Leave it out."
+            )
+        return outline, (width,), said
+    if reading.encoder is not None:
+        raise ArgumentError(
+            f"--encoder is for a pool of images or texts here, and for methods on images; '{method.name}' "
+            "takes rows. Give their width: --dim 1280"
+        )
+    rows = None if pool is None else pool.public(verify=False)
+    rows = rows if shots is None else with_shots(rows, shots, declared.class_list)
+    if dim is None and rows is not None:
+        dim = rows.dimension
+    return rows, None if dim is None else (dim,), ""
+
+
+def _not_encoded(
+    public: Source, spec: str | None, classes: tuple[str | int, ...] | None
+) -> tuple[PoolOutline, int, str]:
+    """A stand-in for the rows of images or texts, their width by the note of the encoder, and what to say."""
+    from dptransfer.api.source import DEFAULT_ENCODERS
+    from dptransfer.data.embeddings import PoolOutline
+    from dptransfer.encoders import ENCODERS
+
+    name = spec or DEFAULT_ENCODERS[public.form]
+    note = ENCODERS.find(name) if name in ENCODERS.names else None
+    if note is None or note.dimension is None:
+        raise ArgumentError(
+            f"How wide rows of '{name}' are is known when it is loaded; a plan loads none. Encode the pool "
+            "first, or leave it out and give their width: --dim 768"
+        )
+    found = public.find(note.kind)
+    words = None
+    if note.vocabulary is not None:
+        with suppress(MissingDependency):  # not installed: a plan without words costs as much
+            words = len(note.vocabulary())
+    shots = found.classes is not None and (classes is None or set(found.classes) <= set(classes))
+    said = f"'{public.path}' is not encoded: this is the plan for rows of '{name}', {note.dimension} wide."
+    if shots:
+        said += " With labelled rows of the private classes 'auto' tries other methods, too: encode it first."
+    return PoolOutline(len(found), words, unlabelled=True), note.dimension, said
+
+
+def _facts(
+    method: PrivateMethod,
+    public: PublicEmbeddings | PublicImages | PoolOutline | None,
+    classes: tuple[str | int, ...] | None,
+    shape: tuple[int, ...] | None,
+    unit: Unit,
+    declared: Declared,
+) -> tuple[Facts, dict[str, str]]:
+    """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
+    from dptransfer.data import Facts, PublicEmbeddings
+
+    shots = public.shots if isinstance(public, PublicEmbeddings) else None
+    if classes is None and declared.class_counts is not None:
+        classes = tuple(range(len(declared.class_counts)))
+    elif classes is None and shots is not None:
+        classes = shots.classes
+    if method.plans_by_facts and (classes is None or shape is None):
+        what, example = "the declared classes", "--classes 10"
+        if classes is not None and takes_images(method):
+            what, example = "the size of the pictures", "--image-size 224"
+        elif classes is not None:
+            what, example = "the width of the rows", "--dim 1280, or --public pool.emb"
+        raise ArgumentError(f"A plan of '{method.name}' needs {what}; none given. Example: {example}")
+    assumed = {}
+    if classes is None:
+        classes, assumed["classes"] = tuple(range(_CLASSES)), f"{_CLASSES} classes"
+    if shape is None and takes_images(method):
+        shape, assumed["shape"] = (_SIDE, _SIDE, 3), f"pictures of {_SIDE} × {_SIDE} pixels"
+    elif shape is None:
+        shape, assumed["dimension"] = (_WIDTH,), f"{_WIDTH} dimensions"
+    return Facts(classes, shape, unit=unit, **vars(declared)), assumed
+
+
 def _with_a_pool(chosen: Auto, facts: Facts, budget: Budget) -> list[str]:
     """What a fit with public rows would take in place of this plan's method, if it is another."""
     from dptransfer.data.embeddings import PoolOutline, RowsNeeded
@@ -201,65 +265,3 @@ def _pool_facts(sizing: PoolSizing, facts: Facts) -> dict[str, object]:
         "trial on a part of the pool here",
         **({} if sizing.memory is None else {"Memory": f"about {amount(sizing.memory)}{each}"}),
     }
-
-
-def _not_encoded(
-    public: Source, spec: str | None, classes: tuple[str | int, ...] | None
-) -> tuple[PoolOutline, int, str]:
-    """A stand-in for the rows of images or texts, their width by the note of the encoder, and what to say."""
-    from dptransfer.api.source import DEFAULT_ENCODERS
-    from dptransfer.data.embeddings import PoolOutline
-    from dptransfer.encoders import ENCODERS
-
-    name = spec or DEFAULT_ENCODERS[public.form]
-    note = ENCODERS.find(name) if name in ENCODERS.names else None
-    if note is None or note.dimension is None:
-        raise ArgumentError(
-            f"How wide rows of '{name}' are is known when it is loaded; a plan loads none. Encode the pool "
-            "first, or leave it out and give their width: --dim 768"
-        )
-    found = public.find(note.kind)
-    words = None
-    if note.vocabulary is not None:
-        with suppress(MissingDependency):  # not installed: a plan without words costs as much
-            words = len(note.vocabulary())
-    shots = found.classes is not None and (classes is None or set(found.classes) <= set(classes))
-    said = f"'{public.path}' is not encoded: this is the plan for rows of '{name}', {note.dimension} wide."
-    if shots:
-        said += " With labelled rows of the private classes 'auto' tries other methods, too: encode it first."
-    return PoolOutline(len(found), words, unlabelled=True), note.dimension, said
-
-
-def _facts(
-    method: PrivateMethod,
-    public: PublicEmbeddings | PublicImages | None,
-    classes: tuple[str | int, ...] | None,
-    shape: tuple[int, ...] | None,
-    declared: Mapping[str, Any],
-) -> tuple[Facts, dict[str, str]]:
-    """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
-    from dptransfer.data import Facts, PublicEmbeddings
-    from dptransfer.data.labels import declared_classes
-
-    shots = public.shots if isinstance(public, PublicEmbeddings) else None
-    if classes is not None:
-        classes = declared_classes(classes)
-    elif "class_counts" in declared:
-        classes = tuple(range(len(declared["class_counts"])))
-    elif shots is not None:
-        classes = shots.classes
-    if method.plans_by_facts and (classes is None or shape is None):
-        what, example = "the declared classes", "--classes 10"
-        if classes is not None and takes_images(method):
-            what, example = "the size of the pictures", "--image-size 224"
-        elif classes is not None:
-            what, example = "the width of the rows", "--dim 1280, or --public pool.emb"
-        raise ArgumentError(f"A plan of '{method.name}' needs {what}; none given. Example: {example}")
-    assumed = {}
-    if classes is None:
-        classes, assumed["classes"] = tuple(range(_CLASSES)), f"{_CLASSES} classes"
-    if shape is None and takes_images(method):
-        shape, assumed["shape"] = (_SIDE, _SIDE, 3), f"pictures of {_SIDE} × {_SIDE} pixels"
-    elif shape is None:
-        shape, assumed["dimension"] = (_WIDTH,), f"{_WIDTH} dimensions"
-    return Facts(classes, shape, **declared), assumed

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptransfer.base.progress import reported_to
 from dptransfer.cli import options
-from dptransfer.cli.inputs import require_new
 from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
-from dptransfer.encoders.encoding import (
-    BREAKS_OFF,
-    examples_in,
-    held_in,
-    refuse_public,
-    unrecognised_images,
-)
+from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_progress, show_table
+from dptransfer.encoders.encoding import BREAKS_OFF, examples_in, refuse_public, unrecognised_images
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -30,7 +23,7 @@ if TYPE_CHECKING:
     from dptransfer.data import Columns, ShardedRows
     from dptransfer.encoders import Encoder
     from dptransfer.release import PredictionSets, PrivateClassifier
-    from dptransfer.release.predictions import Answer, PredictPart
+    from dptransfer.release.predictions import Answer, Question
     from dptransfer.sources import ImageList, TextList
 
     NamedRows = tuple[list[str], AnyArray]
@@ -40,8 +33,134 @@ FORMS = (".csv", ".json", ".jsonl", ".ndjson")
 """Endings of a file of answers."""
 
 
-def one_pool(inputs: Sequence[Path], out: Path | None) -> tuple[Path, Path]:
-    """What is to be predicted in parts, and the folder that they go to."""
+@dataclass(frozen=True)
+class QuestionOptions:
+    """What is asked about each input."""
+
+    top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1
+    coverage: Annotated[
+        float | None, typer.Option(help="Sets of classes that hold the true one this often, such as 0.9.")
+    ] = None
+    confidence: Annotated[float, typer.Option(help="How sure --coverage is to hold.")] = 0.95
+    abstain_above: Annotated[
+        int | None, typer.Option(min=1, help="No label where a set has more classes than this.")
+    ] = None
+
+    def question(self, device: str) -> Question:
+        """The same as an object, with where scores are computed."""
+        from dptransfer.release.predictions import Question
+
+        return Question(self.top, self.coverage, self.confidence, self.abstain_above, device)
+
+    def require_consistent(self) -> None:
+        """Raise for options that do not go together."""
+        if self.coverage is None and self.abstain_above is not None:
+            raise ArgumentError(
+                "--abstain-above counts the classes of a set; there are none. Pass --coverage 0.9 too."
+            )
+        if self.coverage is not None and self.top > 1:
+            raise ArgumentError(
+                "--coverage lists the classes of an input itself; got --top too. Leave one out."
+            )
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """Where the answers go, and who finds them."""
+
+    workers: options.WorkerOptions
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write; in shards, a folder of parts."),
+    ] = None
+    shard_rows: options.ShardRows = None
+    batch: options.Batch = 8
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as in a pipe.")] = False
+    as_json: options.AsJson = False
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether answers about one pool go to a folder of parts."""
+        return any(one is not None for one in (self.shard_rows, self.workers.engine, self.workers.workers))
+
+
+@expand_groups
+def predict(
+    model: options.Release,
+    inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
+    tables: options.ColumnOptions,
+    asked: QuestionOptions,
+    answers: AnswerOptions,
+    encoder: options.ModelEncoder,
+) -> None:
+    """Label new images, texts or rows.
+
+    Images and texts are encoded with the encoder that the release names. Scores are probabilities,
+    calibrated where the release has a charged evaluation, which --coverage needs. With --shard-rows or
+    --engine answers about one pool go to a folder of parts; after a kill, run it again.
+
+    Example: dptransfer predict model/ new/*.jpg --top 3
+    """
+    from dptransfer.data.resumable import finish_placing
+
+    columns, out = tables.columns(), answers.out
+    if out is not None:
+        finish_placing(out)  # where a run in parts was killed at its very end
+        if not answers.in_parts and out.suffix.lower() not in FORMS:
+            raise ArgumentError(f"--out must end in .csv, .json or .jsonl; got '{out.name}'. Name it so.")
+    asked.require_consistent()
+    answers.workers.start(encoder.device)  # raises where they cannot be started
+
+    import numpy as np
+
+    from dptransfer.api.source import Source
+    from dptransfer.data.atomic_files import write_whole
+    from dptransfer.release import read_release
+    from dptransfer.release.predictions import answers_as_csv, format_answers
+
+    released = read_release(model)
+    sets: PredictionSets | None = None
+    if asked.coverage is not None:  # what can be refused is refused before anything is encoded
+        nothing = np.zeros((0, released.dimension))
+        sets = released.predict_sets(nothing, coverage=asked.coverage, confidence=asked.confidence)
+        _require_smaller_sets(released, sets, asked.abstain_above)
+    for path in inputs:
+        Source(path).require_there()  # a missing file is an error before the encoder is loaded
+    if out is not None:  # after all other mistakes, and before minutes of encoding
+        options.require_new(out)
+    question = asked.question(encoder.scoring_device)
+    if answers.in_parts:
+        _predict_in_parts(model, released, inputs, columns, encoder, question, answers)
+        return _say_promise(released, sets, asked.abstain_above)
+    names, rows = _rows(released, inputs, columns, answers.batch, encoder)
+    found, sets = question.answers(released, names, rows)
+    if out is not None:
+        write_whole(out, format_answers(found, out.suffix.lower()).encode())
+        say(f"Written: {out}, {len(names)} inputs", err=True)
+    elif answers.as_json:
+        show_json(found)
+    elif answers.as_csv or not on_terminal():
+        typer.echo(answers_as_csv(found), nl=False)
+    else:
+        _show(found)
+    _say_promise(released, sets if names else None, asked.abstain_above)
+
+
+def _predict_in_parts(
+    model: Path,
+    released: PrivateClassifier,
+    inputs: Sequence[Path],
+    columns: Columns,
+    encoder: options.ModelEncoder,
+    question: Question,
+    answers: AnswerOptions,
+) -> None:
+    """Write a folder of answers about one pool, or go on with what an earlier run has left."""
+    from dptransfer.encoders.model_inputs import table_for
+    from dptransfer.release.predictions import PredictPart, predict_in_shards
+    from dptransfer.sources.contents import contents_of
+
+    out = answers.out
     if len(inputs) > 1:
         raise ArgumentError(
             f"--shard-rows and --engine take one pool; got {len(inputs)} inputs. Predict each."
@@ -50,27 +169,28 @@ def one_pool(inputs: Sequence[Path], out: Path | None) -> tuple[Path, Path]:
         raise ArgumentError(
             "--shard-rows and --engine write a folder of parts; --out names none. Add --out answers/"
         )
-    held_in(inputs[0]).stat()
-    return inputs[0], out
+    (path,), workers = inputs, answers.workers.start(encoder.device)
 
+    def write(rows: AnyArray | ShardedRows, names: Sequence[str] | None, files: Iterable[Path]) -> None:
+        """Write it, or go on with what is there if rows in these files are the same."""
+        states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
+        digest = hashlib.sha256((model / "release.json").read_bytes()).hexdigest()
+        work = PredictPart(released, question, rows, out, str(path), ".jsonl" if answers.as_json else ".csv")
+        request = {"model": digest, "rows": states}
+        with show_progress("Predicting"):
+            parts = predict_in_shards(
+                work, request, names=names, shard_rows=answers.shard_rows, workers=workers
+            )
+        say(f"Written: {out}, {len(rows)} inputs in {parts} parts", err=True)
 
-def _write_parts(
-    work: PredictPart,
-    model: Path,
-    names: Sequence[str] | None,
-    files: Iterable[Path],
-    shard_rows: int | None,
-    workers: Workers,
-) -> None:
-    """Write a folder of answers; go on with what an earlier run has left, if these files are the same."""
-    from dptransfer.release.predictions import predict_in_shards
-
-    states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
-    digest = hashlib.sha256((model / "release.json").read_bytes()).hexdigest()
-    request = {"model": digest, "rows": states}
-    with progress_bar("Predicting", count_is_private=True) as step, reported_to(step):
-        parts = predict_in_shards(work, request, names=names, shard_rows=shard_rows, workers=workers)
-    say(f"Written: {work.out}, {len(work.rows)} inputs in {parts} parts", err=True)
+    if contents_of(path, columns) == "rows":
+        table = table_for(released, path, columns)
+        write(table.rows, table.sources, sorted(path.rglob("*")) if path.is_dir() else [path])
+        return
+    loaded = encoder.load(released)
+    examples = examples_in(path, loaded, None, columns, labelled=False)
+    with encoded_in_files(examples, loaded, out, answers, workers) as encoded:
+        write(encoded, _names(examples, path), encoded.files)
 
 
 @contextmanager
@@ -78,11 +198,10 @@ def encoded_in_files(
     found: ImageList | TextList,
     encoder: Encoder,
     out: Path,
-    batch: int,
-    shard_rows: int | None,
+    answers: AnswerOptions,
     workers: Workers,
 ) -> Iterator[ShardedRows]:
-    """The same for more of them than memory holds: rows in files of `shard_rows`, until the block is done.
+    """Rows of more examples than memory holds, in files of `shard_rows`, until the block is done.
 
     They are the owner's alone, in `<out>.rows.partial`. After a kill, or an error in the block, they stay,
     and the same call goes on with them.
@@ -98,113 +217,13 @@ def encoded_in_files(
     place = out.with_name(f"{out.name}.rows")
     with claim(place):
         with progress_bar("Encoding") as step:
-            options = EncodeOptions(batch=batch, shard_rows=shard_rows, workers=workers)
-            made = encode_in_shards(place, found, encoder, options, step)
+            how = EncodeOptions(batch=answers.batch, shard_rows=answers.shard_rows, workers=workers)
+            made = encode_in_shards(place, found, encoder, how, step)
         if made.unreadable and isinstance(found, ImageList):  # and rows of the others are of another request
             remove_draft(place)
             refuse_public({found.names()[number]: BREAKS_OFF for number in made.unreadable})
         yield ShardedRows(made.files)
         remove_draft(place)
-
-
-@expand_groups
-def predict(
-    model: options.Release,
-    inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
-    tables: options.ColumnOptions,
-    workers: options.WorkerOptions,
-    top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1,
-    coverage: Annotated[
-        float | None, typer.Option(help="Sets of classes that hold the true one this often, such as 0.9.")
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="How sure --coverage is to hold.")] = 0.95,
-    abstain_above: Annotated[
-        int | None, typer.Option(min=1, help="No label where a set has more classes than this.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write; in shards, a folder of parts."),
-    ] = None,
-    shard_rows: options.ShardRows = None,
-    device: options.Device = "cpu",
-    batch: options.Batch = 8,
-    encoder: options.EncoderName = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as in a pipe.")] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Label new images, texts or rows.
-
-    Images and texts are encoded with the encoder that the release names. Scores are probabilities,
-    calibrated where the release has a charged evaluation, which --coverage needs. With --shard-rows or
-    --engine answers about one pool go to a folder of parts; after a kill, run it again.
-
-    Example: dptransfer predict model/ new/*.jpg --top 3
-    """
-    from dptransfer.data.resumable import finish_placing
-
-    columns = tables.columns()
-    in_parts = shard_rows is not None or workers.engine is not None or workers.workers is not None
-    if out is not None:
-        finish_placing(out)  # where a run in parts was killed at its very end
-        if not in_parts and out.suffix.lower() not in FORMS:
-            raise ArgumentError(f"--out must end in .csv, .json or .jsonl; got '{out.name}'. Name it so.")
-    if coverage is None and abstain_above is not None:
-        raise ArgumentError(
-            "--abstain-above counts the classes of a set; there are none. Pass --coverage 0.9 too."
-        )
-    if coverage is not None and top > 1:
-        raise ArgumentError("--coverage lists the classes of an input itself; got --top too. Leave one out.")
-    hands = workers.start(device)
-
-    import numpy as np
-
-    from dptransfer.api.source import Source
-    from dptransfer.data.atomic_files import write_whole
-    from dptransfer.encoders.model_inputs import encoder_behind, table_for
-    from dptransfer.exact.cuda import DEVICES
-    from dptransfer.release import read_release
-    from dptransfer.release.predictions import PredictPart, Question, answers_as_csv, format_answers
-    from dptransfer.sources.contents import contents_of
-
-    released = read_release(model)
-    sets: PredictionSets | None = None
-    if coverage is not None:  # what can be refused is refused before anything is encoded
-        nothing = np.zeros((0, released.dimension))
-        sets = released.predict_sets(nothing, coverage=coverage, confidence=confidence)
-        _require_smaller_sets(released, sets, abstain_above)
-    for path in inputs:
-        Source(path).require_there()  # a missing file is an error before the encoder is loaded
-    if out is not None:  # after all other mistakes, and before minutes of encoding
-        require_new(out)
-    # Scores know these two devices; an encoder may run on others.
-    question = Question(top, coverage, confidence, abstain_above, device if device in DEVICES else "cpu")
-    if in_parts:
-        path, folder = one_pool(inputs, out)
-        form = ".jsonl" if as_json else ".csv"
-        if contents_of(path, columns) == "rows":
-            table = table_for(released, path, columns)
-            files = sorted(path.rglob("*")) if path.is_dir() else [path]
-            work = PredictPart(released, question, table.rows, folder, str(path), form)
-            _write_parts(work, model, table.sources, files, shard_rows, hands)
-        else:
-            behind = encoder_behind(released, encoder, device)
-            examples = examples_in(path, behind, None, columns, labelled=False)
-            with encoded_in_files(examples, behind, folder, batch, shard_rows, hands) as encoded:
-                work = PredictPart(released, question, encoded, folder, str(path), form)
-                _write_parts(work, model, _names(examples, path), encoded.files, shard_rows, hands)
-        return _tell(released, sets, abstain_above)
-    names, rows = _rows(released, inputs, columns, batch, lambda: encoder_behind(released, encoder, device))
-    found, sets = question.answers(released, names, rows)
-    if out is None and not as_json and not as_csv and on_terminal():
-        _show(found)
-    elif out is not None:
-        write_whole(out, format_answers(found, out.suffix.lower()).encode())
-        say(f"Written: {out}, {len(names)} inputs", err=True)
-    elif as_json:
-        show_json(found)
-    else:
-        typer.echo(answers_as_csv(found), nl=False)
-    _tell(released, sets if names else None, abstain_above)
 
 
 def _require_smaller_sets(
@@ -226,16 +245,15 @@ def _require_smaller_sets(
     say(f"Note: {found} {remedy}", err=True)
 
 
-def _tell(released: PrivateClassifier, sets: PredictionSets | None, abstain_above: int | None) -> None:
-    """What the answers promise."""
+def _say_promise(released: PrivateClassifier, sets: PredictionSets | None, abstain_above: int | None) -> None:
+    """What the answers promise, and how large sets are; on standard error, beside the answers."""
     if sets is not None:
-        _tell_sets(sets, abstain_above)
+        _say_sets(sets, abstain_above)
     if released.calibration is not None:
         say(f"Scores: {released.calibration.words}.", err=True)
 
 
-def _tell_sets(sets: PredictionSets, abstain_above: int | None) -> None:
-    """What the sets promise, and how large they are; on standard error, beside the answers."""
+def _say_sets(sets: PredictionSets, abstain_above: int | None) -> None:
     told = f"Sets: hold the true class at least {sets.coverage:.4g} of the time, with confidence "
     told += f"{sets.confidence:.4g}"
     if len(sets):
@@ -271,7 +289,7 @@ def _rows(
     inputs: Sequence[Path],
     columns: Columns,
     batch: int,
-    load: Callable[[], Encoder],
+    encoder: options.ModelEncoder,
 ) -> NamedRows:
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
@@ -284,7 +302,7 @@ def _rows(
     if all(tables):
         parts = [_from_table(released, path, columns) for path in inputs]
     else:
-        parts = _from_examples(inputs, load(), batch, columns)
+        parts = _from_examples(inputs, encoder.load(released), batch, columns)
     if len(parts) == 1:
         return parts[0]
     return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])

@@ -1,18 +1,23 @@
-"""Noisy steps and what they promise, as `plan`, `fit` and `verify` show them."""
+"""Noisy steps, what they promise and what was charged for them, as commands show them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from dptransfer.cli.screen import say, show_table
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, event_to_dict, rounded_up
+
+if TYPE_CHECKING:
+    from dptransfer.base.types import JsonObject
+    from dptransfer.ledger import DatasetSummary, Ledger
 
 _RATES = (0.01, 0.001)
 _MOST = 20
 
 
-def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> dict[str, Any]:
+def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> JsonObject:
     """The fields that every command's JSON has in common, with the attacker's view."""
     return {
         "method": method,
@@ -26,7 +31,7 @@ def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> 
     }
 
 
-def attack_limits(events: Sequence[Event]) -> dict[str, Any]:
+def attack_limits(events: Sequence[Event]) -> JsonObject:
     """Upper limits on any membership attack."""
     from dptransfer.accounting import membership_advantage, true_positive_rate
 
@@ -55,3 +60,36 @@ def attack_sentence(events: Sequence[Event]) -> str:
     who = "members" if not events or events[0].unit is Unit.ROW else "the people in the data"
     found = [f"{rounded_up(100 * rates[f'{rate:g}'], 3)}% of {who} at {100 * rate:g}%" for rate in _RATES]
     return f"any {attack} finds at most {found[0]} false alarms, and {found[1]}"
+
+
+def charge_record(book: Ledger, head: str | None) -> tuple[JsonObject, dict[str, object]]:
+    """A charge and the account it was made to, as JSON and as facts for people.
+
+    Args:
+        book: where it was charged.
+        head: of the charge.
+    """
+    charge, account = book.charge_of(head)
+    entry = {"path": str(book.path), "entry": charge.number, "head": charge.hash}
+    return {"ledger": entry, "account": summary_json(account)}, {
+        "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
+        "Account": account.sentence,
+    }
+
+
+def summary_json(summary: DatasetSummary) -> JsonObject:
+    """One data set's account."""
+    plain = ("charges", "unfinished", "rule", "sentence", "most_rows_per_person")
+    return {
+        **asdict(summary.dataset),
+        "spent": None if summary.spent is None else summary.spent.to_dict(),
+        "budget": None if summary.budget is None else summary.budget.to_dict(),
+        "unit": None if summary.unit is None else summary.unit.value,
+        **{name: getattr(summary, name) for name in plain},
+    }
+
+
+def warn_if_seeded(seeded: bool) -> None:
+    """Say in capitals that noise which can be repeated protects nobody."""
+    if seeded:
+        say("NOT PRIVATE, DO NOT PUBLISH: the noise came from a seed.", style="bold red")

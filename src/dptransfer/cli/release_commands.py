@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import require_new
-from dptransfer.cli.ledger_history import entry_of_release
-from dptransfer.cli.screen import console, on_terminal, say, show_json, show_table, tell
+from dptransfer.cli.ledger_commands import entry_of_release
+from dptransfer.cli.screen import console, on_terminal, say, show_json, show_result, show_table
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, Unit, number, rounded_up
 
@@ -55,7 +54,7 @@ def card(
             "A page is for a browser; a terminal would show its source. Pass --open, or --out card.html."
         )
     if out is not None:
-        require_new(out)
+        options.require_new(out)
     if title is not None or contact is not None:
         amend_release(model, title=title, contact=contact)
     made = card_of(read_release(model), read_evaluation(model))
@@ -153,4 +152,4 @@ def export(
         "outputs": f"scores and probabilities (n, {len(released.classes)}), label_index (n)",
         "guarantee": str(released.guarantee),
     }
-    tell(facts, as_json=as_json, classes=list(released.classes))
+    show_result(facts, as_json=as_json, classes=list(released.classes))

@@ -1,25 +1,40 @@
-"""Spending with care: room for the release before the charge, a way out after it, one line if interrupted."""
+"""Charge with care: room for the release before the charge, a way out after it, one line if interrupted."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dptransfer.cli.signals import stop_word
-from dptransfer.errors import DataError, ReleaseError
+from dptransfer.cli.main import stop_word
+from dptransfer.errors import ArgumentError, DataError, DPTransferError, ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
     from dptransfer.ledger import Entry, Ledger
     from dptransfer.methods import PrivateMethod
     from dptransfer.methods.deep.network import Network
-    from dptransfer.release import PrivateClassifier
 
 _CHUNK = 2**20
+
+
+def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
+    """The ledger at `path`, the user's own without one; with `must_exist` no new one is made.
+
+    Who only wants to read must not be shown an empty ledger because a path was mistyped.
+    """
+    from dptransfer.ledger import Ledger
+
+    where = Ledger.default_path() if path is None else path
+    if must_exist and not where.exists():
+        raise ArgumentError(
+            f"A ledger is made by the first budget or charge; there is none at '{where}'. "
+            "Check --ledger, or without it the environment variable DPTRANSFER_LEDGER."
+        )
+    return Ledger(where, strict_names=strict_names)
 
 
 def room_for(facts: Facts, method: PrivateMethod, network: Network | None = None) -> int:
@@ -61,7 +76,7 @@ def require_writable(target: Path, *, overwrite: bool, room: int = _CHUNK) -> No
 
 
 @contextmanager
-def claimed_release(
+def claim_release(
     target: Path, *, overwrite: bool, room: int = _CHUNK, workspace: Path | None = None
 ) -> Iterator[None]:
     """Hold a name from before the charge until what is paid for is written: of several runs one is charged.
@@ -88,21 +103,32 @@ def claimed_release(
         yield
 
 
-def save_or_rescue(model: PrivateClassifier, target: Path, **options: Any) -> Path:
-    """Write the release; a model that is paid for is put elsewhere rather than lost."""
+def write_or_rescue(write: Callable[[Path], object], target: Path, what: str) -> None:
+    """Write a result; one that is paid for is put elsewhere rather than lost.
+
+    Args:
+        write: writes it to a path.
+        target: the path.
+        what: what is written, in words.
+    """
     try:
-        return model.save(target, **options)
-    except ReleaseError as problem:
+        write(target)
+    except (DPTransferError, OSError) as problem:
+        said = str(problem)
+        if not isinstance(problem, DPTransferError):
+            said = f"'{target}' cannot be written ({problem.strerror})."
+        rescued = Path(tempfile.mkdtemp(prefix="dptransfer-")) / target.name
         try:
-            rescued = model.save(Path(tempfile.mkdtemp(prefix="dptransfer-")) / target.name, **options)
-        except (ReleaseError, OSError):
-            raise ReleaseError(f"{problem} The charge stands, and the model is lost.") from problem
-        kept = f"The charge stands, so the model was kept: move '{rescued}' to where it belongs."
-        raise ReleaseError(f"{problem} {kept}") from problem
+            write(rescued)
+        except (DPTransferError, OSError):
+            raise ReleaseError(f"{said} The charge stands, and the {what} is lost.") from problem
+        raise ReleaseError(
+            f"{said} The charge stands, so the {what} was kept: move '{rescued}' to where it belongs."
+        ) from problem
 
 
 @contextmanager
-def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator[None]:
+def explain_interruption(book: Ledger, workspace: Path | None = None) -> Iterator[None]:
     """Let an interruption say whether the budget is spent: it is, once the ledger was charged.
 
     A run in a workspace was perhaps charged by an earlier process, and goes on without another charge.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli.options import AsJson, Overwrite, PublicPool
-from dptransfer.cli.screen import console, say, show_json, show_table, working
+from dptransfer.cli.screen import console, progress_bar, say, show_json, show_table
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def report(
     """
     from dptransfer_lab.report import write_report
 
-    with working("Drawing figures"):
+    with progress_bar("Drawing figures"):
         written = write_report(folder, study=study, out=out, data=data, paper=paper)
     if as_json:
         show_json({"reports": [str(path) for path in written]})
@@ -220,7 +220,7 @@ def explore(
     budgets = [Budget(epsilon=value, delta=delta) for value in _numbers(epsilons)]
     chosen = [named_method(name.strip(), {}) for name in methods.split(",")]
     sizes = Sizes(classes, rows, imbalance, people, person_bound)
-    with working("Simulating"):
+    with progress_bar("Simulating"):
         outlook = predict(pool, sizes, budgets, chosen, sample=labelled)
         fitted = outlook.predictions["accuracy"].notna().any()
         files = predicted_curve(outlook).save(out) if out is not None and fitted else []
