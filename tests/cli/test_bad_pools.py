@@ -182,7 +182,7 @@ def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, l
 
     class Watched(ThisProcess):
         def each(self, work, todo, what):
-            asked.extend(todo if isinstance(work, pool_choice.Counting) else ())
+            asked.extend(todo if isinstance(work, pool_choice.BinCounter) else ())
             return super().each(work, todo, what)
 
     monkeypatch.setattr("dptransfer.cli.options.WorkerOptions.start", lambda *_: Watched())

@@ -64,7 +64,7 @@ class Watched:
         slowed = Slowed(work, self.folder / "nodes", self.folder / "hangs")
         for number, result in self.cluster.each(slowed, pieces, what):
             yield number, result
-            if isinstance(work, pool_choice.Counting):
+            if isinstance(work, pool_choice.BinCounter):
                 self.told()
 
 
