@@ -56,6 +56,9 @@ def at_noise_of(recorded: Event, step: Step) -> Step:
     if type(recorded) is not type(step.event):
         return step
     own: Any = step
-    noise = {recorded.noise_field: getattr(recorded, recorded.noise_field)}
-    found: Step = own.at_noise_of(recorded) if hasattr(step, "at_noise_of") else replace(own, **noise)
+    found: Step
+    if hasattr(step, "at_noise_of"):
+        found = own.at_noise_of(recorded)
+    else:
+        found = replace(own, **{recorded.noise_field: getattr(recorded, recorded.noise_field)})
     return found
