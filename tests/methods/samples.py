@@ -4,9 +4,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from scipy.special import logsumexp
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, MeanPrototypes
 from dptransfer.methods.replan import verify_release
@@ -109,6 +111,22 @@ def fit(method, data=None, *, budget=BUDGET, public=None, noise=None):
 
 
 Silent = NoNoise
+
+
+def silent_weights(method, data=None, public=None):
+    """The weights that a fit without noise gives."""
+    return fit(method, data, public=public, noise=Silent()).weights["weights"]
+
+
+def refused_uncharged(method, data=None, public=None, budget=BUDGET, error=ArgumentError):
+    """The words in which a fit is refused; the ledger must still be empty."""
+    ledger = Ledger.in_memory()
+    with pytest.raises(error) as refusal:
+        method.fit(data or private(), public, budget=budget, ledger=ledger)
+    assert ledger.history() == []
+    return str(refusal.value)
+
+
 REPLACE = Budget(epsilon=1.0, delta=1e-5, relation=Relation.REPLACE_ONE)
 
 

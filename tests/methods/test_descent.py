@@ -1,11 +1,39 @@
+"""Descent along noisy gradients, the rows it looks at, and the fits that it is the loop of."""
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dptransfer.errors import ArgumentError
-from dptransfer.methods import Pace
-from dptransfer.methods.heads.descent import Descent
+from dptransfer.accounting import epsilon_of
+from dptransfer.base.progress import reported_to
+from dptransfer.errors import BudgetError, DPTransferError
+from dptransfer.exact import chunks
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.sums import by_size
+from dptransfer.ledger import Ledger
+from dptransfer.mechanisms import gaussian
+from dptransfer.methods import (
+    NGD,
+    PPGD,
+    AdaMix,
+    DPSGDProbe,
+    FeatureCovariance,
+    FullyPrivate,
+    NewtonHead,
+    NoisyGD,
+    Pace,
+)
+from dptransfer.methods.heads.descent import Descent, head_rows
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget, Relation
+from dptransfer.queries.softmax_gradient import ROW_NORM
+
+from .samples import BUDGET, REPLACE, WIDTH, clusters, fit, pool, private, refused_uncharged, shots
 
 START = np.arange(12.0).reshape(4, 3)
+ONES = np.ones_like(START)
 
 
 def walk(gradients, pace=None, start=START, noise=0.0):
@@ -28,10 +56,8 @@ def test_step_lengths_fall_linearly_and_add_up_to_the_reach_whatever_the_gradien
 
 def test_steps_go_against_the_gradient():
     gradient = np.random.default_rng(1).normal(size=START.shape)
-    path, _ = walk([gradient])
-    assert np.allclose(
-        (path[1] - path[0]) / np.linalg.norm(path[1] - path[0]), -gradient / np.linalg.norm(gradient)
-    )
+    step = np.diff(walk([gradient])[0], axis=0)[0]
+    assert np.allclose(step / np.linalg.norm(step), -gradient / np.linalg.norm(gradient))
 
 
 def test_the_average_weights_iterates_by_their_number():
@@ -42,40 +68,27 @@ def test_the_average_weights_iterates_by_their_number():
 
 
 def test_the_weights_stay_in_the_ball_around_the_start():
-    gradient = np.ones_like(START)
-    path, average = walk([gradient] * 8, Pace(reach=50.0, radius=3.0))
+    path, average = walk([ONES] * 8, Pace(reach=50.0, radius=3.0))
     away = np.linalg.norm(path - START, axis=(1, 2))
     assert away.max() == pytest.approx(6.0)
     assert np.linalg.norm(average - START) <= 6.0 + 1e-9
-    assert np.linalg.norm(walk([gradient] * 8, Pace(reach=50.0))[0][-1] - START) > 6.0
+    assert np.linalg.norm(walk([ONES] * 8, Pace(reach=50.0))[0][-1] - START) > 6.0
 
 
-def test_weight_decay_pulls_to_the_start_wherever_it_is():
-    for start in (START, np.zeros_like(START), -100 * START):
-        gradients = [np.ones_like(START)] * 10
-        away = [
-            np.linalg.norm(walk(gradients, Pace(reach=10.0, weight_decay=decay), start)[1] - start)
-            for decay in (0.0, 1.0, 5.0, 1e9)
-        ]
-        assert away == sorted(away, reverse=True)
-        assert away[0] > 1.2 * away[1] > 1.2 * away[3] > 0
+@pytest.mark.parametrize("start", [START, np.zeros_like(START), -100 * START])
+def test_weight_decay_pulls_to_the_start_wherever_it_is(start):
+    paces = (Pace(reach=10.0, weight_decay=decay) for decay in (0.0, 1.0, 5.0, 1e9))
+    away = [np.linalg.norm(walk([ONES] * 10, pace, start)[1] - start) for pace in paces]
+    assert away == sorted(away, reverse=True)
+    assert away[0] > 1.2 * away[1] > 1.2 * away[3] > 0
 
 
 def test_a_start_that_knows_something_is_moved_by_the_share_of_signal_in_what_is_seen():
-    gradient = np.ones_like(START)
-    seen = np.linalg.norm(gradient)
-    lengths = [
-        np.linalg.norm(np.diff(walk([gradient], noise=part * seen)[0], axis=0))
-        for part in (0.0, 0.6, 0.8, 1.0, 2.0)
-    ]
-    assert lengths == pytest.approx([20.0, 16.0, 12.0, 0.0, 0.0])
-
-
-def test_a_start_of_zeros_has_nothing_to_lose_and_keeps_its_steps():
-    gradient, zero = np.ones_like(START), np.zeros_like(START)
-    for noise in (0.0, 1e9):
-        path, _ = walk([gradient], start=zero, noise=noise)
-        assert np.linalg.norm(path[1]) == pytest.approx(20.0)
+    """A start of zeros has nothing to lose and keeps its steps."""
+    parts, seen = (0.0, 0.6, 0.8, 1.0, 2.0), np.linalg.norm(ONES)
+    for start, wanted in ((START, [20.0, 16.0, 12.0, 0.0, 0.0]), (0 * START, [20.0] * 5)):
+        paths = (walk([ONES], start=start, noise=part * seen)[0] for part in parts)
+        assert [np.linalg.norm(np.diff(path, axis=0)) for path in paths] == pytest.approx(wanted)
 
 
 def test_a_gradient_of_zeros_moves_nothing():
@@ -84,7 +97,122 @@ def test_a_gradient_of_zeros_moves_nothing():
     assert (average == START).all()
 
 
-@pytest.mark.parametrize("bad", [{"reach": 0.0}, {"weight_decay": -1.0}, {"radius": float("nan")}])
-def test_bad_settings_are_refused(bad):
-    with pytest.raises(ArgumentError, match=next(iter(bad))):
-        Pace(**bad)
+MAPS = [UnitNorm().fit(WIDTH, None), PublicMap(axes=3).fit(WIDTH, pool())]
+
+
+@pytest.mark.parametrize("features", MAPS)
+@pytest.mark.parametrize("elements", [1, 10**9])
+def test_rows_are_mapped_once_to_the_grid_of_the_gradient(monkeypatch, features, elements):
+    x, y = clusters(50)
+    x[3] = np.nan
+    wanted = features.lattice(x, ROW_NORM)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
+    seen = head_rows(features, private(x, y))
+    assert seen.rows.dtype == np.int32
+    assert (seen.rows == wanted).all()
+    assert (seen.labels == y).all()
+    assert (seen.features.lattice(seen.rows, ROW_NORM) == wanted).all()
+    if features.dimension == WIDTH:  # elsewhere a row of zeros is put where the pool's mean has it
+        assert not seen.rows[3].any()
+        assert head_rows(features, private(x[:0], y[:0])).rows.shape == (0, WIDTH)
+
+
+def test_rows_of_a_person_are_put_next_to_each_other_with_their_labels():
+    x, y = clusters(50)
+    ids = np.array([f"person {number}" for number in np.random.default_rng(0).integers(0, 9, len(x))])
+    data = private(x, y, people=ids)
+    seen = head_rows(MAPS[0], data)
+    order = by_size(data.people).order
+    assert not (order == np.arange(len(x))).all()
+    assert (seen.rows == MAPS[0].lattice(x, ROW_NORM)[order]).all()
+    assert (seen.labels == y[order]).all()
+    assert (seen.people == data.people[order]).all()
+    assert (by_size(seen.people).order == np.arange(len(x))).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("features", MAPS)
+@pytest.mark.parametrize("whose", [None, np.random.default_rng(0).integers(0, 9, 100)])
+def test_rows_on_a_gpu_are_the_same_integers_in_the_same_order(features, whose):
+    x, y = clusters(50)
+    x[3] = np.nan
+    data = private(x, y, people=None if whose is None else whose[: len(x)])
+    here, there = (head_rows(features, data, device) for device in ("cpu", "cuda"))
+    assert there.rows.is_cuda
+    assert (there.rows.cpu().numpy() == here.rows).all()
+    assert (there.labels.cpu().numpy() == here.labels).all()
+    assert whose is None or (there.people == here.people).all()
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        NoisyGD(steps=6),
+        DPSGDProbe(steps=6, noise_multiplier=4.0, sampling_rate=0.2),
+        AdaMix(steps=6),
+        FullyPrivate(steps=6),
+        NGD(steps=6),
+        PPGD(steps=6),
+        NewtonHead(steps=3),
+        FeatureCovariance(steps=6),
+    )
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_step_is_told_and_an_interrupted_fit_leaves_a_spent_entry_that_says_so(name):
+    method, heard, ledger = METHODS[name], [], Ledger.in_memory()
+    with reported_to(lambda done, of, what: heard.append((done, of))):
+        fit(method, public=shots())
+    assert heard == [(step + 1, method.steps) for step in range(method.steps)]
+
+    def impatient(done, of, what):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), reported_to(impatient):
+        method.fit(private(), shots(), budget=BUDGET, ledger=ledger, noise=SeededNoise(0))
+    charge, closing = ledger.history()
+    assert charge.outcome == closing.outcome == "failed"
+    assert charge.detail == "KeyboardInterrupt"
+    spent = ledger.privacy_spent("samples", delta=1e-5)
+    assert spent.epsilon == pytest.approx(epsilon_of(charge.events, 1e-5), rel=1e-6)
+    assert spent.epsilon > 0.1
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+@pytest.mark.parametrize("made", [NoisyGD(), NoisyGD(steps=7), NoisyGD(noise_multiplier=9.0)])
+def test_what_is_not_given_of_steps_and_noise_is_made_to_fit(made, budget):
+    (event,) = made.plan(private().facts, budget).events
+    assert event.times == (made.steps or (made.noise_multiplier is None and 30) or event.times)
+    assert event.noise_multiplier == (made.noise_multiplier or event.noise_multiplier)
+    assert epsilon_of([event], 1e-5) <= 1.0
+    if made.noise_multiplier is None:
+        assert epsilon_of([event], 1e-5) >= 0.999
+    else:
+        assert epsilon_of([replace(event, times=event.times + 1)], 1e-5) > 1.0
+
+
+def test_what_cannot_be_paid_or_computed_is_refused_before_anything_is_charged(monkeypatch):
+    refused_uncharged(NoisyGD(steps=29, noise_multiplier=20.0), error=DPTransferError)
+    refused_uncharged(NoisyGD(noise_multiplier=0.5), error=BudgetError)
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    refused_uncharged(NoisyGD(device="cuda"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "method", [NoisyGD(steps=5), DPSGDProbe(steps=5, noise_multiplier=4.0), NGD(steps=5)]
+)
+@pytest.mark.parametrize("people", [None, np.arange(600) // 7, np.zeros(600, dtype=np.int64)])
+@pytest.mark.parametrize("few", [1, 10**9])
+def test_a_fit_on_a_gpu_is_the_same_fit(method, people, few, monkeypatch):
+    monkeypatch.setattr(gaussian, "_FEW", few)  # noise is drawn ahead, or not
+    for budget in (BUDGET, Budget(epsilon=2.0, delta=1e-5, relation=Relation.REPLACE_ONE)):
+        here, there = (
+            fit(replace(method, device=device), private(people=people), public=shots(), budget=budget)
+            for device in ("cpu", "cuda")
+        )
+        assert (here.weights["weights"] == there.weights["weights"]).all()
+        assert np.isfinite(here.weights["weights"]).all()

@@ -1,0 +1,341 @@
+"""Labelled public rows beside private ones: AdaMix, its baselines, and class names."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from dptransfer.accounting import epsilon_of
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.errors import DataError, Incompatible
+from dptransfer.methods import (
+    NGD,
+    PPGD,
+    AdaMix,
+    FromNames,
+    FromShots,
+    FromZero,
+    FullyPrivate,
+    LanguageInit,
+    NoisyGD,
+    OnlyPublic,
+    Pace,
+)
+from dptransfer.methods.heads import start
+from dptransfer.methods.heads.start import clipped_gradient, gradient_norms, residuals
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget
+
+from .samples import (
+    BUDGET,
+    CLASSES,
+    REPLACE,
+    WIDTH,
+    Silent,
+    clusters,
+    fit,
+    muddled,
+    pool,
+    private,
+    refused_uncharged,
+    shots,
+    silent_weights,
+    unit,
+)
+
+PLAIN = AdaMix(
+    steps=6,
+    start=FromZero(),
+    quantile=None,
+    axes=None,
+    public_weight=0.0,
+    count_share=0.0,
+    pace=Pace(),
+)
+
+
+def asked(method, weights):
+    """The method's rule, and the question it asks at these weights."""
+    features = method.features.fit(WIDTH, None)
+    rule = method.rule(features, private().facts, shots())
+    return rule, rule.question(weights, features)
+
+
+@pytest.fixture
+def weights():
+    return np.random.default_rng(5).normal(size=(3, WIDTH))
+
+
+def test_with_everything_switched_off_it_is_noisy_descent():
+    one, other = fit(PLAIN, public=shots(), noise=Silent()), fit(NoisyGD(steps=6), noise=Silent())
+    assert np.allclose(one.weights["weights"], other.weights["weights"], atol=1e-9)
+    assert one.events == other.events
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+def test_counts_get_their_share_of_the_budget_and_gradients_the_rest(budget):
+    for method in (AdaMix(steps=7, count_share=0.2), AdaMix(noise_multiplier=9.0, count_share=0.2)):
+        counts, slopes = method.plan(private().facts, budget, shots()).events
+        assert counts.label == "class counts"
+        assert counts.sensitivity == pytest.approx(1.0 if budget is BUDGET else 2**0.5)
+        costs = [event.times / event.noise_multiplier**2 for event in (counts, slopes)]
+        assert costs[0] / sum(costs) == pytest.approx(0.2)
+        assert epsilon_of([counts, slopes], 1e-5) <= 1.0
+    assert epsilon_of([counts, replace(slopes, times=slopes.times + 1)], 1e-5) > 1.0  # of the last one
+
+
+def slanted(count, seed):
+    """The muddled problem with a direction that all rows share, along which sizes can be learned."""
+    x, y = muddled(count, seed)
+    x[:, -1] += 2.0
+    return x, y
+
+
+def first(x, y, counts):
+    """So many rows of each class."""
+    kept = np.concatenate([np.flatnonzero(y == c)[:count] for c, count in enumerate(counts)])
+    return x[kept], y[kept]
+
+
+UNEVEN = first(*slanted(6000, 3), (1800, 140, 60))
+SLANTED_SHOTS = PublicEmbeddings(*first(*slanted(300, 12), (20, 20, 20)), classes=CLASSES)
+
+
+def test_declared_class_sizes_are_used_and_cost_nothing():
+    known, method = private(*UNEVEN, class_counts=(1800, 140, 60)), AdaMix(steps=6)
+    assert len(method.plan(known.facts, BUDGET, SLANTED_SHOTS).events) == 1
+
+    def weights(method, data):
+        return fit(method, data, public=SLANTED_SHOTS, noise=Silent()).weights["weights"]
+
+    declared, counted = weights(method, known), weights(method, private(*UNEVEN))
+    ignored = weights(replace(method, count_share=0.0), known)
+    # Without noise the counts are the sizes; their estimates still allow for some.
+    assert np.abs(counted - declared).max() < 0.1 * np.abs(ignored - declared).max()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_hierarchical_do_not_become_part_of_the_weights(epsilon):
+    """Rows of large classes teach the shots' classifier something, and not that their classes are large."""
+    x, y = slanted(3000, 11)
+
+    def found(method):
+        budget = Budget(epsilon=epsilon, delta=1e-5)
+        model = fit(method, private(*UNEVEN), public=SLANTED_SHOTS, budget=budget)
+        right = model.scores(x).argmax(axis=1) == y
+        return np.array([right[y == c].mean() for c in range(3)])
+
+    steady = AdaMix(pace=Pace(reach=20.0))
+    alone, mixed = found(OnlyPublic()), found(steady)
+    assert mixed.mean() > alone.mean()
+    misled = found(replace(steady, count_share=0.0))
+    assert misled.mean() < alone.mean() - 0.05
+    assert misled[1:].max() < 0.3 < mixed.min()
+
+
+def test_an_empty_class_still_has_a_size():
+    x, y = clusters()
+    model = fit(AdaMix(), private(x[y != 2], y[y != 2]), public=shots())
+    assert np.isfinite(model.weights["weights"]).all()
+    declared = private(x[y != 2], y[y != 2], class_counts=(*np.bincount(y)[:2].tolist(), 0))
+    assert np.isfinite(fit(AdaMix(), declared, public=shots()).weights["weights"]).all()
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_the_clip_is_the_quantile_of_the_public_gradients_or_fixed(weights, quantile):
+    made = shots()
+    norms = gradient_norms(residuals(weights, unit(made.rows), made.labels), unit(made.rows))
+    _, adaptive = asked(replace(PLAIN, quantile=quantile), weights)
+    assert adaptive.clip == pytest.approx(np.quantile(norms, quantile), rel=1e-6)
+    assert asked(replace(PLAIN, clip=0.3), weights)[1].clip == 0.3
+
+
+def test_shots_without_a_gradient_left_keep_a_smallest_clip():
+    certain = 1e4 * np.eye(3, WIDTH)
+    assert asked(replace(PLAIN, quantile=0.9), certain)[1].clip == 1e-3
+
+
+def test_the_axes_are_singular_vectors_of_the_public_gradient_at_zero_weights_or_none(weights):
+    made = shots()
+    gradient = clipped_gradient(np.zeros_like(weights), unit(made.rows), made.labels)
+    right = np.linalg.svd(gradient)[2]
+    _, projected = asked(replace(PLAIN, axes=2), weights)
+    assert projected.projection.shape == (WIDTH, 2)
+    assert np.allclose(np.abs(projected.projection.T @ right[:2].T), np.eye(2), atol=1e-6)
+    assert asked(PLAIN, weights)[1].projection is None
+
+
+def test_there_are_no_more_axes_than_the_gradient_has(weights):
+    assert asked(replace(PLAIN, axes=64), weights)[1].projection.shape == (WIDTH, 3)
+    facts = private().facts
+    for axes, noisy in ((2, 3 * 2), (64, 3 * 3), (None, 3 * WIDTH)):
+        query = replace(PLAIN, axes=axes).plan(facts, BUDGET, shots()).mechanisms[0].query
+        assert np.prod(query.shape) == noisy
+
+
+def test_the_step_is_the_private_gradient_in_its_units_plus_the_public_one(weights):
+    made = shots()
+    public = clipped_gradient(weights, unit(made.rows), made.labels)
+    rule, question = asked(replace(PLAIN, axes=2, clip=0.3, public_weight=2.0), weights)
+    answer = np.random.default_rng(1).normal(size=(3, 2))
+    wanted = 0.3 * answer @ question.projection.T + 2.0 * public
+    assert np.allclose(rule.gradient(weights, answer), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("strength", [1e-3, 0.1])
+def test_only_public_is_softmax_regression_on_the_shots(strength):
+    made = shots()
+    found = fit(OnlyPublic(start=FromShots(strength)), public=made).weights["weights"]
+    wanted = LogisticRegression(C=1 / (strength * len(made)), fit_intercept=False, tol=1e-8, max_iter=1000)
+    wanted.fit(unit(made.rows), made.labels)
+    assert np.allclose(found, wanted.coef_, atol=0.01 * np.abs(wanted.coef_).max())
+
+
+def test_only_public_costs_nothing_and_does_not_depend_on_private_rows():
+    x, y = clusters()
+    one = fit(OnlyPublic(), public=shots())
+    other = fit(OnlyPublic(), private(-x[:5], y[:5]), public=shots(), noise=SeededNoise(9))
+    assert (one.weights["weights"] == other.weights["weights"]).all()
+    assert (one.events, one.guarantee.epsilon, one.guarantee.delta) == ((), 0.0, 0.0)
+
+
+def test_fully_private_is_noisy_descent_from_zero_and_uses_no_shots():
+    one, other = (fit(FullyPrivate(steps=5), public=public) for public in (None, shots()))
+    plain = fit(NoisyGD(steps=5))
+    assert (one.weights["weights"] == other.weights["weights"]).all()
+    assert (one.weights["weights"] == plain.weights["weights"]).all()
+
+
+def test_ngd_is_adamix_without_its_adaptive_parts():
+    one = fit(NGD(steps=5), public=shots())
+    plain = AdaMix(steps=5, quantile=None, count_share=0.0, pace=NGD().pace)
+    other = fit(plain, public=shots())
+    assert (one.weights["weights"] == other.weights["weights"]).all()
+    adaptive = fit(AdaMix(steps=5), public=shots()).weights["weights"]
+    assert np.abs(one.weights["weights"] - adaptive).max() > 1e-3
+
+
+def test_the_clip_of_ppgd_is_the_norm_of_the_mean_public_gradient():
+    made, method = shots(), PPGD()
+    features = method.features.fit(WIDTH, None)
+    rule = method.rule(features, private().facts, made)
+    for seed in range(3):
+        weights = np.random.default_rng(seed).normal(size=(3, WIDTH))
+        mean = clipped_gradient(weights, unit(made.rows), made.labels) / len(made)
+        assert rule.question(weights, features).clip == pytest.approx(np.linalg.norm(mean), rel=1e-6)
+    assert rule.question(1e4 * np.eye(3, WIDTH), features).clip == 1e-3
+
+
+NAMED = FromNames(tower="toy", scale=20.0)
+
+
+@pytest.fixture
+def aligned(monkeypatch):
+    """A tower that puts the names where the rows of their classes are."""
+    monkeypatch.setattr(start, "encoded_names", lambda made, classes, width: np.eye(len(classes), width))
+
+
+def test_zero_shot_costs_nothing_and_does_not_depend_on_private_rows(aligned):
+    x, y = clusters(seed=9)
+    for budget in (BUDGET, REPLACE):
+        one = fit(LanguageInit(start=NAMED), budget=budget)
+        other = fit(LanguageInit(start=NAMED), private(-x[:3], y[:3]), budget=budget, noise=SeededNoise(9))
+        assert (one.weights["weights"] == other.weights["weights"]).all()
+        assert (one.events, one.guarantee.epsilon, one.guarantee.delta) == ((), 0.0, 0.0)
+        assert one.guarantee.relation is budget.relation
+        assert one.score(x, y) > 0.95
+
+
+def test_names_start_the_other_heads(aligned):
+    x, y = clusters(seed=9)
+    few, tiny, pace = private(*clusters(6)), Budget(epsilon=0.02, delta=1e-5), Pace(reach=1.0)
+    led = fit(NoisyGD(start=NAMED, pace=pace), few, budget=tiny).score(x, y)
+    mixed = fit(AdaMix(start=NAMED, pace=pace), few, public=shots(), budget=tiny).score(x, y)
+    alone = fit(NoisyGD(pace=pace), few, budget=tiny).score(x, y)
+    assert min(led, mixed) > 0.9 > alone
+
+
+@pytest.mark.slow
+def test_the_text_side_of_a_clip_model_is_a_tower(tmp_path):
+    """A small CLIP with random weights: its text features, scaled, are the head."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from dptransfer.encoders import get_encoder
+    from dptransfer.encoders.transformers import quiet
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "photo", "of", "ant", "bee", "cat", "."]
+    small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    text = {**small, "vocab_size": len(words), "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    torch.manual_seed(0)
+    with quiet():
+        transformers.CLIPModel(
+            transformers.CLIPConfig(
+                text_config={**text, "max_position_embeddings": 64},
+                vision_config={**small, "image_size": 32, "patch_size": 16},
+                projection_dim=WIDTH,
+            )
+        ).save_pretrained(tmp_path)
+        (tmp_path / "vocab.txt").write_text("\n".join(words))
+        transformers.BertTokenizer(str(tmp_path / "vocab.txt"), model_max_length=40).save_pretrained(tmp_path)
+    model = fit(LanguageInit(start=FromNames(tower=str(tmp_path), scale=7.0)))
+    rows = get_encoder(str(tmp_path), kind="text").encode(
+        ["a photo of a ant.", "a photo of a bee.", "a photo of a cat."]
+    )
+    wanted = 7.0 * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert np.allclose(model.weights["weights"], wanted, atol=1e-4)
+    assert np.linalg.norm(wanted[0] - wanted[1]) > 1e-3
+    narrow = PrivateEmbeddings(np.ones((2, 3)), [0, 1], classes=["ant", "bee"], name="narrow")
+    with pytest.raises(Incompatible, match="8 dimensions"):
+        fit(LanguageInit(start=FromNames(tower=str(tmp_path))), narrow)
+
+
+def test_every_switch_changes_the_fit(weights):
+    data = private(*muddled())
+    plain = silent_weights(PLAIN, data, shots())
+    for change in ({"start": FromShots()}, {"quantile": 0.2}, {"axes": 1}, {"public_weight": 50.0}):
+        assert np.abs(silent_weights(replace(PLAIN, **change), data, shots()) - plain).max() > 1e-3
+    start = asked(replace(PLAIN, start=FromShots()), weights)[0].start
+    assert (start == FromShots().weights(PLAIN.features.fit(WIDTH, None), private().facts, shots())).all()
+    assert start.any()
+    assert not asked(PLAIN, weights)[0].start.any()
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+def test_shots_carry_it_where_the_budget_is_tiny(budget):
+    x, y = clusters(seed=9)
+    tiny = Budget(epsilon=0.02, delta=1e-5, relation=budget.relation)
+    assert fit(AdaMix(), private(*clusters(6)), public=shots(), budget=tiny).score(x, y) > 0.9
+
+
+@pytest.mark.parametrize("method", [AdaMix(), OnlyPublic(), NGD(), PPGD()])
+def test_missing_shots_are_noticed_before_anything_is_charged(method):
+    assert "labels" in refused_uncharged(method, public=pool(), error=DataError)
+    assert "public" in refused_uncharged(method)
+
+
+def test_an_unlabelled_pool_with_shots_at_its_side_will_do():
+    mixed = (fit(AdaMix(), public=public) for public in (pool().with_shots(shots()), shots()))
+    one, other = (model.weights["weights"] for model in mixed)
+    assert (one == other).all()
+
+
+def test_the_private_model_of_ppgd_pulls_the_public_one():
+    """The stronger the reuse, the nearer: at the ends are the private model and the shots' own fit."""
+    x, y = clusters()
+    data, (test, truth) = private(x, (y + 1) % 3), clusters(seed=9)  # labels that contradict the shots
+
+    def reusing(strength):
+        return fit(PPGD(steps=5, reuse=strength), data, public=shots(), noise=Silent())
+
+    held = reusing(1e9)
+    away = [
+        np.linalg.norm(reusing(strength).weights["weights"] - held.weights["weights"])
+        for strength in (1e-3, 1e-1, 10.0)
+    ]
+    assert away[0] > 1.5 * away[1] > 1.5 * away[2] > 0
+    assert reusing(1e-6).score(test, truth) > 0.9
+    assert held.score(test, (truth + 1) % 3) > 0.9
+
+
+def test_a_tower_must_be_named_before_anything_is_charged():
+    assert "tower" in refused_uncharged(LanguageInit())
