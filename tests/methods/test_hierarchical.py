@@ -1,4 +1,4 @@
-"""The model of noisy class sums, on data drawn from it, and against wrong signs planted in its source."""
+"""The model of noisy class sums, against data drawn from it and planted mistakes; and the centre of a map."""
 
 import inspect
 
@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dptransfer.data import PublicEmbeddings
+from dptransfer.exact.feature_map import apply
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods.heads import hierarchical
-from dptransfer.methods.heads.hierarchical import count_estimates, posterior
+from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentre
 
 AXES = 48
 MOMENT = np.geomspace(1, 0.02, AXES)
@@ -20,15 +23,6 @@ def mutant(right, wrong):
     names = {"__name__": hierarchical.__name__}
     exec(source.replace(right, wrong), names)
     return names["posterior"]
-
-
-SIGNS = {
-    "mean of a class": ("(sums - n * mean) / total", "(sums + n * mean) / total"),
-    "evidence, square": ("- 0.5 * (square", "+ 0.5 * (square"),
-    "evidence, cross term": ("- 2 * (sums * mean)", "+ 2 * (sums * mean)"),
-    "evidence, determinant": ("(square - np.log(precision)", "(square + np.log(precision)"),
-    "score": ("-0.5 * (self.means**2", "0.5 * (self.means**2"),
-}
 
 
 def drawn(counts, scale, *, energy=0.3, common=0.2, seed=0, moment=MOMENT):
@@ -61,15 +55,6 @@ def recovers_at_low_signal(fitted):
     return True
 
 
-def test_planted_class_means_are_recovered_better_than_by_sums_over_counts():
-    assert recovers_at_low_signal(posterior)
-
-
-@pytest.mark.parametrize("mistake", [name for name in SIGNS if name != "score"])
-def test_a_planted_sign_error_spoils_the_recovery(mistake):
-    assert not recovers_at_low_signal(mutant(*SIGNS[mistake]))
-
-
 def is_gaussian_conditioning(fitted, seed=0):
     """All classes follow from one prior, N(m₀, b): b and m₀ are solved from the first, and predict the rest.
 
@@ -82,11 +67,6 @@ def is_gaussian_conditioning(fitted, seed=0):
     prior = 1 / found.uncertainty - n**2 / spread
     middle = (found.means / found.uncertainty - n * sums / spread) / prior
     return np.allclose(prior, prior[0], rtol=1e-6) and np.allclose(middle, middle[0], rtol=1e-5, atol=1e-8)
-
-
-def test_every_class_is_conditioned_on_its_sum_from_one_prior():
-    assert is_gaussian_conditioning(posterior)
-    assert not is_gaussian_conditioning(mutant(*SIGNS["mean of a class"]))
 
 
 def finds_the_planted_numbers(fitted):
@@ -102,26 +82,12 @@ def finds_the_planted_numbers(fitted):
     return 0.2 < between < 0.42 and 0.35 < within < 0.65 and middle < 0.1 and relative.max() < 0.3
 
 
-def test_the_evidence_finds_the_planted_energy_common_mean_and_counts():
-    """The sums tell the counts better than the noisy counts do, and a wrong evidence does not notice."""
-    assert finds_the_planted_numbers(posterior)
-    assert not finds_the_planted_numbers(mutant(*SIGNS["evidence, determinant"]))
-
-
 def is_the_class_mean_without_noise(fitted):
     """With many rows and hardly any noise nothing is left to a prior."""
     truth = np.array([40_000.0, 90_000.0, 60_000.0])
     _, sums, _ = drawn(truth, 1e-6)
     found = fitted(sums, truth, 1e-6, 1e-6, MOMENT)
     return np.allclose(found.means, sums / truth[:, None], rtol=0.01, atol=1e-3)
-
-
-def test_without_noise_the_posterior_is_the_class_mean():
-    assert is_the_class_mean_without_noise(posterior)
-    assert not is_the_class_mean_without_noise(mutant("n * between * (sums", "between * (sums"))
-    _, sums, noisy = drawn(np.array([40_000.0, 90_000.0, 60_000.0]), 1e4)
-    loud = posterior(sums, noisy, 1e4, 3e4, MOMENT)
-    assert not np.allclose(loud.means, sums / noisy[:, None], rtol=0.01, atol=1e-3)
 
 
 def stays_near_the_unit_ball(fitted):
@@ -131,24 +97,12 @@ def stays_near_the_unit_ball(fitted):
     return np.linalg.norm(found.means, axis=1).max() < 1.5
 
 
-def test_a_common_mean_made_of_noise_is_shrunk():
-    assert stays_near_the_unit_ball(posterior)
-    assert not stays_near_the_unit_ball(mutant("+ 1 / moment", "+ 0 / moment"))
-
-
 def is_surer_of_larger_classes(fitted):
     _, sums, noisy = drawn(np.tile([5.0, 20.0, 80.0, 320.0, 1280.0], 4), 5.0)
     found = fitted(sums, noisy, 5.0, 15.0, MOMENT)
     order = np.argsort(found.counts)
     total = found.uncertainty.sum(axis=1)[order]
     return (found.uncertainty > 0).all() and (np.diff(total) <= 0).all() and total[-1] < 0.1 * total[0]
-
-
-def test_a_class_is_less_uncertain_the_more_examples_it_has():
-    assert is_surer_of_larger_classes(posterior)
-    assert not is_surer_of_larger_classes(
-        mutant("(sum_scale**2 + n * within) / total", "(n**2 * between) / total")
-    )
 
 
 def scores_are_log_densities(fitted):
@@ -163,9 +117,36 @@ def scores_are_log_densities(fitted):
     return np.allclose(scores - exact, AXES / 2 * np.log(2 * np.pi), atol=1e-8)
 
 
-def test_predictive_scores_are_log_densities_up_to_a_constant():
-    assert scores_are_log_densities(posterior)
-    assert not scores_are_log_densities(mutant(*SIGNS["score"]))
+SIGN_OF_MEAN = ("(sums - n * mean) / total", "(sums + n * mean) / total")
+SIGN_OF_DETERMINANT = ("(square - np.log(precision)", "(square + np.log(precision)")
+MISTAKES = [
+    (recovers_at_low_signal, *SIGN_OF_MEAN),
+    (recovers_at_low_signal, *SIGN_OF_DETERMINANT),
+    (recovers_at_low_signal, "- 0.5 * (square", "+ 0.5 * (square"),
+    (recovers_at_low_signal, "- 2 * (sums * mean)", "+ 2 * (sums * mean)"),
+    (is_gaussian_conditioning, *SIGN_OF_MEAN),
+    (finds_the_planted_numbers, *SIGN_OF_DETERMINANT),
+    (is_the_class_mean_without_noise, "n * between * (sums", "between * (sums"),
+    (stays_near_the_unit_ball, "+ 1 / moment", "+ 0 / moment"),
+    (is_surer_of_larger_classes, "(sum_scale**2 + n * within) / total", "(n**2 * between) / total"),
+    (scores_are_log_densities, "-0.5 * (self.means**2", "0.5 * (self.means**2"),
+]
+
+
+@pytest.mark.parametrize("check", dict.fromkeys(check for check, *_ in MISTAKES))
+def test_the_model_is_what_it_says(check):
+    assert check(posterior)
+
+
+@pytest.mark.parametrize(("check", "right", "wrong"), MISTAKES)
+def test_a_planted_mistake_is_noticed(check, right, wrong):
+    assert not check(mutant(right, wrong))
+
+
+def test_loud_sums_are_not_read_as_class_means():
+    _, sums, noisy = drawn(np.array([40_000.0, 90_000.0, 60_000.0]), 1e4)
+    loud = posterior(sums, noisy, 1e4, 3e4, MOMENT)
+    assert not np.allclose(loud.means, sums / noisy[:, None], rtol=0.01, atol=1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 0.3, 20.0, 1e9])
@@ -217,3 +198,66 @@ def test_five_hundred_classes_are_no_exception(monkeypatch):
     found = posterior(sums, noisy, 3.0, 9.0, np.ones(8))
     assert found.means.shape == (500, 8)
     assert found.counts == pytest.approx(np.full(500, 30.0), rel=0.25)
+
+
+WIDTH = 20
+RNG = np.random.default_rng(0)
+POOL = PublicEmbeddings(RNG.normal(size=(2000, WIDTH)) * np.geomspace(1, 0.1, WIDTH) + 0.5)
+MAP = PublicMap(axes=8).fit(WIDTH, POOL)
+
+
+def unit_rows(count, shift):
+    rows = RNG.normal(size=(count, WIDTH)) * np.geomspace(1, 0.1, WIDTH) + 0.5 + shift
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+SHIFT = 0.4 * RNG.normal(size=WIDTH)
+ROWS = unit_rows(5000, SHIFT)
+
+
+def along_axes(vector):
+    return vector @ MAP.axis_vectors()
+
+
+def test_without_noise_the_centre_is_the_mean_along_the_axes():
+    moved = recentre(MAP, ROWS.sum(axis=0), len(ROWS), scale=1e-6)
+    assert along_axes(moved.centre()) == pytest.approx(along_axes(ROWS.mean(axis=0)), abs=1e-5)
+    assert np.linalg.norm(apply(moved, ROWS).mean(axis=0)) < np.linalg.norm(apply(MAP, ROWS).mean(axis=0)) / 3
+
+
+def test_pure_noise_leaves_the_centre_mostly_where_it_is():
+    truth = MAP.centre() * 100
+    noise = np.random.default_rng(1).normal(size=(50, WIDTH))
+    moved = (recentre(MAP, truth + 300 * one, 100.0, 300.0).centre() for one in noise)
+    moves = [np.linalg.norm(centre - MAP.centre()) for centre in moved]
+    assert np.median(moves) < 0.15  # the noise itself would move it by 3·√8 ≈ 8
+    assert max(moves) < 1.0
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 300.0])
+def test_the_estimate_is_closer_than_the_pool_and_than_the_noisy_mean(scale):
+    true = along_axes(ROWS.mean(axis=0))
+    errors = []
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(scale=scale, size=WIDTH)
+        total = ROWS.sum(axis=0) + noise
+        ours = along_axes(recentre(MAP, total, len(ROWS), scale).centre())
+        errors.append([np.linalg.norm(way - true) for way in (ours, along_axes(total / len(ROWS)))])
+    ours, noisy = np.mean(errors, axis=0)
+    assert ours <= noisy * 1.02
+    assert ours < np.linalg.norm(along_axes(MAP.centre()) - true)
+
+
+def test_only_the_mean_of_the_map_changes():
+    moved = recentre(MAP, ROWS.sum(axis=0), len(ROWS), scale=1.0)
+    assert (moved.matrix == MAP.matrix).all()
+    assert moved.root == MAP.root
+    assert moved.identity != MAP.identity
+
+
+def test_no_class_outweighs_the_typical_one():
+    counts = np.array([2458.0, 529.0, 114.0, 25.0])
+    weighted = class_weights(counts) * counts
+    assert weighted.max() == pytest.approx(np.exp(np.log(counts).mean()))
+    assert weighted.tolist()[2:] == [114.0, 25.0]
+    assert class_weights(np.full(3, 7.0)) == pytest.approx(np.ones(3))

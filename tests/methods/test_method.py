@@ -1,3 +1,5 @@
+"""What every method does alike: refusals before the charge, the plan, and what notebooks show of it."""
+
 import json
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -5,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.data import PublicEmbeddings
+import dptransfer as dpt
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import (
     ArgumentError,
     BudgetError,
@@ -361,3 +364,23 @@ def test_numbers_of_numpy_become_pythons_in_every_setting(name):
     again = METHODS[name](**settings)
     assert plain_numbers(again)
     json.dumps(configuration_of(again))
+
+
+FEW, BUDGET = Facts(("a", "b"), (4,)), dpt.Budget(epsilon=1.0, delta=1e-5)
+
+
+def test_a_plan_shows_its_promise_its_steps_and_its_notes():
+    plan = replace(dpt.methods.MeanPrototypes().plan(FEW, BUDGET), notes=("<why>",))
+    assert repr(plan) == "Plan('mean', noisy steps: 1, Guarantee(ε = 1, δ = 1e-5, add/remove))"
+    shown = plan._repr_html_()
+    for part in ("Plan of &#x27;mean&#x27;", "class sums", "&lt;why&gt;", "nothing is charged"):
+        assert part in shown
+    assert str(replace(plan.guarantee, assumptions=())) in shown
+
+
+def test_a_plan_without_a_step_and_one_with_many_are_short():
+    plan = dpt.methods.MeanPrototypes().plan(FEW, BUDGET)
+    assert "there is no noisy step" in replace(plan, mechanisms=())._repr_html_()
+    many = replace(plan, mechanisms=plan.mechanisms * 30)
+    assert "and 20 more" in many._repr_html_()
+    assert many._repr_html_().count("<tr>") == 12

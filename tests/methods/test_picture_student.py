@@ -22,8 +22,8 @@ torch = pytest.importorskip("torch")
 from dptransfer.methods.deep import semi_supervised  # noqa: E402 (torch is there)
 
 from .samples import Silent  # noqa: E402
+from .test_checkpoint import answers, charges  # noqa: E402
 from .test_picture_voting import BUDGET, CLASSES, METHODS, POOL, fitted, private  # noqa: E402
-from .test_workspace import answers, charges  # noqa: E402
 
 STUDENT = replace(METHODS["prom-pate"], epochs=1, student="freematch", student_steps=40, student_batch=4)
 SCRATCH = replace(STUDENT, student_encoder="small-cnn", student_trains="full", student_steps=20)

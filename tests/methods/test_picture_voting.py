@@ -18,7 +18,7 @@ from dptransfer.noise import SeededNoise
 from methods.deep.tiny import PLACE, coloured
 
 from .samples import Repeatable, Silent
-from .test_workspace import answers, charges
+from .test_checkpoint import answers, charges
 
 torch = pytest.importorskip("torch")
 

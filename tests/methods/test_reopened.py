@@ -10,7 +10,7 @@ from dptransfer.encoders import apply_delta, get_encoder
 
 from . import dying
 from .samples import SIDE, Repeatable, clusters, images, pictures, pool, private, released
-from .test_workspace import answers, charges
+from .test_checkpoint import answers, charges
 
 PLACE = "methods.deep.tiny:tiny_classifier"
 VOTING = {

@@ -15,7 +15,7 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
 
 from .samples import CLASSES, Repeatable, Silent, clusters, pool, private, released
-from .test_workspace import answers, charges
+from .test_checkpoint import answers, charges
 
 BUDGET = Budget(epsilon=6.0, delta=1e-5)
 TEST = clusters(300, seed=9)

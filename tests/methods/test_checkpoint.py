@@ -1,4 +1,4 @@
-"""A fit that is killed goes on: one charge, no answer drawn twice, and never with anything else."""
+"""A fit that is killed goes on where it was, under one charge and with the answers that were drawn."""
 
 import os
 import shutil
@@ -25,6 +25,7 @@ from . import dying
 from .dying import STEPS
 
 BUDGET = dpt.Budget(epsilon=1.0, delta=1e-5)
+FOUR = dpt.methods.NoisyGD(steps=4)
 
 
 @pytest.fixture
@@ -129,13 +130,13 @@ def broken_off(tmp_path, ledger):
     """A workspace with two answers, and what its fit was called with."""
     called = {"private": made(), "budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     with pytest.raises(Cut):
-        dpt.methods.NoisyGD(steps=4).fit(**called, noise=Breaking(2))
+        FOUR.fit(**called, noise=Breaking(2))
     return called
 
 
 def test_an_error_leaves_the_charge_open_and_the_run_goes_on(broken_off, ledger):
     assert ledger.history()[0].outcome is None
-    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+    FOUR.fit(**broken_off)
     assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "ClosingEntry"]
 
 
@@ -144,9 +145,9 @@ def test_an_error_leaves_the_charge_open_and_the_run_goes_on(broken_off, ledger)
     [
         (dpt.methods.NoisyGD(steps=5), {}, "configuration"),
         (dpt.methods.DPSGDProbe(steps=4), {}, "method"),
-        (dpt.methods.NoisyGD(steps=4), {"budget": dpt.Budget(epsilon=2.0, delta=1e-5)}, "budget"),
-        (dpt.methods.NoisyGD(steps=4), {"private": made(rows=1e-9)}, "private data set"),
-        (dpt.methods.NoisyGD(steps=4), {"public": dpt.PublicEmbeddings(np.eye(4))}, "public data set"),
+        (FOUR, {"budget": dpt.Budget(epsilon=2.0, delta=1e-5)}, "budget"),
+        (FOUR, {"private": made(rows=1e-9)}, "private data set"),
+        (FOUR, {"public": dpt.PublicEmbeddings(np.eye(4))}, "public data set"),
     ],
 )
 def test_a_workspace_refuses_any_other_fit_and_nothing_is_charged(broken_off, ledger, method, changed, word):
@@ -160,14 +161,14 @@ def test_a_workspace_refuses_other_people_for_the_same_rows(tmp_path, ledger):
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     people = [f"patient {row % 9}" for row in range(40)]
     with pytest.raises(Cut):
-        dpt.methods.NoisyGD(steps=4).fit(made(people=people), **called, noise=Breaking(2))
+        FOUR.fit(made(people=people), **called, noise=Breaking(2))
     before = ledger.head
     for others, word in ((sorted(people), "person for some row"), (None, "budget")):
         with pytest.raises(WorkspaceError, match=f"has another {word}"):
-            dpt.methods.NoisyGD(steps=4).fit(made(people=others), **called)
+            FOUR.fit(made(people=others), **called)
     assert ledger.head == before
     renamed = [one.replace("patient", "case") for one in people]
-    dpt.methods.NoisyGD(steps=4).fit(made(people=renamed), **called)  # other names for the same people
+    FOUR.fit(made(people=renamed), **called)  # other names for the same people
 
 
 def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeypatch):
@@ -175,41 +176,39 @@ def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeyp
 
     monkeypatch.setattr(fitting, "current_versions", lambda: {"dptransfer": "99"})
     with pytest.raises(WorkspaceError, match="software version"):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+        FOUR.fit(**broken_off)
     monkeypatch.undo()
     monkeypatch.setattr(fitting, "_packages", lambda method: {"somebody-elses"})  # brings it now
     with pytest.raises(WorkspaceError, match="software version"):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+        FOUR.fit(**broken_off)
 
 
 def test_the_same_rows_under_another_name_are_not_the_data_set_that_was_charged(broken_off, ledger):
     before = ledger.head
     with pytest.raises(LedgerError, match="data set that it was charged for"):
-        dpt.methods.NoisyGD(steps=4).fit(**{**broken_off, "private": made(name="ward")})
+        FOUR.fit(**{**broken_off, "private": made(name="ward")})
     assert ledger.head == before
 
 
 def test_a_copy_of_a_workspace_cannot_draw_the_same_answers_a_second_time(broken_off, tmp_path):
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
     with pytest.raises(WorkspaceError, match="copied or restored"):
-        dpt.methods.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "copy"})
+        FOUR.fit(**{**broken_off, "workspace": tmp_path / "copy"})
     os.rename(tmp_path / "run", tmp_path / "moved")
-    dpt.methods.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "moved"})
+    FOUR.fit(**{**broken_off, "workspace": tmp_path / "moved"})
 
 
 def test_a_workspace_restored_from_a_backup_is_refused_though_its_file_has_the_old_number(
     broken_off, tmp_path, ledger
 ):
     shutil.copytree(tmp_path / "run", tmp_path / "backup")
-    dpt.methods.NoisyGD(steps=4).fit(
-        **{**broken_off, "ledger": dpt.Ledger.in_memory()}
-    )  # draws the other two
+    FOUR.fit(**{**broken_off, "ledger": dpt.Ledger.in_memory()})  # draws the other two
     shutil.rmtree(tmp_path / "run")
     shutil.copytree(
         tmp_path / "backup", tmp_path / "run"
     )  # where the numbers of deleted files are used again
     with pytest.raises(WorkspaceError, match="copied or restored"):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+        FOUR.fit(**broken_off)
 
 
 def test_files_of_answers_that_were_restored_beside_the_one_that_tells_copies_are_refused(
@@ -218,28 +217,11 @@ def test_files_of_answers_that_were_restored_beside_the_one_that_tells_copies_ar
     names = "run.sqlite", "last-answer"
     for name in names:
         shutil.copy2(tmp_path / "run" / name, tmp_path / name)
-    dpt.methods.NoisyGD(steps=4).fit(
-        **{**broken_off, "ledger": dpt.Ledger.in_memory()}
-    )  # draws the other two
+    FOUR.fit(**{**broken_off, "ledger": dpt.Ledger.in_memory()})  # draws the other two
     for name in names:
         (tmp_path / name).rename(tmp_path / "run" / name)
     with pytest.raises(WorkspaceError, match="copied or restored"):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
-
-
-def test_an_answer_that_was_taken_away_is_not_drawn_again_while_the_run_goes_on(broken_off, tmp_path):
-    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
-        file.execute("DELETE FROM answers WHERE number = 1")
-    with pytest.raises(WorkspaceError, match="answer 1"):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
-
-
-def test_answers_that_were_taken_away_are_not_drawn_again_once_the_run_is_over(broken_off, tmp_path, ledger):
-    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
-    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
-        file.execute("DELETE FROM answers WHERE number = 3")
-    with pytest.raises(WorkspaceError, match="answer 3"):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+        FOUR.fit(**broken_off)
 
 
 @pytest.fixture
@@ -252,7 +234,7 @@ def refused(broken_off, ledger, tmp_path):
                 file.execute(statement)
         before, left = ledger.head, answers(tmp_path)
         with pytest.raises(WorkspaceError, match="must be whole"):
-            dpt.methods.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(0))
+            FOUR.fit(**broken_off, noise=Breaking(0))
         assert (ledger.head, answers(tmp_path)) == (before, left)
 
     return changed
@@ -261,14 +243,8 @@ def refused(broken_off, ledger, tmp_path):
 @pytest.mark.parametrize(
     "column",
     [
-        "array = zeroblob(100)",
-        "array = 'a text'",
-        "sha256 = 'none'",
-        "what = 'another question'",
-        "what = zeroblob(9)",
-        "number = 9",
-        "number = 0",
-        "number = -1",
+        *("array = zeroblob(100)", "array = 'a text'", "sha256 = 'none'", "what = 'another question'"),
+        *("what = zeroblob(9)", "number = 9", "number = 0", "number = -1"),
     ],
 )
 @pytest.mark.parametrize("number", [1, 2])
@@ -276,54 +252,44 @@ def test_a_damaged_answer_is_an_error_and_not_drawn_again(refused, column, numbe
     refused(f"UPDATE answers SET {column} WHERE number = {number}")
 
 
-def test_the_last_answer_is_missed_when_it_is_taken_away(refused):
-    refused("DELETE FROM answers WHERE number = 2")
+EXCHANGED = tuple(
+    f"UPDATE answers SET number = {to} WHERE number = {at}" for at, to in ((1, 9), (2, 1), (9, 2))
+)
+TAMPERED = {
+    "the last is taken away": ("DELETE FROM answers WHERE number = 2",),
+    "the first is taken away": ("DELETE FROM answers WHERE number = 1",),
+    "all are taken away": ("DELETE FROM answers",),
+    "two are exchanged": EXCHANGED,
+    "nobody drew some": ("INSERT INTO answers SELECT number + 2, what, sha256, array FROM answers",),
+    "one is in the place of another, with its checksum and to the same question": (
+        "UPDATE answers SET (what, sha256, array) = "
+        "(SELECT what, sha256, array FROM answers WHERE number = 1) WHERE number = 2",
+    ),
+}
 
 
-def test_all_answers_are_missed_when_they_are_taken_away(refused):
-    refused("DELETE FROM answers")
-
-
-def test_the_last_answer_is_missed_once_the_run_is_over(broken_off, refused):
-    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
-    refused("DELETE FROM answers WHERE number = 4")
-
-
-def test_answers_that_were_exchanged_are_refused(refused):
-    refused(
-        "UPDATE answers SET number = 9 WHERE number = 1",
-        "UPDATE answers SET number = 1 WHERE number = 2",
-        "UPDATE answers SET number = 2 WHERE number = 9",
-    )
+@pytest.mark.parametrize("statements", TAMPERED.values(), ids=TAMPERED)
+def test_answers_that_were_tampered_with_are_refused(refused, statements):
+    refused(*statements)
 
 
 def test_answers_before_the_last_that_were_exchanged_are_refused(broken_off, refused):
     with pytest.raises(Cut):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(1))
-    refused(
-        "UPDATE answers SET number = 9 WHERE number = 1",
-        "UPDATE answers SET number = 1 WHERE number = 2",
-        "UPDATE answers SET number = 2 WHERE number = 9",
-    )
+        FOUR.fit(**broken_off, noise=Breaking(1))
+    refused(*EXCHANGED)
 
 
-def test_an_answer_that_was_put_in_the_place_of_another_is_refused(refused):
-    """With its checksum, and to the same question."""
-    refused(
-        "UPDATE answers SET (what, sha256, array) = "
-        "(SELECT what, sha256, array FROM answers WHERE number = 1) WHERE number = 2"
-    )
-
-
-def test_answers_that_nobody_drew_are_refused(refused):
-    refused("INSERT INTO answers SELECT number + 2, what, sha256, array FROM answers")
+@pytest.mark.parametrize("number", [3, 4])
+def test_answers_are_missed_once_the_run_is_over(broken_off, refused, number):
+    FOUR.fit(**broken_off)
+    refused(f"DELETE FROM answers WHERE number = {number}")
 
 
 def test_an_older_copy_of_the_answers_is_refused(broken_off, refused, tmp_path):
     file = tmp_path / "run" / "run.sqlite"
     older = file.read_bytes()
     with pytest.raises(Cut):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(1))
+        FOUR.fit(**broken_off, noise=Breaking(1))
     file.write_bytes(older)
     refused()
 
@@ -342,7 +308,7 @@ def test_a_record_of_the_last_answer_that_is_damaged_is_refused(refused, tmp_pat
 def test_a_record_of_another_run_is_refused(refused, tmp_path, ledger):
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "other"}
     with pytest.raises(Cut):
-        dpt.methods.NoisyGD(steps=4).fit(made(), **called, noise=Breaking(2))
+        FOUR.fit(made(), **called, noise=Breaking(2))
     shutil.copy(tmp_path / "other" / "last-answer", tmp_path / "run" / "last-answer")
     refused()
 
@@ -361,13 +327,13 @@ def test_an_answer_that_was_not_recorded_before_the_process_ended_is_used_and_re
     with monkeypatch.context() as patch:
         patch.setattr(LastAnswer, "write", ended)
         with pytest.raises(Cut):
-            dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+            FOUR.fit(**broken_off)
     before = answers(tmp_path)
     assert len(before) == 3
     with pytest.raises(Cut):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off, noise=Breaking(0))
+        FOUR.fit(**broken_off, noise=Breaking(0))
     assert LastAnswer(tmp_path / "run" / "last-answer").read(3)[0] == 3
-    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+    FOUR.fit(**broken_off)
     assert answers(tmp_path)[:3] == before
 
 
@@ -428,7 +394,7 @@ def test_a_record_is_on_the_disk_when_it_is_written(tmp_path, monkeypatch):
 def test_a_file_that_is_no_workspace_is_refused_in_words(broken_off, tmp_path):
     (tmp_path / "run" / "run.sqlite").write_bytes(b"something else" * 100)
     with pytest.raises(WorkspaceError, match="must be whole"):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+        FOUR.fit(**broken_off)
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused_as_such(tmp_path, ledger):
@@ -444,9 +410,9 @@ def test_one_process_at_a_time_works_in_a_workspace(broken_off, tmp_path, ledger
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(WorkspaceError, match="One process at a time"):
-            dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+            FOUR.fit(**broken_off)
         other.kill()
-    dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+    FOUR.fit(**broken_off)
 
 
 def test_a_thread_that_is_refused_lets_no_other_process_in(broken_off, tmp_path):
@@ -454,7 +420,7 @@ def test_a_thread_that_is_refused_lets_no_other_process_in(broken_off, tmp_path)
     opening = "import sys; from dptransfer.methods.checkpoint import Workspace; Workspace(sys.argv[1])"
     with Workspace(tmp_path / "run"):
         with pytest.raises(WorkspaceError, match="One process at a time"):
-            dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+            FOUR.fit(**broken_off)
         command = [sys.executable, "-c", opening, str(tmp_path / "run")]
         other = subprocess.run(command, capture_output=True, text=True, check=False)
         assert "One process at a time" in other.stderr
@@ -490,7 +456,7 @@ def test_the_folder_is_its_owners_alone(broken_off, tmp_path):
     assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "run").iterdir())
     (tmp_path / "run").chmod(0o755)
     with pytest.raises(WorkspaceError, match="chmod 700"):
-        dpt.methods.NoisyGD(steps=4).fit(**broken_off)
+        FOUR.fit(**broken_off)
 
 
 def test_a_folder_with_other_files_is_no_workspace(tmp_path, ledger):
@@ -650,17 +616,17 @@ def test_a_run_does_not_go_on_with_rows_that_were_written_to_in_between(tmp_path
     private = dpt.PrivateEmbeddings(x, labels, name="clinic")
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     with pytest.raises(Cut):
-        dpt.methods.NoisyGD(steps=4).fit(private, **called, noise=Breaking(2))
+        FOUR.fit(private, **called, noise=Breaking(2))
     before, left = ledger.head, answers(tmp_path)
     changed = x if part == "rows" else private.labels
     changed.flags.writeable = True
     changed[3] = 1 - changed[3]
     with pytest.raises(WorkspaceError, match="changed"):
-        dpt.methods.NoisyGD(steps=4).fit(private, **called)
+        FOUR.fit(private, **called)
     assert (ledger.head, answers(tmp_path)) == (before, left)
     changed[3] = 1 - changed[3]
     if part == "labels":  # a flip and back is exact, and rows are rounded
-        dpt.methods.NoisyGD(steps=4).fit(private, **called)
+        FOUR.fit(private, **called)
 
 
 def test_a_run_does_not_begin_with_rows_that_are_not_those_of_their_fingerprint(tmp_path, ledger):

@@ -11,15 +11,21 @@ from dptransfer.base.progress import reported_to
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
+from dptransfer.exact.feature_map import UnitNorm
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     CoinPressPrototypes,
+    FromShots,
+    FromZero,
     LeastSquares,
     MeanPrototypes,
     NoisyGD,
+    Pace,
     PrivateTuning,
     PublicPrototypes,
 )
+from dptransfer.methods.tuning import configuration_in_words, every_combination, tuned_settings
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Relation, Unit
 from dptransfer.release import read_release
@@ -225,3 +231,69 @@ def test_on_public_rows_tuning_is_free_and_the_winner_costs_what_it_costs_alone(
     assert "no private row was read" in plan.notes[0]
     with pytest.raises(ArgumentError, match="Tuning on public rows needs some"):
         tuned.plan(FACTS, BUDGET)
+
+
+def gradient(settings):
+    return NoisyGD(**settings)
+
+
+def test_every_combination_comes_with_its_settings():
+    found = every_combination(gradient, {"steps": (2, 5), "clip": [0.5, 1.0]})
+    assert [list(settings.values()) for settings, _ in found] == [[2, 0.5], [2, 1.0], [5, 0.5], [5, 1.0]]
+    assert all(method == NoisyGD(**settings) for settings, method in found)
+
+
+@pytest.mark.parametrize(
+    ("make", "lists", "said"),
+    [
+        (gradient, {"steps": [2, 0]}, "^--tune steps=0: steps must be"),
+        (gradient, {"steps": [2, 2]}, "two of these are the same"),
+        (lambda settings: MeanPrototypes(), {"steps": [2, 5]}, "two of these are the same"),
+        (gradient, {"steps": [2]}, "two configurations at least"),
+        (gradient, {}, "two configurations at least"),
+        (gradient, {"steps": []}, "'steps' has \\[\\]"),
+        (gradient, {"steps": "25"}, "'steps' has '25'"),
+        (gradient, {"steps": range(1, 12), "clip": [one / 10 for one in range(1, 11)]}, "at most 100"),
+    ],
+)
+def test_what_is_no_choice_is_refused(make, lists, said):
+    with pytest.raises(ArgumentError, match=said):
+        every_combination(make, lists, option="--tune ")
+
+
+GRID = [
+    NoisyGD(features=PublicMap(axes=axes), steps=steps, clip=0.5) for steps in (10, 30) for axes in (64, 128)
+]
+
+
+def test_what_all_have_in_common_is_left_out():
+    said = tuned_settings(GRID)
+    assert said == "'noisy-gd' with features.axes 64 or 128 and steps 10 or 30"
+    assert [configuration_in_words(one, GRID) for one in GRID[:2]] == [
+        "'noisy-gd' with features.axes 64 and steps 10",
+        "'noisy-gd' with features.axes 128 and steps 10",
+    ]
+
+
+def test_parts_are_told_by_their_type_and_their_own_settings():
+    starts = [NoisyGD(start=FromZero()), NoisyGD(start=FromShots(strength=0.5))]
+    assert configuration_in_words(starts[0], starts) == "'noisy-gd' with start FromZero"
+    assert configuration_in_words(starts[1], starts) == (
+        "'noisy-gd' with start FromShots and start.strength 0.5"
+    )
+    paces = [NoisyGD(pace=Pace(reach=reach)) for reach in (5.0, 10.0)]
+    assert tuned_settings(paces) == "'noisy-gd' with pace.reach 5.0 or 10.0"
+
+
+def test_methods_are_compared_with_those_of_their_name():
+    mixed = [MeanPrototypes(), *GRID[:2], MeanPrototypes(features=UnitNorm(pool=2))]
+    assert (
+        tuned_settings(mixed) == "'mean' with features.pool 1 or 2, 'noisy-gd' with features.axes 64 or 128"
+    )
+    assert tuned_settings([MeanPrototypes(), GRID[0]]) == "'mean', 'noisy-gd'"
+    assert configuration_in_words(GRID[0], [MeanPrototypes(), GRID[0]]) == "'noisy-gd'"
+
+
+def test_a_long_list_is_cut():
+    said = tuned_settings([NoisyGD(steps=steps) for steps in range(1, 21)])
+    assert said == "'noisy-gd' with steps 1, 2, 3, 4, 5 or 15 others"

@@ -1,0 +1,269 @@
+"""Methods by name and settings, and from the configuration that a release recorded."""
+
+import json
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pytest
+
+from dptransfer import Auto
+from dptransfer.errors import ArgumentError, ReleaseError
+from dptransfer.exact.public_map import PublicMap
+from dptransfer.features import UnitNorm
+from dptransfer.methods import (
+    METHODS,
+    CoinPressPrototypes,
+    FromNames,
+    FromShots,
+    FromZero,
+    NoisyGD,
+    Pace,
+    PrivateTuning,
+    TopKPrototypes,
+)
+from dptransfer.methods.configuration import UnknownType, as_method, method_from_configuration, named_method
+from dptransfer.methods.method import configuration_of
+
+
+def test_values_may_be_typed_or_text():
+    assert named_method("top-k", {"k": 5}) == named_method("top-k", {"k": "5"}) == TopKPrototypes(k=5)
+    assert named_method("mean", {"features.axes": 8}).features == PublicMap(axes=8)
+
+
+def test_what_is_wrong_is_named():
+    with pytest.raises(ArgumentError, match="Did you mean 'top-k'"):
+        named_method("top_k", {})
+    with pytest.raises(ArgumentError, match="must be of the type int"):
+        named_method("top-k", {"k": "many"})
+    with pytest.raises(ArgumentError, match="'mean' has no 'kk'"):
+        named_method("mean", {"kk": 1})
+
+
+def test_a_method_is_a_name_or_an_object_and_its_class_is_neither():
+    assert as_method("top-k") == as_method(TopKPrototypes()) == TopKPrototypes()
+    with pytest.raises(ArgumentError, match=r"got its class. Pass TopKPrototypes\(\)."):
+        as_method(TopKPrototypes)
+
+
+def test_alternatives_are_chosen_by_their_word():
+    assert named_method("noisy-gd", {"start": "shots"}) == NoisyGD(start=FromShots())
+    assert named_method("adamix", {"start": "zero"}).start == FromZero()
+    assert named_method("noisy-gd", {"start": FromShots(strength=2.0)}).start == FromShots(strength=2.0)
+
+
+def test_settings_of_a_part_are_reached_with_a_dot_in_any_order():
+    given = {"start.strength": "0.5", "start": "shots", "pace.reach": "7", "pace.radius": 9}
+    made = named_method("noisy-gd", given)
+    assert made == NoisyGD(start=FromShots(strength=0.5), pace=Pace(reach=7.0, radius=9.0))
+    assert named_method("language", {"start.tower": "folder"}).start == FromNames(tower="folder")
+
+
+def test_a_part_may_be_given_whole():
+    given = {"start": {"kind": "names", "tower": "folder"}, "pace": {"reach": 7}}
+    made = named_method("noisy-gd", given)
+    assert (made.start, made.pace.reach) == (FromNames(tower="folder"), 7.0)
+
+
+def test_a_setting_that_one_alternative_has_chooses_it():
+    assert named_method("noisy-gd", {"start.tower": "folder"}).start == FromNames(tower="folder")
+    assert named_method("noisy-gd", {"start.strength": 3}).start == FromShots(strength=3.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"start": "shot"}, "'start' must be one of zero, shots, names; got 'shot'. Did you mean 'shots'"),
+        ({"start": "zzz"}, "must be one of zero, shots, names; got 'zzz'. Choose one of these"),
+        ({"start": "zero", "start.tower": "x"}, "'start=zero' has no 'tower'. It has no settings"),
+        ({"start": "names", "start.strength": 1}, "'start=names' has no 'strength'"),
+        ({"start.towr": "x"}, "has no 'towr'"),
+        ({"start.strength": "weak"}, "'strength' must be of the type float; got 'weak'"),
+        ({"start.strength": -1}, "strength must be a number between"),
+        ({"pace": "fast"}, "'pace' has settings of its own; got 'fast'"),
+        ({"pace.rech": 1}, "'pace' has no 'rech'. Did you mean 'reach'"),
+        ({"steps.more": 1}, "'steps' of 'noisy-gd' is a plain value"),
+        ({"strt": "zero"}, "Did you mean 'start'"),
+        ({"k": 1}, "Its settings are .*pace.reach.*start.tower"),
+    ],
+)
+def test_what_is_wrong_with_a_part_is_named(given, said):
+    with pytest.raises(ArgumentError, match=said):
+        named_method("noisy-gd", given)
+
+
+@dataclass(frozen=True)
+class Deep:
+    """A part of a part."""
+
+    size: int = 1
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A part with a part."""
+
+    deep: Deep = field(default_factory=Deep)
+    kind: ClassVar[str] = "outer"
+
+
+@dataclass(frozen=True)
+class Other:
+    """Another, without settings."""
+
+    kind: ClassVar[str] = "other"
+
+
+@dataclass(frozen=True)
+class Later(NoisyGD):
+    """A method that somebody adds later, with a part that may be missing."""
+
+    part: Outer | Other | None = None
+    name: ClassVar[str] = "later"
+
+
+def test_parts_of_methods_to_come_are_settings_at_once():
+    def made(given):
+        return named_method(f"{__name__}:Later", given).part
+
+    assert made({}) is None
+    assert made({"part": "other"}) == Other()
+    assert made({"part": "outer", "part.deep.size": "3"}) == Outer(Deep(3))
+    assert made({"part.deep.size": 3}) == Outer(Deep(3))
+    assert made({"part": "none"}) is None
+    with pytest.raises(ArgumentError, match="'part' must be one of outer, other"):
+        made({"part": "third"})
+    with pytest.raises(ArgumentError, match="is none, which has no settings"):
+        made({"part": "none", "part.deep.size": 3})
+
+
+OTHERS = (
+    NoisyGD(features=PublicMap(axes=7, whitening=0.1), steps=3, start=FromNames("tower", "{}!", 3.0)),
+    NoisyGD(features=UnitNorm(pool=4), pace=Pace(reach=2.0, weight_decay=0.5, radius=9.0)),
+    CoinPressPrototypes(shares=(0.25, 0.75)),
+    Auto(candidates=(NoisyGD(), CoinPressPrototypes())),
+    PrivateTuning(candidates=(NoisyGD(steps=10), NoisyGD(steps=30)), shape=1.0),
+)
+
+
+@pytest.mark.parametrize(
+    "method", [*(one() for one in METHODS.values()), *OTHERS], ids=lambda method: method.name
+)
+def test_what_a_release_records_gives_the_method_back(method):
+    written = json.loads(json.dumps(configuration_of(method)))
+    again = method_from_configuration(written)
+    assert again == method
+    assert type(again) is type(method)
+    assert json.loads(json.dumps(configuration_of(again))) == written
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"type": "Popen"}, "'Popen'"),
+        ({"type": "os.system"}, "os.system"),
+        ({"type": ["NoisyGD"]}, "type"),
+        ({"type": None}, "None"),
+        ({"surprise": 1}, "surprise"),
+        ({"clip": -1.0}, "clip"),
+        ({"steps": "many"}, "steps"),
+        ({"features": {"type": "UnitNorm"}}, "pool"),
+        ({"features": {"pool": 1}}, "None"),
+        ({"pace": {"type": "Pace", "reach": 1.0, "weight_decay": 0.0, "radius": 1.0, "more": 1}}, "more"),
+    ],
+)
+def test_a_type_or_a_setting_that_is_not_ours_is_refused(change, said):
+    with pytest.raises(ReleaseError, match="configuration must be that of a method") as refusal:
+        method_from_configuration({**configuration_of(NoisyGD()), **change})
+    assert said in str(refusal.value)
+
+
+def test_a_missing_setting_is_refused_rather_than_guessed():
+    settings = configuration_of(NoisyGD())
+    del settings["clip"]
+    with pytest.raises(ReleaseError, match="clip"):
+        method_from_configuration(settings)
+
+
+def test_a_part_is_no_method():
+    with pytest.raises(ReleaseError, match="UnitNorm"):
+        method_from_configuration(configuration_of(UnitNorm()))
+
+
+def test_a_configuration_that_is_nested_without_end_is_refused():
+    nested = configuration_of(NoisyGD())
+    for _ in range(5000):
+        nested = {"type": "Auto", "candidates": [nested]}
+    with pytest.raises(ReleaseError):
+        method_from_configuration(nested)
+
+
+LAZY = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dptransfer import methods
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Lazy(methods.MeanPrototypes):
+    numbers: Sequence[int] = ()
+    name: ClassVar[str] = "lazy"
+"""
+
+
+def test_a_package_whose_types_cannot_be_read_breaks_no_other_methods_configuration(install):
+    install("lazy", {"lazy": LAZY}, {"dptransfer.methods": {"lazy": "lazy:Lazy"}})
+    assert method_from_configuration(configuration_of(NoisyGD())) == NoisyGD()
+    (problem,) = METHODS.problems
+    assert "'Sequence' is not defined" in problem
+
+
+THEIRS = """
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from dptransfer import methods
+
+
+@dataclass(frozen=True)
+class Speed:
+    size: int = 3
+
+
+@dataclass(frozen=True)
+class MeanPrototypes(methods.MeanPrototypes):
+    name: ClassVar[str] = "imposter"
+
+
+@dataclass(frozen=True)
+class Pace(methods.MeanPrototypes):
+    name: ClassVar[str] = "part"
+
+
+@dataclass(frozen=True)
+class Theirs(methods.MeanPrototypes):
+    speed: Speed = field(default_factory=Speed)
+    name: ClassVar[str] = "theirs"
+"""
+
+
+def test_methods_of_installed_packages_are_known_with_their_parts_and_cannot_pass_for_ours(install):
+    places = {"imposter": "theirs:MeanPrototypes", "part": "theirs:Pace", "theirs": "theirs:Theirs"}
+    uninstall = install("theirs", {"theirs": THEIRS}, {"dptransfer.methods": places})
+    method = METHODS["theirs"]()
+    written = json.loads(json.dumps(configuration_of(method)))
+    assert written["speed"] == {"type": "Speed", "size": 3}
+    assert method_from_configuration(written) == method
+    assert METHODS["imposter"].name == "imposter"
+    ours = method_from_configuration(configuration_of(METHODS["mean"]()))
+    assert type(ours) is METHODS["mean"]
+    assert METHODS["part"].__name__ == "Pace"
+    assert method_from_configuration(configuration_of(NoisyGD())) == NoisyGD()  # with the library's own part
+    uninstall()
+    with pytest.raises(UnknownType, match="'Speed'"):
+        method_from_configuration(written)
