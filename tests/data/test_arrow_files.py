@@ -36,7 +36,7 @@ def test_the_files_of_a_saved_data_set_are_read_in_their_order(saved):
 @pytest.mark.parametrize("name", ["../data-0.arrow", "/etc/passwd", "..", "", "a\\b", "c:x"])
 def test_a_listing_that_leads_out_of_its_folder_is_refused(saved, name):
     listing(saved, name)
-    with pytest.raises(DataError, match="of its own folder"):
+    with pytest.raises(DataError, match="outside"):
         read_table(saved)
 
 

@@ -90,7 +90,7 @@ def test_a_path_may_lead_into_an_archive(tmp_path):
     assert archive_in(path / "train") == (path, PurePosixPath("train"))
     assert archive_in(tmp_path / "other") is None
     for inside in ("nothing", "../..", "train/../.."):
-        with pytest.raises(DataError, match="must have the folder"):
+        with pytest.raises(DataError, match="no folder"):
             find_images(path / inside)
 
 
@@ -203,6 +203,6 @@ def test_two_files_of_one_name_are_refused_for_readers_differ_in_which_they_take
                 info = tarfile.TarInfo(name)
                 info.size = len(picture())
                 archive.addfile(info, io.BytesIO(picture()))
-    with pytest.raises(DataError, match="a name of its own; two have one") as refusal:
+    with pytest.raises(DataError, match="one name") as refusal:
         unpack(path, PurePosixPath(), ENDINGS)
     assert "1.png" not in str(refusal.value)

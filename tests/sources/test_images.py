@@ -59,7 +59,7 @@ def test_folders_that_cannot_be_read_as_a_data_set_are_refused(zoo, tmp_path):
     picture(zoo / "loose.png")
     for path, message in (
         (tmp_path / "empty", "no file of a known type"),
-        (zoo, "holds both"),
+        (zoo, "beside class folders"),
         (tmp_path / "nothing", "must exist"),
         (tmp_path / "notes.txt", "images come as"),
     ):
@@ -102,8 +102,8 @@ def test_a_csv_may_number_its_classes_or_leave_them_out(zoo):
     [
         ("file,label\na,b\n", "column 'path'"),
         ("", "column 'path'"),
-        ("path,label\n", "lists none"),
-        ("path,label\na.png\n", "short"),
+        ("path,label\n", "no examples"),
+        ("path,label\na.png\n", "every column"),
         ('path\n"a', "CSV in UTF-8"),
     ],
 )
@@ -154,11 +154,11 @@ def test_people_of_images_come_from_a_column_or_a_file(zoo, tmp_path):
 @pytest.mark.parametrize(
     ("source", "person", "rule"),
     [
-        ("zoo", "who", "a folder tells people by 'folder', as class/person/picture; got 'who'"),
-        ("zoo/dog", "folder", "a folder tells people by 'folder'"),
-        ("zoo/dog/2.png", "folder", "a folder tells people by 'folder'"),
-        ("list.csv", "who", "people must be in the column 'who'; the first line names none"),
-        ("list.csv", "folder", "people must be in the column 'folder'"),
+        ("zoo", "who", "got 'who'"),
+        ("zoo/dog", "folder", "class/person/picture"),
+        ("zoo/dog/2.png", "folder", "class/person/picture"),
+        ("list.csv", "who", "the column 'who'"),
+        ("list.csv", "folder", "the column 'folder'"),
         ("zoo", "none.csv", "must be readable"),
     ],
 )

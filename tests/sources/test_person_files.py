@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from dptransfer.data import Columns
+from dptransfer.data.columns import is_person_file
 from dptransfer.errors import DataError
 from dptransfer.sources.images import find_images
-from dptransfer.sources.person_files import is_person_file, people_by_folder, people_in_file
+from dptransfer.sources.person_files import people_by_folder, people_in_file
 
 
 @pytest.fixture
@@ -65,12 +66,12 @@ def test_an_empty_person_is_alone(csv):
         (("example,person", "0,secret", "1,secret", "02,secret"), "every example must be listed"),
         (
             ("example,person", "0,secret", "1,secret", "2,secret", "2,secret"),
-            "each example must be listed once",
+            "listed twice",
         ),
         (("example,person", "0,secret", "1,secret", "2,secret", "3,secret"), "others must not be listed"),
         (("example,patient", "0,secret"), "people must be in the column 'person'; the first line names none"),
         (("path,person", "0,secret"), "example,label,person"),
-        (("example,person",), "at least one example"),
+        (("example,person",), "no examples"),
     ],
 )
 def test_a_file_that_leaves_an_example_open_or_is_about_others_is_refused(csv, lines, rule):

@@ -30,7 +30,7 @@ def test_texts_may_be_in_another_column_and_in_a_parquet_file(tmp_path):
         find_texts(tmp_path / "a.parquet", classes=["part", "greet"])
     for bad in ({"text": ["hello", None]}, {"text": [1, 2]}):
         pyarrow.parquet.write_table(pyarrow.table(bad), tmp_path / "b.parquet")
-        with pytest.raises(DataError, match="fill the column"):
+        with pytest.raises(DataError, match="filled with words"):
             find_texts(tmp_path / "b.parquet", labelled=False)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
-from dptransfer.data.columns import USUAL_COLUMNS, Columns
+from dptransfer.data.columns import STORED, USUAL_COLUMNS, Columns
 from dptransfer.data.embeddings import PoolOutline
 from dptransfer.data.examples import file_digests, picture_digests, text_digests
 from dptransfer.data.facts import require_same_space
@@ -32,7 +32,7 @@ from dptransfer.encoders.encoding import (
 )
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy.relation import Unit
-from dptransfer.sources import STORED, read_private, read_public
+from dptransfer.sources import read_private, read_public
 from dptransfer.sources.contents import Contents, contents_of
 from dptransfer.sources.file_types import IMAGE_ENDINGS
 

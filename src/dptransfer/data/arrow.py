@@ -126,8 +126,7 @@ def _shards(folder: Path) -> list[Path]:
 def _inside(folder: Path, name: str) -> Path:
     """A file or folder that a listing names; one that leads out of its folder is refused."""
     plain = name not in ("", ".", "..") and not {"/", "\\", "\0", ":"} & set(name)
-    own = "a saved data set must list files of its own folder; it lists others."
-    require(plain, folder, own, "Save it again.")
+    require(plain, folder, "it lists files outside of its folder.", "Save it again.")
     return folder / name
 
 
@@ -165,9 +164,8 @@ def row_columns(
     if name is not None and not by_name:
         with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
             kind = schema.field(name).type
-        wrong = f"the column '{name}' must hold lists of numbers; it holds {kind}."
         number = _is_list(kind) and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
-        require(number, path, wrong, "Convert it.")
+        require(number, path, f"'{name}' must hold lists of numbers; it holds {kind}.", "Convert it.")
         return (name,)
     numeric = [
         one.name

@@ -50,12 +50,36 @@ class Columns:
 
     @property
     def ids(self) -> str | None:
-        """The column of ids, where `person` names a column."""
-        return None if self.person is None else str(self.person)
+        """The column of ids, where `person` names a column; in a table 'folder' may be the name of one."""
+        by_column = self.person is not None and self.person != DICOM and not is_person_file(self.person)
+        return str(self.person) if by_column else None
 
 
 USUAL_COLUMNS = Columns()
 """The usual names of all columns."""
+STORED = "stored"
+"""Whose each row is, as an `.emb` folder keeps it; where none does, each row stands for itself."""
+FOLDER = "folder"
+"""The word for people by the folder that pictures are in."""
+DICOM = "dicom"
+"""The word for people by the Patient ID in their DICOM files."""
+
+
+def column_of(people: object) -> str | None:
+    """The column of rows that tells people, where they are told by one."""
+    by_column = (
+        isinstance(people, str) and people not in (STORED, FOLDER, DICOM) and not is_person_file(people)
+    )
+    return str(people) if by_column else None
+
+
+def is_person_file(people: object) -> bool:
+    """Whether this names a file of ids, by its ending, and not a column.
+
+    >>> is_person_file("patients.csv"), is_person_file("patient")
+    (True, False)
+    """
+    return isinstance(people, str | Path) and Path(people).suffix.lower() in (".csv", ".npy")
 
 
 class ListedExamples(NamedTuple):
@@ -171,8 +195,7 @@ def read_listed(
     if kind is not None:
         examples = examples.to_pylist() if hasattr(examples, "to_pylist") else examples
         whole = examples and all(isinstance(one, str) for one in examples)
-        filled = f"each row must fill the column '{column}', with words, and there must be one row at least."
-        require(whole, table.path, filled, "Fill or drop the other rows.")
+        require(whole, table.path, f"'{column}' must be filled with words in every row.", "Fill or drop it.")
     classes = table.classes(label)
     labels = _words(table.labels(label, cells[label]), classes) if labelled else None
     people = None if person is None else table.people(person, cells[person], len(examples))
@@ -252,8 +275,7 @@ def feature_names(
             row numbers that pandas wrote.
         others: columns that say something else, people or labels, and so are no features.
     """
-    own_name = "each column must have a name of its own; two have one."
-    require(len(set(columns)) == len(columns), path, own_name, "Rename one of them.")
+    require(len(set(columns)) == len(columns), path, "two columns have one name.", "Rename one of them.")
     if wanted is not None and not isinstance(wanted, str):
         absent = [name for name in wanted if name not in columns]
         rule = f"it must have all columns of features; '{''.join(absent[:1])}' is missing."

@@ -410,8 +410,7 @@ def _rows(folder: Path, manifest: Manifest) -> AnyArray:
     same = rows.shape[1] == manifest.dimension and rows.stored == manifest.dtype
     require(same, folder, "shape and type must be those in the manifest; they are not.", _AGAIN)
     for count, shard in zip(manifest.shards, rows.shards, strict=True):
-        as_many = "a shard must have as many rows as the manifest says; it has not."
-        require(count == shard.count, shard.file.path, as_many, _AGAIN)
+        require(count == shard.count, shard.file.path, "it does not have as many rows as listed.", _AGAIN)
     return load_array(files[0]) if len(files) == 1 and rows.scale is None else cast(AnyArray, rows)
 
 

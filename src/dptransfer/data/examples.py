@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, Unpack
 
@@ -345,11 +345,9 @@ def picture_digests(pixels: Indexed) -> NDArray[np.uint64]:
 
 
 def _of_file(path: Path) -> int:
-    digest = hashlib.blake2b(digest_size=8, person=_FILE)
     try:
         with open(path, "rb") as stream:
-            while part := stream.read(2**20):
-                digest.update(part)
+            digest = hashlib.file_digest(stream, partial(hashlib.blake2b, digest_size=8, person=_FILE))
     except OSError:  # reading it for its pixels fails likewise, and says so where that may be said
         return 0
     return int.from_bytes(digest.digest(), "little")

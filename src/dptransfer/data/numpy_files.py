@@ -59,8 +59,7 @@ class _Members(Mapping[str, AnyArray]):
         found = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         self._members = {info.filename.removesuffix(".npy"): info for info in found}
         # Of two some readers take the first and some the last; what is read must not depend on that.
-        twice = "each array in an archive must have a name of its own; two have one."
-        require(len(self._members) == len(found), path, twice, "Write it again.")
+        require(len(self._members) == len(found), path, "two arrays have one name.", "Write it again.")
 
     def __getitem__(self, name: str) -> AnyArray:
         info = self._members[name]

@@ -74,8 +74,7 @@ def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str 
     """The part that is asked for, or the only one there is; None where a file has no parts."""
     if split is None and len(splits) < 2:
         return next(iter(splits), None)
-    none = f"there are no splits in it, and split='{split}' was asked for."
-    require(splits, path, none, "Leave it out.")
+    require(splits, path, f"it has no splits; split='{split}' was asked for.", "Leave it out.")
     if split not in splits:
         wrong = "" if split is None else f"; split='{split}' is none"
         which = f"it has the splits {list_names(splits)}, and one must be chosen{wrong}."

@@ -3,7 +3,6 @@ from dptransfer.sources.images import ImageList as ImageList
 from dptransfer.sources.images import find_images as find_images
 from dptransfer.sources.pictures import PrivateImages as PrivateImages
 from dptransfer.sources.pictures import PublicImages as PublicImages
-from dptransfer.sources.readers import STORED as STORED
 from dptransfer.sources.readers import read_private as read_private
 from dptransfer.sources.readers import read_public as read_public
 from dptransfer.sources.readers import read_table as read_table

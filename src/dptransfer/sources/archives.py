@@ -128,8 +128,7 @@ def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> Unp
                 target.mkdir(parents=True, exist_ok=True)
                 continue
             # Of two some tools unpack the first and some the last; what is read must not depend on that.
-            twice = "each file in an archive must have a name of its own; two have one."
-            require(not os.path.lexists(target), archive, twice, "Pack it again, with each file once.")
+            require(not os.path.lexists(target), archive, "two files in it have one name.", "Pack it again.")
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb") as written:
                 source = member.opened() if member.size <= _LARGEST else None
@@ -194,7 +193,6 @@ def _folder(archive: Path, root: Path, inside: PurePosixPath) -> Path:
     alone = own if own.is_dir() and [*root.iterdir()] == [own] else root
     known = ".." not in inside.parts and not inside.is_absolute()
     found = next((one / inside for one in (alone, root) if known and (one / inside).is_dir()), None)
-    absent = f"the archive must have the folder '{inside}'; it has not."
-    require(found is not None, archive, absent, "Look at what it holds.")
+    require(found is not None, archive, f"it has no folder '{inside}'.", "Look at what it holds.")
     assert found is not None
     return found

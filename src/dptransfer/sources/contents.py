@@ -84,8 +84,7 @@ def read_shards(folder: Path, files: list[Path], columns: Columns) -> RawTable:
     (first, classes), *others = labels
     for file, (own, listed) in zip(files[1:], others, strict=True):
         alike = _kind(own) == _kind(first) and listed == classes
-        told = "all files of a folder must have labels of one type and list of classes, or none; they do not."
-        require(alike, file, told, "Write them all in one way.")
+        require(alike, file, "its files differ in label type or class list.", "Write them all in one way.")
     joined = np.concatenate([own for own, _ in labels if own is not None]) if first is not None else None
     people = None if columns.person is None else person_positions(ids, len(rows))
     return RawTable(cast(AnyArray, rows), joined, classes, people=people, columns=rows.columns)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from dptransfer.base.plugins import Registry
-from dptransfer.data.columns import require_person_column
+from dptransfer.data.columns import USUAL_COLUMNS, Columns, require_person_column
 from dptransfer.data.tables import RawTable, chosen_split, parsing, require
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources.archives import ENDINGS, archive_in
@@ -51,7 +50,7 @@ Reader = Callable[..., RawTable]
 _OWN = ".csv .emb .npy .npz .parquet .pt .pth .safetensors .txt".split()
 
 
-def _accepted(ending: str, found: Any) -> Reader:
+def _accepted(ending: str, found: object) -> Reader:
     if not callable(found):
         raise ArgumentError(f"A reader is a function that takes a path and gives a RawTable; got {found!r}.")
     if ending != ending.lower().strip("."):
@@ -79,27 +78,17 @@ def has_added_reader(path: Path) -> bool:
     return name not in READERS.own and name in READERS.names
 
 
-def read_added(
-    path: Path, split: str | None = None, person: str | None = None, label: str | None = None
-) -> RawTable:
-    """What the added reader finds in the file; an argument that it does not take must not be given."""
-    return read_with(READERS[path.suffix.lower().removeprefix(".")], path, split, person, label)
+def read_with(reader: Reader, path: Path, columns: Columns = USUAL_COLUMNS) -> RawTable:
+    """What a reader finds in a file; columns that it does not take must not be named.
 
-
-def read_with(
-    reader: Reader,
-    path: Path,
-    split: str | None = None,
-    person: str | None = None,
-    label: str | None = None,
-) -> RawTable:
-    """What a reader finds in a file. Whatever it raises becomes an error of ours that quotes nothing."""
+    Whatever it raises becomes an error of ours that quotes nothing.
+    """
     taken = inspect.signature(reader).parameters
     if "split" not in taken:
-        chosen_split(path, (), split)
+        chosen_split(path, (), columns.split)
     if "person" not in taken:
-        require_person_column(path, person, ())
-    asked = {"split": split, "person": person, "label_column": label}
+        require_person_column(path, columns.ids, ())
+    asked = {"split": columns.split, "person": columns.ids, "label_column": columns.label}
     given = {name: value for name, value in asked.items() if name in taken}
     rule = f"the file must be whole, and what its ending '{path.suffix}' says; it is not."
     with parsing(path, rule, "Write it again."):

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from dptransfer.base.types import People
 from dptransfer.data.arrow import ArrowColumns, is_columnar
 from dptransfer.data.columns import (
+    DICOM,
+    FOLDER,
     USUAL_COLUMNS,
     Columns,
     ListedExamples,
     declared_labels,
+    is_person_file,
     read_listed,
     require_label_column,
 )
@@ -29,15 +32,7 @@ from dptransfer.sources.archives import TemporaryFolder, archive_in, unpack
 from dptransfer.sources.dicom import require_reader
 from dptransfer.sources.file_types import IMAGE_ENDINGS, require_known_type
 from dptransfer.sources.open_columns import CsvColumns
-from dptransfer.sources.person_files import (
-    DICOM,
-    FOLDER,
-    is_person_file,
-    people_by_dicom,
-    people_by_folder,
-    people_in_file,
-    person_column,
-)
+from dptransfer.sources.person_files import people_by_dicom, people_by_folder, people_in_file
 
 _USUAL = ("image", "img", "picture", "photo")
 
@@ -168,8 +163,7 @@ def find_images(
     if not isinstance(source, str | Path):
         found = ImageList(tuple(Path(path) for path in source))
     else:
-        by_column = replace(columns, person=None if person == DICOM else person_column(person))
-        found = _from_path(Path(source), by_column, classes, labelled)
+        found = _from_path(Path(source), columns, classes, labelled)
         if labelled:
             require_label_column(Path(source), columns.label, found.labelled)
     require_reader(found.paths)
@@ -236,8 +230,7 @@ def _from_folder(root: Path, classes: Classes | None, *, known_as: Path | None =
     require(nested or loose, shown, none, "Check the path, or convert the images.")
     if not nested:
         return ImageList(loose, root=root)
-    both = "a folder must hold either images or one sub-folder per class; this holds both."
-    require(not loose, shown, both, "Move the loose images into their class folders, or elsewhere.")
+    require(not loose, shown, "it has images beside class folders.", "Move the loose images elsewhere.")
     names = {folder.name.lower() for folder in folders}
     splits = f"sub-folders are taken as classes, and these look like splits ({', '.join(sorted(names))})."
     inner = names <= _SPLIT_NAMES and any(entry.is_dir() for one in folders for entry in one.iterdir())

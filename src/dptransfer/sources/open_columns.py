@@ -46,8 +46,7 @@ class CsvColumns(NamedColumns):
         begin = "Begin the file with a line such as: f0,f1,label"
         require(named, self.path, "the first line must name the columns, with words; it does not.", begin)
         chosen = feature_names(self.path, self.names, columns.features, (columns.ids, columns.label))
-        none = "a table must have a column for each feature; there is none beside labels and people."
-        require(chosen, self.path, none, "Check the first line.")
+        require(chosen, self.path, "there is no column of features.", "Check the first line.")
         return tuple(chosen)
 
     def features(self, rows: tuple[str, ...]) -> tuple[str, ...]:
@@ -69,14 +68,12 @@ class CsvColumns(NamedColumns):
                     place = places[name]
                     cells[name].append(line[place] if place < len(line) else None)
         some = numbers or any(cells.values())
-        none = "the CSV must list at least one example; it lists none."
-        require(some, self.path, none, "Check the file.")
+        require(some, self.path, "the CSV lists no examples.", "Check the file.")
         return np.stack(numbers) if rows else np.empty((0, 0)), cells
 
     def labels(self, name: str, cells: Any) -> list[Any]:
         """Words, without the blanks around them."""
-        whole = "each line must fill every column; at least one is short."
-        require(None not in cells, self.path, whole, "Complete the lines.")
+        require(None not in cells, self.path, "a line does not fill every column.", "Complete it.")
         return [cell.strip() for cell in cells]
 
     def _numbers(self, cells: list[str]) -> Floats:

@@ -17,27 +17,6 @@ from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import DICOM_ENDINGS, patient_of
 from dptransfer.sources.open_columns import CsvColumns
 
-FOLDER = "folder"
-"""The word for people by the folder that pictures are in, which no column can be called by."""
-
-
-DICOM = "dicom"
-"""The word for people by the Patient ID in their DICOM files, likewise."""
-
-
-def is_person_file(person: object) -> bool:
-    """Whether this names a file, by its ending, and not a column.
-
-    >>> is_person_file("patients.csv"), is_person_file("patient")
-    (True, False)
-    """
-    return isinstance(person, str | Path) and Path(person).suffix.lower() in (".csv", ".npy")
-
-
-def person_column(person: str | Path | None) -> str | None:
-    """The column that tells people, where it is one that does and not a file."""
-    return None if person is None or is_person_file(person) else str(person)
-
 
 def people_in_file(
     file: Path, count: int, *, paths: Sequence[str | Path] | None = None, root: Path | None = None
@@ -66,8 +45,7 @@ def people_in_file(
 
     listed = [place(name, root or Path()) for name in lines.examples]
     person_of = dict(zip(listed, (() if lines.people is None else lines.people.tolist()), strict=True))
-    once = f"each {column} must be listed once; at least one is not."
-    require(len(person_of) == len(lines.examples), file, once, "Remove the others.")
+    require(len(person_of) == len(lines.examples), file, f"a {column} is listed twice.", "Remove one.")
     examples = map(str, range(count)) if paths is None else paths  # paths lead to the files as they are
     found = [person_of.get(place(name, Path())) for name in examples]
     all_listed = "every example must be listed, with an empty person if there is none; at least one is not."

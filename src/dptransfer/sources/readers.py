@@ -32,7 +32,16 @@ from numpy.typing import ArrayLike
 
 from dptransfer.base.types import AnyArray, People
 from dptransfer.data.arrow import is_columnar, is_dataset_folder
-from dptransfer.data.columns import USUAL_COLUMNS, Columns, read_rows, require_person_column
+from dptransfer.data.columns import (
+    FOLDER,
+    STORED,
+    USUAL_COLUMNS,
+    Columns,
+    column_of,
+    is_person_file,
+    read_rows,
+    require_person_column,
+)
 from dptransfer.data.emb_folder import in_private_folder, read_store
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import DeclaredSizes
@@ -41,9 +50,9 @@ from dptransfer.data.numpy_files import load_array
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import RawTable, chosen_split, require, unreadable
 from dptransfer.sources.contents import read_shards, shards_in
-from dptransfer.sources.file_types import has_added_reader, read_added, unknown_type
+from dptransfer.sources.file_types import READERS, has_added_reader, read_with, unknown_type
 from dptransfer.sources.open_columns import as_rows, has_columns, open_columns
-from dptransfer.sources.person_files import DICOM, FOLDER, is_person_file, people_by_folder, people_in_file
+from dptransfer.sources.person_files import people_by_folder, people_in_file
 
 
 def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bool = True) -> RawTable:
@@ -56,6 +65,8 @@ def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bo
     """
     found = Path(path)
     require(found.exists(), found, "the file must exist; it does not.", "Check the path.")
+    by_column = columns.person is None or columns.ids is not None
+    require(by_column, found, f"people of rows are in a column; got '{columns.person}'.", "Name a column.")
     if found.is_dir() and not _is_known_folder(found) and (files := shards_in(found)):
         return read_shards(found, files, columns)
     named = found.suffix.lower() == ".csv" or is_columnar(found)
@@ -66,7 +77,7 @@ def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bo
         with open_columns(found, columns.split) as table:
             return read_rows(table, columns)
     if has_added_reader(found):
-        added = read_added(found, columns.split, columns.ids, columns.label)
+        added = read_with(READERS[found.suffix.lower().removeprefix(".")], found, columns)
         return replace(added, rows=as_rows(found, added.rows))
     if found.is_dir():
         kinds = (
@@ -92,13 +103,8 @@ def _is_known_folder(path: Path) -> bool:
 def read_labels(path: str | Path) -> AnyArray:
     """Labels from an `.npy` file of their own."""
     found = Path(path)
-    alone = "labels in a file of their own must be an .npy array."
-    require(found.suffix == ".npy", found, alone, "Save them with numpy.save.")
+    require(found.suffix == ".npy", found, "labels must be an .npy array.", "Save them with numpy.save.")
     return np.array(load_array(found))
-
-
-STORED = "stored"
-"""Whose each row is, as an `.emb` folder keeps it; where none does, each row stands for itself."""
 
 
 def read_private(
@@ -151,12 +157,6 @@ def read_private(
         source_digests=table.source_digests,
         **sizes,
     )
-
-
-def column_of(people: object) -> str | None:
-    """The column that tells people, where they are told by one."""
-    by_name = isinstance(people, str) and people not in (STORED, FOLDER, DICOM) and not is_person_file(people)
-    return str(people) if by_name else None
 
 
 def people_of(path: Path, table: RawTable, people: str | Path | ArrayLike | None) -> People | None:

@@ -15,6 +15,7 @@ from dptransfer.data.columns import (
     USUAL_COLUMNS,
     Columns,
     declared_labels,
+    is_person_file,
     read_listed,
     require_label_column,
 )
@@ -23,7 +24,7 @@ from dptransfer.data.labels import Classes, Labelled, LabelledList
 from dptransfer.data.tables import parsing, require
 from dptransfer.sources.file_types import require_known_type
 from dptransfer.sources.open_columns import open_columns
-from dptransfer.sources.person_files import people_in_file, person_column
+from dptransfer.sources.person_files import people_in_file
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,15 +68,16 @@ def find_texts(
         labelled: False to ignore a column of labels, as for a prediction.
     """
     path, person = Path(source), columns.person
-    by_column = replace(columns, person=person_column(person))
+    known = person is None or columns.ids is not None or is_person_file(person)
+    require(known, path, f"people of texts are in a column or a file; got '{person}'.", "Name one.")
     there = path.is_file() or is_columnar(path)
     require(there, path, "the file of texts must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv" or is_columnar(path):
         with open_columns(path, columns.split) as table:
-            found = read_listed(table, columns.text or "text", by_column, "text")
+            found = read_listed(table, columns.text or "text", columns, "text")
         words = found.labels if labelled else None
-        known = declared_labels(path, words, found.classes if classes is None else classes)
-        listed = TextList(tuple(found.examples), known, found.people)
+        labels = declared_labels(path, words, found.classes if classes is None else classes)
+        listed = TextList(tuple(found.examples), labels, found.people)
     else:
         if path.suffix.lower() != ".txt":
             require_known_type(path)
@@ -83,7 +85,7 @@ def find_texts(
             require(False, path, kinds, "Convert the file, or choose an encoder for images.")
         listed = TextList(_lines(path))
         no_column = "a .txt has no column of people."
-        require(by_column.person is None, path, no_column, "Name a .csv or .npy file that has them.")
+        require(columns.ids is None, path, no_column, "Name a .csv or .npy file that has them.")
     if labelled:
         require_label_column(path, columns.label, listed.labelled)
     if person is None or listed.people is not None:
