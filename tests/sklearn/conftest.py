@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget, Ledger
-from dptransfer.sklearn.notices import forget_warnings
+from dptransfer.sklearn.private_classifier import forget_warnings
 
 
 @pytest.fixture(autouse=True)

@@ -46,10 +46,10 @@ class Learns(Normalizer):
 )
 def test_a_step_that_may_learn_is_refused_early_and_again_at_the_fit(step, blobs):
     last = model()
-    with pytest.raises(ArgumentError, match=f"{type(step).__name__} is not known to"):
+    with pytest.raises(ArgumentError, match=f"{type(step).__name__} is not known"):
         make_private_pipeline(step, last)
     changed = make_private_pipeline(Normalizer(), last).set_params(normalizer=step)
-    with pytest.raises(ArgumentError, match=f"{type(step).__name__} is not known to"):
+    with pytest.raises(ArgumentError, match=f"{type(step).__name__} is not known"):
         changed.fit(*blobs)
     assert last.ledger.history() == []
 
@@ -62,7 +62,7 @@ def test_a_step_may_be_left_out(blobs):
 
 @pytest.mark.parametrize("steps", [(), (Normalizer(),), (model(), Normalizer())])
 def test_it_ends_in_a_private_estimator(steps):
-    with pytest.raises(ArgumentError, match="must end in a private estimator"):
+    with pytest.raises(ArgumentError, match="must end"):
         make_private_pipeline(*steps)
 
 
@@ -104,7 +104,7 @@ def test_no_step_stands_before_the_one_that_makes_rows_finite(blobs):
         PrivatePipeline([("normalizer", Normalizer()), ("finite", FiniteRows()), ("last", last)]),
         whole.set_params(finiterows="passthrough"),
     ):
-        with pytest.raises(ArgumentError, match="first step of a private pipeline must be FiniteRows"):
+        with pytest.raises(ArgumentError, match="first step"):
             made.fit(*blobs)
     assert last.ledger.history() == []
     whole.set_params(normalizer="passthrough").fit(*blobs)  # the estimator takes rows as they are
@@ -130,7 +130,7 @@ def test_a_row_that_is_not_finite_is_refused_by_no_step(value, step, blobs):
 
 def test_rows_and_labels_that_do_not_match_are_refused_in_our_words(blobs):
     x, y = blobs
-    with pytest.raises(DataError, match="their lengths differ") as refused:
+    with pytest.raises(DataError, match="lengths differ") as refused:
         make_private_pipeline(Normalizer(), model()).fit(x, y[:-1])
     assert not any(letter.isdigit() for letter in str(refused.value))
     with pytest.raises(DataError, match="Reshape your data"):

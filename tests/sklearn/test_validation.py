@@ -8,10 +8,10 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import DataConversionWarning
 
-from dptransfer import Ledger
-from dptransfer.errors import DataError
+from dptransfer import Ledger, PublicEmbeddings
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sklearn.private_classifier import PrivateClassifier
-from dptransfer.sklearn.validation import labels_of, rows_of
+from dptransfer.sklearn.validation import class_words, declared_values, labels_of, rows_of, with_class_words
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 SECRET = 57  # rows; and in the values below
@@ -61,18 +61,12 @@ def test_a_refusal_tells_neither_how_many_rows_there_are_nor_what_they_hold(case
 
 
 @pytest.mark.parametrize("case", [case for case, (x, _) in WRONG.items() if x is not X])
-def test_nor_does_one_at_prediction(case):
+def test_nor_does_one_at_prediction_or_of_a_score(case):
     model = declared().fit(X[:, :2], Y)
-    with pytest.raises(DataError) as refused:
-        model.predict(WRONG[case][0])
-    assert not re.search(r"57|secret", str(refused.value))
-
-
-def test_nor_does_a_score():
-    model = declared().fit(X, Y)
-    with pytest.raises(DataError, match="lengths differ") as refused:
-        model.score(X, Y[:41])
-    assert not re.search(r"57|41", str(refused.value))
+    for act in (lambda: model.predict(WRONG[case][0]), lambda: model.score(X[:, :2], Y[:41])):
+        with pytest.raises(DataError) as refused:
+            act()
+        assert not re.search(r"57|41|secret", str(refused.value))
 
 
 def told(labels, **given):
@@ -98,7 +92,7 @@ def test_scikit_learns_own_checks_would_have_told():
 
     with pytest.raises(ValueError, match="57, 41"):
         check_X_y(X, Y[:41])
-    with pytest.warns(UserWarning, match="unique classes is greater than 50%"):
+    with pytest.warns(UserWarning, match="unique classes"):
         check_classification_targets(np.arange(SECRET))
 
 
@@ -112,3 +106,50 @@ def test_numbers_pass_unchanged():
 def test_a_column_of_labels_becomes_a_list_with_a_warning():
     with pytest.warns(DataConversionWarning, match="column-vector"):
         assert labels_of(Y[:, None], of=None).tolist() == Y.tolist()
+
+
+@pytest.mark.parametrize("labels", [Y + 0.5, Y.astype(complex), np.array([0, "a", None], dtype=object)])
+def test_observed_classes_must_be_words_or_whole_numbers(labels):
+    with pytest.raises(ArgumentError, match="Unknown label type"):
+        declared_values("observed", labels)
+    assert declared_values([0, 1], labels).tolist() == [0, 1]  # declared ones do not look at the labels
+    assert declared_values(2, labels).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("labels", [Y, Y.astype(bool), Y.astype(str), Y.astype("S1"), Y.astype(object)])
+def test_observed_classes_of_each_kind_are_found(labels):
+    assert declared_values("observed", labels).tolist() == np.unique(labels).tolist()
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [(None, "declared"), ("cat", "declared"), ([1, 1], "distinct"), ([[1, 2]], "one list")],
+)
+def test_a_wrong_declaration_is_refused(classes, said):
+    with pytest.raises(DataError, match=said):
+        declared_values(classes, Y)
+
+
+def test_words_are_distinct_where_classes_are():
+    assert class_words(np.array([3, 7])) == ["3", "7"]
+    assert class_words(np.array([3, "3"], dtype=object)) == ["0", "1"]
+
+
+def test_public_labels_are_called_as_the_classes_are():
+    shots = PublicEmbeddings(np.eye(2), [7, 3], classes=[3, 7])
+    renamed = with_class_words(shots, np.array([3, 7]))
+    assert renamed.shots.classes == ("3", "7")
+    assert renamed.shots.labels.tolist() == [1, 0]
+    words = PublicEmbeddings(np.eye(2), ["b", "a"], classes=["a", "b"])
+    assert with_class_words(words, np.array(["a", "b"])) is words
+    assert with_class_words(None, np.array(["a", "b"])) is None
+
+
+def test_shots_that_are_called_by_words_keep_what_is_known_of_them():
+    rows, known = np.eye(3, 4), {"columns": list("abcd"), "source_digests": np.array([5, 6, 7], np.uint64)}
+    shots = PublicEmbeddings(rows, [3, 7, 3], classes=[3, 7], name="shots", **known)
+    pool = PublicEmbeddings(rows, columns=known["columns"]).with_shots(shots)
+    renamed = with_class_words(pool, np.array([3, 7])).shots
+    assert renamed.classes == ("3", "7")
+    assert (renamed.columns, renamed.name) == (shots.columns, "shots")
+    assert renamed.source_digests.tolist() == [5, 6, 7]

@@ -1,5 +1,5 @@
 from dptransfer.sklearn.pipeline import PrivatePipeline as PrivatePipeline
 from dptransfer.sklearn.pipeline import make_private_pipeline as make_private_pipeline
 from dptransfer.sklearn.private_classifier import PrivateClassifier as PrivateClassifier
+from dptransfer.sklearn.private_classifier import PrivateSearch as PrivateSearch
 from dptransfer.sklearn.private_classifier import SearchStopped as SearchStopped
-from dptransfer.sklearn.search import PrivateSearch as PrivateSearch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,12 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Binarizer, Normalizer
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dptransfer.base.types import AnyArray
 from dptransfer.errors import ArgumentError
-from dptransfer.sklearn.notices import checked_front
-from dptransfer.sklearn.private_classifier import PrivateClassifier
+from dptransfer.sklearn.private_classifier import PrivateClassifier, checked_front
 from dptransfer.sklearn.validation import noted_rows
 
 
@@ -26,18 +27,18 @@ class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scik
     those of a data frame may, would be summed in another order when there is but one of them.
     """
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Keep the number of features and their names."""
         noted_rows(self, X, reset=True)
         return self
 
-    def transform(self, X: Any) -> AnyArray:
+    def transform(self, X: ArrayLike) -> AnyArray:
         """The rows, finite."""
         check_is_fitted(self, "n_features_in_")
         rows = noted_rows(self, X, reset=False)
         return np.ascontiguousarray(np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
@@ -67,7 +68,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]  # scikit-learn is untype
         return fitted
 
 
-def make_private_pipeline(*steps: Any) -> PrivatePipeline:
+def make_private_pipeline(*steps: BaseEstimator) -> PrivatePipeline:
     """A pipeline of these steps, refused if one in front of the estimator may learn from rows.
 
     >>> from sklearn.preprocessing import Normalizer, StandardScaler
@@ -85,7 +86,7 @@ known are FiniteRows, Normalizer, Binarizer.
     return PrivatePipeline(make_pipeline(FiniteRows(), *steps).steps)
 
 
-def row_wise_front(steps: Any) -> list[Any]:
+def row_wise_front(steps: Sequence[object]) -> list[object]:
     """The steps that do something in front of a private estimator, which must be last; all row-wise.
 
     Exactly the listed types are let through: a subclass may learn, and so may a function in a
@@ -98,12 +99,11 @@ def row_wise_front(steps: Any) -> list[Any]:
             f"{type(last).__name__}. End it with PrivateClassifier(...) or PrivateSearch(...)."
         )
     active = [step for step in front if step is not None and step != "passthrough"]
-    for step in active:
-        if type(step) not in ROW_WISE:
-            known = ", ".join(one.__name__ for one in ROW_WISE)
-            raise ArgumentError(
-                "A step in front of a private estimator must map each row by itself; "
-                f"{type(step).__name__} is not known to. Leave it out, or learn it from public rows with "
-                f"features=PublicMap(...); known are {known}."
-            )
+    others = [type(step).__name__ for step in active if type(step) not in ROW_WISE]
+    if others:
+        raise ArgumentError(
+            f"A step in front of a private estimator must map each row by itself; {others[0]} is not known "
+            "to. Leave it out, or learn it from public rows with features=PublicMap(...); known are "
+            f"{', '.join(one.__name__ for one in ROW_WISE)}."
+        )
     return active

@@ -5,11 +5,16 @@ in its place. For a wrong setting that is a service. For a refusal of the ledger
 budget ran out, and that everything fitted until then is spent. They leave a `BaseException` alone, and so do
 joblib's threads and processes; so that is what a refused fit raises there. Where is "there"? Searches fit
 clones of the estimator they are given, and a user fits the estimator itself: a clone knows that it is one.
+
+What the guarantee does not cover around a fit is told in a warning, once for each line that fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -17,6 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dptransfer.api.fit import Fit
@@ -25,15 +31,22 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labels import places
-from dptransfer.errors import ArgumentError, DataError, DPTransferError, LedgerError, RelationMismatch
+from dptransfer.errors import (
+    ArgumentError,
+    DataError,
+    DPTransferError,
+    LedgerError,
+    PrivacyWarning,
+    RelationMismatch,
+)
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.ledger.account import accounts
-from dptransfer.methods import PrivateMethod
-from dptransfer.methods.configuration import as_method
+from dptransfer.methods import PrivateMethod, PrivateTuning
+from dptransfer.methods.configuration import as_method, configure
+from dptransfer.methods.tuning import best_trial_note, every_combination
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Guarantee, Relation
 from dptransfer.release import PrivateClassifier as ReleasedClassifier
-from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_at_call
 from dptransfer.sklearn.validation import (
     class_words,
     declared_values,
@@ -41,6 +54,47 @@ from dptransfer.sklearn.validation import (
     noted_rows,
     with_class_words,
 )
+
+FRONT = (
+    "Steps in front of a private estimator that learn from rows, such as StandardScaler or PCA, are not "
+    "covered by its guarantee. It cannot see whether there are any. Build the pipeline with "
+    "make_private_pipeline, which refuses them, or state that there are none: "
+    "warnings.filterwarnings('ignore', 'Steps in front')"
+)
+SCORES = (
+    "Scores that cross-validation or a search computes on private rows are not covered by the guarantee, and "
+    "neither is a choice made by them. This estimator was cloned to be fitted, as they do, and every fit is "
+    "charged. Keep the scores to yourself, choose with PrivateSearch, or silence this: "
+    "warnings.filterwarnings('ignore', 'Scores that cross-validation')"
+)
+
+_BETWEEN = frozenset(("dptransfer", "sklearn", "joblib", "imblearn"))  # the caller and a fit
+
+checked_front: ContextVar[bool] = ContextVar("checked_front", default=False)
+"""Whether the fit that is going on stands in a pipeline whose steps were checked."""
+
+
+_warned: set[tuple[str, str, int]] = set()
+
+
+def warn_at_call(text: str) -> None:
+    """Warn once for each line of the caller's that fits, however many folds or clones that makes.
+
+    That is what Python's default filter does, but scikit-learn resets Python's record in every fold. Under a
+    filter that makes errors of warnings, every fit raises.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+        frame = frame.f_back
+    site = text, frame.f_code.co_filename, frame.f_lineno
+    if site not in _warned:
+        warnings.warn_explicit(text, PrivacyWarning, *site[1:], module=frame.f_globals.get("__name__"))
+        _warned.add(site)
+
+
+def forget_warnings() -> None:
+    """Let every line warn again."""
+    _warned.clear()
 
 
 class SearchStopped(BaseException):
@@ -54,9 +108,7 @@ class SearchStopped(BaseException):
     """
 
     def __init__(self, message: str, refusal: Exception) -> None:
-        super().__init__(
-            message, refusal
-        )  # both are arguments, so that it can be pickled for another process
+        super().__init__(message, refusal)  # both are arguments: it is pickled for another process
         self.refusal = refusal
 
     def __str__(self) -> str:
@@ -171,7 +223,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
             RowsOnRecord: the ledger has these rows under another name; `new_data_set` says otherwise.
             SearchStopped: the same, where scikit-learn fits a clone.
         """
-        name, budget, method = self._name(), self._budget(), as_method(self._method())
+        name, method = self._name(), as_method(self._method())
+        relation = Relation(checks.one_of("relation", self.relation, [one.value for one in Relation]))
+        budget = Budget(epsilon=self.epsilon, delta=self.delta, relation=relation)
         noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
         rows, labels = noted_rows(self, X, reset=True), labels_of(y, of=self)
         classes = declared_values(self.classes, labels)
@@ -230,9 +284,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """
         scores, labels = self._scores(X), labels_of(y, of=self)
         if len(scores) != len(labels):
-            raise DataError(
-                "X and y need one entry per example; their lengths differ. Pass these rows' labels."
-            )
+            raise DataError("X and y need one entry per example; their lengths differ. Pass labels of X.")
         right = scores.argmax(axis=1) == places(labels.tolist(), self.classes_.tolist())
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights)) if len(right) else float("nan")
@@ -253,10 +305,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
             )
         return self.name
 
-    def _budget(self) -> Budget:
-        relation = Relation(checks.one_of("relation", self.relation, [one.value for one in Relation]))
-        return Budget(epsilon=self.epsilon, delta=self.delta, relation=relation)
-
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         method = self.method if isinstance(self.method, str) else type(self.method).__name__
         told = {"epsilon": self.epsilon, "delta": self.delta, "name": self.name}
@@ -270,9 +318,75 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         clone._clone_since = self._first_cloned
         return clone
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True  # fresh noise in every fit
         tags.input_tags.allow_nan = True  # such a row counts as zeros; refusing it would tell it is there
         tags.classifier_tags.poor_score = True  # on a handful of rows, privacy noise may drown the signal
         return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateSearch(PrivateClassifier):
+    """A choice among settings of a method, made on private rows and paid for as a whole.
+
+    Where `GridSearchCV` pays for folds × candidates and chooses by scores that no guarantee covers, this fits
+    a random number of randomly drawn candidates, compares noisy counts of right answers, and releases the
+    best; see `PrivateTuning`. One fit is one charge, which covers the search and the model.
+
+    >>> import numpy as np
+    >>> from dptransfer import Ledger
+    >>> from dptransfer.sklearn.pipeline import make_private_pipeline
+    >>> x, y = np.eye(4)[[0, 1] * 500], np.array(["cat", "dog"] * 500)
+    >>> search = PrivateSearch("noisy-gd", {"steps": [2, 5]}, epsilon=3.0, classes=["cat", "dog"],
+    ...                        mean_trials=2, name="pets", ledger=Ledger.in_memory())
+    >>> make_private_pipeline(search).fit(x, y).predict(np.eye(4)[:2]).tolist()
+    ['cat', 'dog']
+    >>> search.best_params_["steps"] in (2, 5)
+    True
+
+    Args:
+        method: a command-line name such as 'noisy-gd', or a method object whose other settings are kept.
+        grid: values to try, by setting; every combination is a candidate. What the command line's `--tune`
+            reaches is reached here by the same names, such as 'steps', 'axes' and 'pace.reach'.
+        mean_trials: expected number of candidates that are drawn and fitted.
+        epsilon: ε of the whole search.
+        delta: δ of the whole search.
+        classes: as for `PrivateClassifier`, like `public`, `relation`, `name`, `person_bound`,
+            `rows_per_person`, `new_data_set`, `ledger` and `random_state`.
+
+    Attributes:
+        best_params_: the settings of the best trial, as listed in `grid`; released.
+        classes_: the declared classes.
+        model_: the released classifier of the best trial, which can be saved.
+        guarantee_: what it promises, choice included.
+    """
+
+    method: str | PrivateMethod = field(default="noisy-gd", kw_only=False)
+    grid: Mapping[str, Sequence[Any]] | None = field(default=None, kw_only=False)
+    mean_trials: float = 10.0
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, people: ArrayLike | None = None) -> Self:
+        """Search once, and charge the ledger once; `people` as for `PrivateClassifier`."""
+        super().fit(X, y, people=people)
+        listed, notes = self._listed(), self.model_.provenance.notes
+        candidates = [candidate for _, candidate in listed]
+        won = (settings for settings, one in listed if best_trial_note(one, candidates) in notes)
+        self.best_params_ = next(won)
+        return self
+
+    def _method(self) -> PrivateMethod:
+        candidates = tuple(candidate for _, candidate in self._listed())
+        return PrivateTuning(candidates=candidates, mean_trials=self.mean_trials)
+
+    def _listed(self) -> list[tuple[dict[str, Any], PrivateMethod]]:
+        """Each combination of settings, with the method that has them."""
+        if not isinstance(self.grid, Mapping):
+            raise ArgumentError(
+                f"grid must list the values to try, by setting; got {type(self.grid).__name__}. "
+                "Example: grid={'steps': [10, 30]}"
+            )
+        base = as_method(self.method)
+        given: Mapping[str, Any] = self.grid
+        lists = {key: one.tolist() if isinstance(one, np.ndarray) else one for key, one in given.items()}
+        return every_combination(lambda settings: configure(base, settings), lists)

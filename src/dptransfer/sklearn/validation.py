@@ -30,9 +30,8 @@ def declared_values(classes: Sequence[Any] | str | int | None, labels: AnyArray)
         return _observed(labels)
     if classes is None or isinstance(classes, str):
         raise DataError(
-            "Classes must be declared, because the set of classes that occur is itself private; got "
-            f"classes={classes!r}. Pass the full public list, classes=[...], or classes='observed' "
-            "if that set is public anyway."
+            f"Classes must be declared, since the set that occurs is private itself; got {classes!r}. "
+            "Pass the full public list, classes=[...], or classes='observed' if that set is public anyway."
         )
     if isinstance(classes, int | np.integer):
         classes = declared_classes(int(classes))
@@ -76,7 +75,7 @@ class NotNumbers(DataError, TypeError):
     """An array of Python objects that are not all numbers."""
 
 
-def noted_rows(of: object, X: Any, *, reset: bool) -> AnyArray:
+def noted_rows(of: object, X: ArrayLike, *, reset: bool) -> AnyArray:
     """The rows; `of` keeps, or compares with, their width and column names, both of which are public."""
     rows = rows_of(X)
     validate_data(of, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=reset)
@@ -93,9 +92,7 @@ def rows_of(X: ArrayLike) -> AnyArray:
         remedy = "Reshape your data: X.reshape(1, -1) is one example, X.reshape(-1, 1) has one feature."
         raise DataError(f"X must have two dimensions, (examples, features); got {found}. {remedy}")
     if rows.shape[1] == 0:
-        raise DataError(
-            "X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. Pass some columns."
-        )
+        raise DataError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. Pass some.")
     if rows.dtype.kind == "c":
         raise DataError("Complex data not supported: X must hold real numbers. Pass X.real, say.")
     if rows.dtype.kind not in "fiubO":
@@ -115,8 +112,7 @@ def rows_of(X: ArrayLike) -> AnyArray:
 def labels_of(y: ArrayLike | None, *, of: object) -> AnyArray:
     """One label per example, as an array with one dimension."""
     if y is None:
-        whose = f"This {type(of).__name__} requires y to be passed"
-        raise DataError(f"{whose}, but the target y is None. Pass one class per example.")
+        raise DataError(f"This {type(of).__name__} requires y to be passed, but the target y is None.")
     labels = None if issparse(y) else array_or_none(y)
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         warnings.warn(
