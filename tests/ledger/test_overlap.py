@@ -6,8 +6,10 @@ from dptransfer.errors import PrivateOverlap, RowsOnRecord
 from dptransfer.ledger import Ledger
 from dptransfer.ledger import sketch as row_hashes
 from dptransfer.ledger.overlap import OpenData, sketches_of
-from dptransfer.ledger.sketch import KEPT, sketch_of
+from dptransfer.ledger.sketch import KEPT
 from dptransfer.privacy import Budget, GaussianEvent, Relation
+
+from .samples import sketch_of
 
 KEY = b"k" * 32
 EVENT = GaussianEvent(8.0, Relation.ADD_REMOVE)
@@ -154,7 +156,7 @@ def test_one_source_behind_both_is_enough():
 
 def test_the_sketch_is_the_same_with_public_data_beside():
     rows = people()
-    alone, none = sketches_of(private(rows), KEY)
+    alone, none = sketches_of(private(rows), KEY, OpenData([], KEY))
     beside, _ = sketches_of(private(rows), KEY, OpenData([PublicEmbeddings(people(1))], KEY))
     assert alone == beside == sketch_of(rows, KEY)
     assert none is None

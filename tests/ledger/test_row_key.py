@@ -15,13 +15,13 @@ from dptransfer.data.embeddings import PrivateEmbeddings
 from dptransfer.errors import ArgumentError, LedgerError, RowsOnRecord
 from dptransfer.ledger import Ledger, row_key
 from dptransfer.ledger.row_key import commitment, key_path, make_key, read_key
-from dptransfer.ledger.sketch import KEPT, Sketch, opened_sketch, sealed_sketch, sketch_of
+from dptransfer.ledger.sketch import KEPT, Sketch, opened_sketch, sealed_sketch
 from dptransfer.ledger.store import chain_key
 from dptransfer.privacy import Budget
 
 from .behind_its_back import edit, query
 from .racers import GRANTED, charge_once
-from .samples import GAUSS, Content
+from .samples import GAUSS, Content, sketch_of
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 
@@ -137,15 +137,6 @@ def test_the_key_is_in_no_byte_of_the_ledger(tmp_path):
     assert text not in content
     assert bytes.fromhex(text.decode()) not in content
     assert commitment(bytes.fromhex(text.decode())).encode() in content  # so the checks above can fail
-
-
-def test_each_ledger_has_a_key_of_its_own(tmp_path):
-    one, two = (key_path(Ledger(tmp_path / name).path).read_text() for name in ("one", "two"))
-    assert one != two
-    assert len(bytes.fromhex(one)) == 32
-    stores = [Ledger.in_memory()._store for _ in range(2)]
-    assert stores[0].key != stores[1].key
-    assert len(stores[0].key) == 32
 
 
 @posix
@@ -311,12 +302,6 @@ def test_processes_that_make_one_ledger_at_once_share_one_key(tmp_path, processe
     meta = dict(query(path, "SELECT name, value FROM meta"))
     assert commitment(read_key(path, meta["row_key"])) == meta["row_key"]
     assert sorted(tmp_path.iterdir()) == [path, key_path(path)]
-
-
-def test_rows_are_known_again_by_the_next_process_by_the_key_beside_it(tmp_path):
-    Ledger(tmp_path / "ledger").charge(private(rows(0), "clinic-a"), [GAUSS], label="fit")
-    with pytest.raises(RowsOnRecord):
-        Ledger(tmp_path / "ledger").charge(private(rows(0), "clinic-b"), [GAUSS], label="fit")
 
 
 def test_the_key_of_a_ledger_behind_a_link_lies_beside_the_file_itself(tmp_path):

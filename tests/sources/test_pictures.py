@@ -7,9 +7,9 @@ from PIL import Image
 from dptransfer.data import Columns, Labelled, PrivateData, PrivateEmbeddings
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.ledger import Ledger
-from dptransfer.ledger.sketch import sketch_of
 from dptransfer.privacy import GaussianEvent, Relation, Unit
 from dptransfer.sources import ImageList, PrivateImages, PublicImages, find_images
+from ledger.samples import sketch_of
 
 KEY = b"k" * 32
 

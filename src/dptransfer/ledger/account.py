@@ -13,16 +13,17 @@ relation and δ. So a history tells what was promised at the time, without count
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from math import isfinite
 
 from dptransfer.accounting import Requests, Rule, is_gaussian, pure_epsilon_of
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch, UnknownCharge
-from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry, event_fields
+from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry
 from dptransfer.privacy import (
     Budget,
     Event,
@@ -119,22 +120,43 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
             relation: relation to state it under. By default the budget's, where the events can be stated
                 under it; otherwise the events' own, and replace-one when they are mixed.
         """
-        if not self.charges:
-            return None
+        return self._promise(delta, relation) if self.charges else None
+
+    def stated_cost(self, new: Sequence[Event]) -> JsonObject:
+        """The fields `cost` and `total` of a charge that is about to be made; without what cannot be stated.
+
+        >>> from dptransfer.privacy import SelectionEvent
+        >>> step = SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")
+        >>> Account(DataSet("3fa9" * 16)).stated_cost([step])["cost"]["epsilon"]
+        0.5
+        """
+        stated: JsonObject = {}
+        for name, account in {"cost": replace(self, charges=()), "total": self}.items():
+            with suppress(DPTransferError):  # it is granted all the same, without a statement
+                promise = account._promise(new=new)
+                numbers = {one: getattr(promise, one) for one in ("epsilon", "delta", "rho", "mu")}
+                finite = {one: x for one, x in numbers.items() if x is not None and isfinite(x)}
+                stated[name] = {**finite, "relation": promise.relation.value, "unit": promise.unit.value}
+        return stated
+
+    def _promise(
+        self, delta: float | None = None, relation: Relation | None = None, new: Sequence[Event] = ()
+    ) -> Guarantee:
+        """What all charges, and a new one, promise together."""
         limit = self.budget
         if relation is None:
             relation = limit.relation if limit else Relation.ADD_REMOVE
             try:
-                self._requests(relation)
+                self._requests(relation, new)
             except RelationMismatch:
                 relation = Relation.REPLACE_ONE
-        requests = self._requests(relation)
+        requests = self._requests(relation, new)
         if delta is None:
             pure = pure_epsilon_of(requests.events) is not None
             delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
         spent = requests.guarantee(delta, relation, self._limit_at(delta))
-        unit, assumed = self.unit or Unit.ROW, spent.assumptions
-        if unit is Unit.PERSON and self._has_steps_on_rows:
+        unit, assumed = self._unit_with(new), spent.assumptions
+        if unit is Unit.PERSON and self._has_steps_on_rows(new):
             assumed += (f"nobody has more than {self.most_rows_per_person} rows, as the data owner declared",)
         return replace(spent, unit=unit, assumptions=assumed)  # charges without any step do not tell a unit
 
@@ -186,7 +208,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
 
     def _requests(self, relation: Relation, new: Sequence[Event] = ()) -> Requests:
         """Past charges, and a new one, as requests for the account's unit under one relation."""
-        unit = self.unit or (new[0].unit if new else Unit.ROW)
+        unit = self._unit_with(new)
         past = [self._restated(charge.events, relation, unit, "is on record") for charge in self.charges]
         asked = self._restated(new, relation, unit, "was asked for")
         return Requests.of([*past, asked], self.declared_rule)
@@ -205,9 +227,12 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
                 raise RelationMismatch(self._not_restated(event, unit, which, problem)) from None
         return tuple(found)
 
-    @property
-    def _has_steps_on_rows(self) -> bool:
-        return any(event.unit is Unit.ROW for charge in self.charges for event in charge.events)
+    def _unit_with(self, new: Sequence[Event]) -> Unit:
+        return self.unit or (new[0].unit if new else Unit.ROW)
+
+    def _has_steps_on_rows(self, new: Sequence[Event]) -> bool:
+        charged = (event for charge in self.charges for event in charge.events)
+        return any(event.unit is Unit.ROW for event in chain(charged, new))
 
     def _not_restated(self, event: Event, unit: Unit, which: str, problem: RelationMismatch) -> str:
         """Why a step cannot be counted here, and what to do."""
@@ -225,7 +250,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
         )
         if self.most_rows_per_person is not None and unit is Unit.PERSON:
             return why
-        rows = event.unit is Unit.ROW or self._has_steps_on_rows
+        rows = self._has_steps_on_rows([event])
         declared = " --unit person" + " --most-rows-per-person N" * rows
         return f"{why} The data owner sets such a limit with: {command}{declared} ..."
 
@@ -239,17 +264,18 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
 
 
 def _account(entries: Sequence[Entry]) -> Account:
-    limits = [entry for entry in entries if isinstance(entry, BudgetChange)]
-    rules = [limit.rule for limit in limits if limit.rule is not None]
-    bounds = [one.most_rows_per_person for one in limits if one.most_rows_per_person is not None]
-    return Account(
-        dataset=entries[0].dataset,
-        charges=tuple(entry for entry in entries if isinstance(entry, Charge)),
-        budget=limits[-1].budget if limits else None,
-        declared_rule=rules[-1] if rules else None,
-        budget_unit=limits[-1].unit if limits else Unit.ROW,
-        most_rows_per_person=bounds[-1] if bounds else None,
-    )
+    charges = tuple(entry for entry in entries if isinstance(entry, Charge))
+    account = Account(entries[0].dataset, charges)
+    for limit in entries:
+        if isinstance(limit, BudgetChange):
+            account = replace(
+                account,
+                budget=limit.budget,
+                budget_unit=limit.unit,
+                declared_rule=limit.rule or account.declared_rule,
+                most_rows_per_person=limit.most_rows_per_person or account.most_rows_per_person,
+            )
+    return account
 
 
 _WORDS = {
@@ -317,7 +343,7 @@ def _amount(requests: Requests, budget: Budget) -> tuple[float | None, bool]:
     except DPTransferError:
         return None, False
     amount: float | None = getattr(total, budget.currency)
-    return (amount if amount is not None and math.isfinite(amount) else None), total.delta == 0
+    return (amount if amount is not None and isfinite(amount) else None), total.delta == 0
 
 
 def _command(account: Account, budget: Budget, currency: str, amount: str, delta: float) -> str:
@@ -333,44 +359,3 @@ def _command(account: Account, budget: Budget, currency: str, amount: str, delta
 
 def _address(dataset: DataSet) -> str:
     return dataset.short if dataset.name is None else shlex.quote(dataset.name)
-
-
-def stated_cost(account: Account, events: Sequence[Event]) -> dict[str, Any]:
-    """The fields `cost` and `total` of a charge that is about to be made; without what cannot be stated.
-
-    >>> from dptransfer.ledger.entry import DataSet
-    >>> from dptransfer.privacy import Relation, SelectionEvent
-    >>> step = SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")
-    >>> stated_cost(Account(DataSet("3fa9" * 16)), [step])["cost"]["epsilon"]
-    0.5
-    """
-    charge = Charge(
-        number=0,
-        hash="",
-        time="",
-        version="",
-        process=0,
-        user="",
-        dataset=account.dataset,
-        label="",
-        steps=tuple(event_fields(events)),
-    )
-    found = {
-        "cost": replace(account, charges=(charge,)),
-        "total": replace(account, charges=(*account.charges, charge)),
-    }
-    return {name: stated for name, one in found.items() if (stated := _stated(one)) is not None}
-
-
-def _stated(account: Account) -> dict[str, Any] | None:
-    try:
-        promise = account.privacy_spent()
-    except DPTransferError:  # it is granted all the same; what has no statement is not made up
-        return None
-    return None if promise is None else _plain(promise)
-
-
-def _plain(promise: Guarantee) -> dict[str, Any] | None:
-    numbers = {name: getattr(promise, name) for name in ("epsilon", "delta", "rho", "mu")}
-    told = {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
-    return {**told, "relation": promise.relation.value, "unit": promise.unit.value}

@@ -22,12 +22,13 @@ from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, cached_property, lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from dptransfer._version import __version__
 from dptransfer.accounting import Rule
 from dptransfer.accounting.filters import RULES
 from dptransfer.base import checks
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import ArgumentError, LedgerTampered, UnknownCharge, UnknownEvent
 from dptransfer.ledger.sketch import Sketch, opened_sketch
 from dptransfer.privacy import Budget, Event, Guarantee, Unit, event_from_dict, event_to_dict
@@ -157,10 +158,10 @@ class Charge(Entry):
     """
 
     label: str
-    steps: tuple[dict[str, Any], ...] = field(hash=False)
+    steps: tuple[JsonObject, ...] = field(hash=False)
     rule: str | None = None
-    cost: dict[str, Any] | None = field(default=None, hash=False)
-    total: dict[str, Any] | None = field(default=None, hash=False)
+    cost: JsonObject | None = field(default=None, hash=False)
+    total: JsonObject | None = field(default=None, hash=False)
     sketch: Sketch | None = field(default=None, repr=False)
     sources: Sketch | None = field(default=None, repr=False)
     apart_from: tuple[str, ...] = ()
@@ -265,7 +266,7 @@ class DatasetSummary:
     most_rows_per_person: int | None = None
 
 
-def event_fields(events: Sequence[Event]) -> list[dict[str, Any]]:
+def event_fields(events: Sequence[Event]) -> list[JsonObject]:
     """The JSON of a charge's events; refuses what would not read back the same.
 
     >>> from dptransfer.privacy import GaussianEvent, Relation
@@ -287,7 +288,7 @@ def event_fields(events: Sequence[Event]) -> list[dict[str, Any]]:
     return found
 
 
-def entry_fields(kind: str, dataset: DataSet, **fields: Any) -> dict[str, Any]:
+def entry_fields(kind: str, dataset: DataSet, **fields: object) -> JsonObject:
     """The JSON of an entry, with time, library version and process; fields that are None are left out."""
     return {
         **{name: value for name, value in fields.items() if value is not None},
@@ -342,10 +343,10 @@ def _events(text: str) -> tuple[Event, ...]:
     return tuple(event_from_dict(step) for step in json.loads(text))
 
 
-def words(name: str, value: str) -> str:
+def short_text(name: str, value: str) -> str:
     r"""A short printable text, composed (NFC) and trimmed: what is written down and shown.
 
-    >>> words("name", "cafe\u0301 ") == words("name", "caf\u00e9")
+    >>> short_text("name", "cafe\u0301 ") == short_text("name", "caf\u00e9")
     True
     """
     text = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
@@ -360,7 +361,7 @@ _LONGEST = 200
 
 
 def _read(row: Row, key: bytes | None) -> Entry:
-    fields: dict[str, Any] = dict(json.loads(row.body))
+    fields: JsonObject = dict(json.loads(row.body))
     kind, name = fields.pop("kind"), fields.pop("name")
     if not isinstance(name, str | None):
         raise ValueError("its data set's name is no text")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import platformdirs
@@ -20,7 +20,7 @@ from dptransfer.base import checks
 from dptransfer.base.document import Document, Paragraph, Section, Table
 from dptransfer.base.document_html import escape_html
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered
-from dptransfer.ledger.account import Account, stated_cost
+from dptransfer.ledger.account import Account
 from dptransfer.ledger.entry import (
     OUTCOMES,
     Charge,
@@ -33,7 +33,7 @@ from dptransfer.ledger.entry import (
     event_fields,
     read_entries,
     require_readable,
-    words,
+    short_text,
 )
 from dptransfer.ledger.overlap import OpenData, sketches_of, source_sketch
 from dptransfer.ledger.register import AnyDataSet, Register, identity_of, rows_on_record
@@ -142,7 +142,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
     def __deepcopy__(self, memo: object) -> Ledger:
         return self  # a second copy of an account could be spent a second time
 
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
+    def __reduce__(self) -> tuple[partial[Ledger], tuple[str]]:
         """Another process opens the same file; an in-memory ledger stays where it is."""
         if self.path is None:
             raise LedgerError(
@@ -159,7 +159,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         label: str,
         new_data_set: bool = False,
         workspace: str | None = None,
-        beside: Any = None,
+        beside: object = None,
     ) -> Receipt:
         """Record that `events` are about to run on `dataset`, or refuse; call it before they do.
 
@@ -195,12 +195,12 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 f"workspace must be a random number of 32 hexadecimal digits or more; got {workspace!r}. "
                 "A word might be used for two runs, of which the second would be charged nothing."
             )
-        events, label = tuple(events), words("label", label)
+        events, label = tuple(events), short_text("label", label)
         steps = event_fields(events)
         key = self._store.key  # without it nothing is charged
         identity = identity_of(dataset)
         with self._store.transaction(recheck=False) as chain:  # prices take a while; nobody waits for them
-            register = self._register(chain, key)
+            register = Register(key, self._entries(chain))
             account = register.account(identity)
             paid = register.charge_in_workspace(workspace)
             if paid is not None:
@@ -212,7 +212,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 return Receipt(
                     paid.number, paid.hash, paid.dataset.id, label, paid.time, paid.outcome is not None
                 )
-            rule, cost, settled = account.require_room(events), stated_cost(account, events), account
+            rule, cost, settled = account.require_room(events), account.stated_cost(events), account
         if events and hasattr(dataset, "require_content"):
             dataset.require_content()
         sketch = sources = None
@@ -224,10 +224,10 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         if self._strict_names or not events:
             sketch = sources = None
         with self._store.transaction(write=True) as chain:
-            register = self._register(chain, key)
+            register = Register(key, self._entries(chain))
             account = register.account(identity)
             if account != settled:  # others may have charged it, or changed its limit, meanwhile
-                rule, cost = account.require_room(events), stated_cost(account, events)
+                rule, cost = account.require_room(events), account.stated_cost(events)
             if data and not self._strict_names:
                 register.require_none_private(data, account.dataset, new_data_set)
             holders = register.holders(sketch, sources, account.dataset)
@@ -343,7 +343,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         limit = {"budget": budget.to_dict(), "note": str(note), "rule": declared}
         identity = identity_of(dataset)
         with self._store.transaction(write=True) as chain:
-            account = self._register(chain, key).account(identity)
+            account = Register(key, self._entries(chain)).account(identity)
             if declared is not None:
                 account.require_rule(declared)
             unit = unit or account.unit or Unit.ROW
@@ -409,7 +409,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
     def require_unrelated(
         self,
-        *data: Any,
+        *data: object,
         private: AnyDataSet | None = None,
         fit: str | None = None,
         new_data_set: bool = False,
@@ -458,10 +458,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
     def _read_register(self, *, recheck: bool = True) -> Register:
         with self._store.transaction(recheck=recheck) as chain:
-            return self._register(chain, self._store.key_if_there)
-
-    def _register(self, chain: Chain, key: bytes | None) -> Register:
-        return Register(key, self._entries(chain))
+            return Register(self._store.key_if_there, self._entries(chain))
 
     def _entries(self, chain: Chain) -> list[Entry]:
         """The entries of a chain; those that this object has read before are not read again."""

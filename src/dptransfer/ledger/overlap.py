@@ -29,6 +29,7 @@ from dptransfer.ledger.sketch import (
     KEPT_GRID,
     SHARE,
     Hashes,
+    ManyRows,
     RowHasher,
     Sample,
     Sketch,
@@ -39,10 +40,6 @@ from dptransfer.ledger.sketch import (
 
 _FEW, _COARSE_SHARE = 4, 500  # public rows, and one in so many of them, that must be met in coarse cells
 _ALIKE = 1000  # one row in so many may share its cells with another one
-_REMEDY = (
-    "Take out what is shared, with whatever else came from the same place ('dptransfer check' lists it), or "
-    "give other data."
-)
 
 
 class OpenRows:
@@ -53,7 +50,7 @@ class OpenRows:
         key: the ledger's secret.
     """
 
-    def __init__(self, rows: Any, key: bytes) -> None:
+    def __init__(self, rows: ManyRows, key: bytes) -> None:
         found = list(RowHasher(_width(rows), key).chunks(rows, grids=range(len(GRIDS))))
         every = [distinct([part.grids[grid] for part in found]) for grid in range(len(GRIDS))]
         apart = min(len(every[-1]), len(every[-2]))
@@ -138,7 +135,7 @@ class OpenData:
         key: the ledger's secret.
     """
 
-    def __init__(self, data: Sequence[Any], key: bytes) -> None:
+    def __init__(self, data: Sequence[object], key: bytes) -> None:
         self._key = key
         listed = [one for given in data for one in _with_shots(given)]
         self._rows = [
@@ -161,7 +158,12 @@ class OpenData:
     def require_apart(self) -> None:
         """Raise if anything was met among the private examples."""
         if self._sources_shared or any(rows.has_shared_rows for _, rows in self._rows):
-            raise private_here()
+            raise PrivateOverlap(
+                "Public and test data are used without protection, and may be published; these hold private "
+                "examples of this very fit, or copies of them. Nothing was charged. Take out what is shared, "
+                "with whatever else came from the same place ('dptransfer check' lists it), or give other "
+                "data."
+            )
 
     def on_record(self, rows: Sequence[Sketch], sources: Sequence[Sketch]) -> bool:
         """Whether rows or sources are in a data set with these sketches."""
@@ -171,49 +173,30 @@ class OpenData:
         )
 
 
-def shared_sources(private: Words, public: Words) -> bool:
-    """Whether a file or text is behind both."""
-    both = np.intersect1d(private, public)
-    return bool((both != 0).any())
-
-
-def private_here() -> PrivateOverlap:
-    """The refusal of public data that hold private examples of the same fit; it tells no more than that."""
-    return PrivateOverlap(
-        "Public and test data are used without protection, and may be published; these hold private examples "
-        f"of this very fit, or copies of them. Nothing was charged. {_REMEDY}"
-    )
-
-
-def rows_of(data: Any) -> Any:
+def rows_of(data: Any) -> ManyRows | None:
     """The rows of some data, or the pixels; an array is rows itself."""
-    if hasattr(data, "shape"):
-        return data
-    return getattr(data, "rows", getattr(data, "pixels", None))
+    found: ManyRows | None = getattr(data, "rows", getattr(data, "pixels", None))
+    return data if hasattr(data, "shape") else found
 
 
-def sources_of(data: Any) -> Words | None:
+def sources_of(data: object) -> Words | None:
     """Digests of the files or texts behind some data, where they are on record."""
     found: Words | None = getattr(data, "source_digests", None)
     return None if found is None else found[found != 0]
 
 
-def _width(rows: Any) -> int:
+def _width(rows: ManyRows) -> int:
     return int(np.prod(rows.shape[1:]))
 
 
-def _with_shots(data: Any) -> Iterator[Any]:
-    if data is None:
-        return
+def _with_shots(data: object) -> Iterator[object]:
     yield data
     shots = getattr(data, "shots", None)
     if shots is not None and shots is not data:
         yield shots
 
 
-def sketches_of(
-    private: Any, key: bytes, beside: OpenData | None = None
-) -> tuple[Sketch | None, Sketch | None]:
+def sketches_of(private: object, key: bytes, beside: OpenData) -> tuple[Sketch | None, Sketch | None]:
     """Sketches of the private rows and of their sources, in one pass that meets what is to be public.
 
     Raises:
@@ -222,16 +205,15 @@ def sketches_of(
     rows, sources = rows_of(private), sources_of(private)
     sample = Sample()
     if rows is not None:
-        others = [] if beside is None else beside.of_width(_width(rows))
+        others = beside.of_width(_width(rows))
         wanted = {grid for other in others for grid in other.grids}
         for chunk in RowHasher(_width(rows), key).chunks(rows, grids=wanted):
             sample.add(chunk.kept)
             for other in others:
                 other.meet(chunk)
-    if sources is not None and beside is not None:
+    if sources is not None:
         beside.meet_sources(sources)
-    if beside is not None:
-        beside.require_apart()
+    beside.require_apart()
     return sample.sketch, None if sources is None else source_sketch(sources, key)
 
 

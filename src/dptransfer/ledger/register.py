@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hmac
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from dptransfer.errors import LedgerError, PrivateOverlap, RowsOnRecord
 from dptransfer.ledger.account import Account, accounts
-from dptransfer.ledger.entry import Charge, DataSet, Entry, NamedData, words
+from dptransfer.ledger.entry import Charge, DataSet, Entry, NamedData, short_text
 from dptransfer.ledger.overlap import OpenData
 from dptransfer.ledger.sketch import Sketch
 
@@ -47,7 +47,7 @@ def identity_of(dataset: AnyDataSet) -> Identity | DataSet:
     name = dataset if isinstance(dataset, str) else dataset.name
     if name is None:
         return Identity(f"content:{dataset.fingerprint}")  # type: ignore[union-attr]  # not a str: it has no name
-    name = words("name", name)
+    name = short_text("name", name)
     return Identity(f"name:{fold_name(name)}", name)
 
 
@@ -65,18 +65,19 @@ class Register:
         self._key = key
         self.entries = entries
         self.accounts = accounts(entries)
-        self._filed = {key: account.dataset for key, account in self.accounts.items()}
-        self._named = {fold_name(one.name): one for one in self._filed.values() if one.name is not None}
+        known = [account.dataset for account in self.accounts.values()]
+        self._named = {fold_name(one.name): one for one in known if one.name is not None}
+        self._nameless = {one.short: one for one in known if one.name is None}
 
     def account(self, identity: Identity | DataSet) -> Account:
         """The account on record, or an empty one. A name may be the short id of a data set without one."""
         if isinstance(identity, DataSet):
-            if identity.id not in self._filed:
+            if identity.id not in self.accounts:
                 raise LedgerError(
                     f"A data set's id holds in one ledger only; {identity} is not on record here. "
                     "Look it up with find() on this ledger."
                 )
-            return self.accounts[self._filed[identity.id].id]
+            return self.accounts[identity.id]
         if identity.name is None and self._key is None:
             raise LedgerError(
                 "A data set without a name is known by its content, for which the ledger's key is needed; it "
@@ -84,30 +85,32 @@ class Register:
             )
         own = b"" if self._key is None else hmac.digest(self._key, identity.text.encode(), "sha256")
         new = DataSet(own.hex(), identity.name)
-        known = self._filed.get(new.id)
-        if identity.name is not None:
-            name = fold_name(identity.name)
-            nameless = {one.short: one for one in self._filed.values() if one.name is None}
-            known = self._named.get(name) or nameless.get(name)
+        if identity.name is None:
+            return self.accounts.get(new.id, Account(new))
+        name = fold_name(identity.name)
+        known = self._named.get(name) or self._nameless.get(name)
         return Account(new) if known is None else self.accounts[known.id]
+
+    @property
+    def charges(self) -> Iterator[Charge]:
+        """The charges among the entries."""
+        return (entry for entry in self.entries if isinstance(entry, Charge))
 
     def charge_in_workspace(self, workspace: str | None) -> Charge | None:
         """The charge of the run that goes on in this workspace; None where there is none yet."""
-        charges = (entry for entry in self.entries if isinstance(entry, Charge))
-        return next((one for one in charges if workspace and one.workspace == workspace), None)
+        return next((one for one in self.charges if workspace and one.workspace == workspace), None)
 
     def charge_of(self, head: str | None) -> Charge | None:
         """The charge that this head names; None where it is not on record here."""
-        return next((one for one in self.entries if isinstance(one, Charge) and one.hash == head), None)
+        return next((one for one in self.charges if one.hash == head), None)
 
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that."""
-        text = words("The name or id of a data set", name_or_prefix)
+        text = short_text("The name or id of a data set", name_or_prefix)
         named = self._named.get(fold_name(text))
         found = [] if named is None else [named]
         if named is None and len(text) >= _SHORTEST_PREFIX:
-            begins = {one.id: one for key, one in self._filed.items() if key.startswith(text.lower())}
-            found = list(begins.values())
+            found = [one.dataset for key, one in self.accounts.items() if key.startswith(text.lower())]
         if len(found) == 1:
             return found[0]
         count = len(self.accounts)
@@ -120,11 +123,7 @@ class Register:
     def holders(self, rows: Sketch | None, sources: Sketch | None, own: DataSet) -> list[DataSet]:
         """The other data sets with these rows or sources, except those the owner said are other people's."""
         apart = {
-            frozenset((charge.dataset.id, self._filed[other].id))
-            for charge in self.entries
-            if isinstance(charge, Charge)
-            for other in charge.apart_from
-            if other in self._filed
+            frozenset((charge.dataset.id, other)) for charge in self.charges for other in charge.apart_from
         }
         return [
             account.dataset

@@ -20,6 +20,8 @@ import re
 import secrets
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dptransfer.data.atomic_files import sync_folder
@@ -48,16 +50,13 @@ def make_key(ledger: Path) -> bytes:
     """The key for a ledger that is to be made: the one that lies there already, or a new one."""
     place = key_path(ledger)
     if not place.exists():
-        handle, draft = tempfile.mkstemp(prefix=f".{place.name}-", dir=place.parent)  # for its owner only
-        try:
-            with os.fdopen(handle, "wb") as file:
+        with draft_beside(place) as draft:
+            with open(draft, "wb") as file:
                 file.write(secrets.token_bytes(SIZE).hex().encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
             move_to_free_place(draft, place)
             sync_folder(place.parent)
-        finally:
-            Path(draft).unlink(missing_ok=True)
     return _read(place)
 
 
@@ -78,6 +77,17 @@ def read_key(ledger: Path, committed: str) -> bytes:
         )
     _close_to_others(place)
     return key
+
+
+@contextmanager
+def draft_beside(place: Path) -> Iterator[str]:
+    """An empty file for its owner only, in the same folder; removed at the end, if it still has that name."""
+    handle, draft = tempfile.mkstemp(prefix=f".{place.name}-", dir=place.parent)
+    os.close(handle)
+    try:
+        yield draft
+    finally:
+        Path(draft).unlink(missing_ok=True)
 
 
 def move_to_free_place(draft: str, path: Path) -> bool:
@@ -114,11 +124,8 @@ def _close_to_others(place: Path) -> None:
     except OSError:
         done = "and that could not be changed"
     else:
-        done = (
-            "and now is not any more"
-            if not place.stat().st_mode & stat.S_IRWXO
-            else "and its disk has no modes"
-        )
+        still = place.stat().st_mode & stat.S_IRWXO
+        done = "and its disk has no modes" if still else "and now is not any more"
     _LOG.warning(
         "Every user of this machine could read %s, %s. With it and the ledger, membership of single rows can "
         "be tested.",

@@ -52,14 +52,17 @@ import hashlib
 import math
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.data.sharded_rows import ShardedRows
 
 Words: TypeAlias = NDArray[np.uint64]
+ManyRows: TypeAlias = AnyArray | ShardedRows
+"""Rows or pictures, here or in many files."""
 
 NUMBERS = 16
 _SHIFTS = {2.0**-3: (0, 1 / 2), 2.0**-5: (0, 1 / 3, 2 / 3), 2.0**-14: (0, 1 / 2)}
@@ -97,7 +100,7 @@ class Hashes(NamedTuple):
 
     grids: dict[int, Words]
     kept: Words
-    cells: NDArray[np.int64]
+    cells: Integers
 
     @property
     def is_distinctive(self) -> NDArray[np.bool_]:
@@ -105,8 +108,7 @@ class Hashes(NamedTuple):
         if self.cells.shape[1] != NUMBERS:
             return np.zeros(len(self.cells), dtype=np.bool_)
         ordered = np.sort(np.abs(self.cells), axis=1)
-        found: NDArray[np.bool_] = (np.diff(ordered, axis=1) > 0).sum(axis=1) >= DIFFERENT - 1
-        return found
+        return np.asarray((np.diff(ordered, axis=1) > 0).sum(axis=1) >= DIFFERENT - 1)
 
 
 class RowHasher:
@@ -126,14 +128,14 @@ class RowHasher:
         self._multipliers = (np.frombuffer(stream, dtype="<i8") | 1).reshape(len(GRIDS), NUMBERS + 1)
         self._key = key
 
-    def chunks(self, rows: Any, *, grids: Iterable[int] = ()) -> Iterator[Hashes]:
+    def chunks(self, rows: ManyRows, *, grids: Iterable[int] = ()) -> Iterator[Hashes]:
         """The hashes of rows, chunk by chunk, in these grids and in the one that is kept."""
         wanted = {KEPT_GRID, *grids}
         for part in parts_of(rows):
             with np.errstate(all="ignore"):  # a warning would tell of the rows that are left out
                 yield self._hashes(np.asarray(part).reshape(-1, self._dimension), wanted)
 
-    def _hashes(self, rows: NDArray[Any], grids: Iterable[int]) -> Hashes:
+    def _hashes(self, rows: AnyArray, grids: Iterable[int]) -> Hashes:
         shape, scale = self._shape(rows.astype(np.float32, copy=False))
         content = self._has_content(shape)
         if not content.all():
@@ -150,26 +152,25 @@ class RowHasher:
         hashes = {grid: hashed for grid, (hashed, _) in made.items()}
         return Hashes(hashes, siphash(kept, self._key), told)
 
-    def _shape(self, rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _shape(self, rows: AnyArray) -> tuple[Floats, Floats]:
         """The numbers of each row over their root mean square, and that."""
         numbers = (rows @ self._signs).astype(np.float64)
         scale = np.sqrt(np.mean(numbers**2, axis=1, keepdims=True))
         return numbers / scale, scale
 
-    def _has_content(self, shape: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _has_content(self, shape: Floats) -> NDArray[np.bool_]:
         content = np.isfinite(shape).all(axis=1)
         content &= (np.abs(shape - self._constant) > _CONSTANT).any(axis=1)
         content &= (np.abs(shape + self._constant) > _CONSTANT).any(axis=1)
-        found: NDArray[np.bool_] = content
-        return found
+        return np.asarray(content)
 
-    def _grid(self, shape: NDArray[np.float64], grid: int) -> tuple[Words, NDArray[np.int64]]:
+    def _grid(self, shape: Floats, grid: int) -> tuple[Words, Integers]:
         size, shift = GRIDS[grid]
         cells = np.rint(shape * (NUMBERS / self._count / size) + shift).astype(np.int64)
         return (cells @ self._multipliers[grid, : cells.shape[1]]).view(np.uint64), cells
 
 
-def _without_mean(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _without_mean(rows: AnyArray) -> tuple[Floats, Floats]:
     """Rows over their largest value and without what they have in all coordinates, and that value."""
     wide = rows.astype(np.float64)
     peak = np.abs(wide).max(axis=1, keepdims=True)
@@ -177,7 +178,7 @@ def _without_mean(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.f
     return wide - wide.mean(axis=1, keepdims=True), peak
 
 
-def parts_of(rows: Any) -> Iterator[Any]:
+def parts_of(rows: ManyRows) -> Iterator[AnyArray]:
     """Rows in slices of a few megabytes; of very many in files an even sample, in runs of neighbours."""
     step = max(1, _CHUNK_ELEMENTS // math.prod(rows.shape[1:]))
     if isinstance(rows, ShardedRows) and len(rows) > 2 * SAMPLE:
@@ -223,14 +224,12 @@ def siphash_with(words: Words, secret: bytes) -> Words:
         state[0] ^= block
     state[2] ^= np.uint64(0xFF)
     _rounds(state, 4)
-    found: Words = state[0] ^ state[1] ^ state[2] ^ state[3]
-    return found
+    return state[0] ^ state[1] ^ state[2] ^ state[3]
 
 
 def _rounds(v: list[Words], count: int) -> None:
     def turned(word: Words, bits: int) -> Words:
-        found: Words = (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
-        return found
+        return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
     for _ in range(count):
         v[0] += v[1]
@@ -265,10 +264,8 @@ class Sketch:
         hashes: those to keep, in ascending order.
     """
 
-    def __init__(self, hashes: Iterable[int] | Words) -> None:
-        self.hashes: Words = np.asarray(
-            hashes if isinstance(hashes, np.ndarray) else list(hashes), dtype=np.uint64
-        )
+    def __init__(self, hashes: ArrayLike) -> None:
+        self.hashes: Words = np.asarray(hashes, dtype=np.uint64)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sketch) and np.array_equal(self.hashes, other.hashes)
@@ -289,23 +286,12 @@ class Sketch:
 
     def overlaps(self, other: Sketch) -> bool:
         """Whether about a twentieth or more of the smaller set is in the other one."""
-        mine, theirs = self.hashes, other.hashes
         reach = min(self._reach, other._reach)
-        mine, theirs = (one[: np.searchsorted(one, reach, side="right")] for one in (mine, theirs))
+        mine, theirs = (
+            one[: np.searchsorted(one, reach, side="right")] for one in (self.hashes, other.hashes)
+        )
         shared = len(np.intersect1d(mine, theirs, assume_unique=True))
         return shared > 0 and shared * SHARE >= min(len(mine), len(theirs))
-
-    def to_text(self) -> str:
-        """For the ledger's JSON."""
-        return base64.b64encode(self.hashes.astype(">u8").tobytes()).decode()
-
-    @classmethod
-    def from_text(cls, text: str) -> Sketch:
-        """Read what `to_text` wrote; ValueError for anything else."""
-        hashes = np.frombuffer(base64.b64decode(text, validate=True), dtype=">u8").astype(np.uint64)
-        if not 0 < len(hashes) <= KEPT or (hashes[1:] <= hashes[:-1]).any():
-            raise ValueError("a sketch is a short list of ascending hashes")
-        return cls(hashes)
 
     @property
     def _reach(self) -> np.uint64:
@@ -339,12 +325,6 @@ class Sample:
         self._parts, self._held = [smallest], len(smallest)
         if len(smallest) == KEPT:
             self._bound = smallest[-1]
-
-
-def sketch_of(rows: Any, key: bytes) -> Sketch | None:
-    """The sketch of an array of rows or of pictures, read a chunk at a time; None if none has content."""
-    hasher = RowHasher(int(np.prod(rows.shape[1:])), key)
-    return Sketch.of(chunk.kept for chunk in hasher.chunks(rows))
 
 
 _PURPOSE = b"dptransfer sealed sketch"

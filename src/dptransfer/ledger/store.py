@@ -22,18 +22,17 @@ import os
 import re
 import secrets
 import sqlite3
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import LedgerError, LedgerTampered
 from dptransfer.ledger.entry import Row, first_break, head_of, link, seal_tail
-from dptransfer.ledger.row_key import SIZE, commitment, make_key, move_to_free_place, read_key
+from dptransfer.ledger.row_key import SIZE, commitment, draft_beside, make_key, move_to_free_place, read_key
 
 SCHEMA_VERSION = 1
 
@@ -70,15 +69,11 @@ def make_file(path: Path) -> bool:
             "of a charge that was under way. Restore the file from a backup, or move the rest away and "
             "count what was spent as spent."
         )
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # for its owner only
-    os.close(handle)
-    try:
+    with draft_beside(path) as draft:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous = EXTRA")
             initialise(connection, make_key(path))
         return move_to_free_place(draft, path)
-    finally:
-        Path(draft).unlink(missing_ok=True)
 
 
 def initialise(connection: sqlite3.Connection, row_key: bytes) -> None:
@@ -123,7 +118,7 @@ class Chain:
         """Hash of the last entry; of the key alone while there is none."""
         return head_of(self.chain_key, self.rows)
 
-    def append(self, fields: dict[str, Any]) -> Row:
+    def append(self, fields: JsonObject) -> Row:
         """Add one entry; it is durable once the transaction is over."""
         body = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
         row = Row(len(self.rows) + 1, body, link(self.chain_key, self.head, body))
