@@ -1,14 +1,15 @@
 """Rows, caps and the definition in Python integers, for every backend's tests."""
 
 import numpy as np
+import pytest
 
 from dptransfer.exact.capped_similarity import GRID_NORM, ClassSimilarity
 from dptransfer.exact.lattice import unit_lattice
 
-from .reference import class_similarity_reference
-
 CLASSES = 4
 ONE = 2047**2
+PRECISIONS = {2047: "float16", 127: "int8"}
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 CAPS = {
     "open": (0, 2 * ONE),
@@ -23,17 +24,36 @@ CAPS = {
 }
 
 
-def class_similarity(private, labels, classes, public, low, high, **about):
-    """The library's scores."""
-    return ClassSimilarity(private, labels, classes, low, high, **about)(public)
+def class_similarity(private, labels, classes, public, low, high, *, slab=None, **about):
+    """The library's scores; on a device with so many public rows in a slab."""
+    from dptransfer.exact import similarity_cuda
+
+    with pytest.MonkeyPatch.context() as patch:
+        if slab is not None:
+            patch.setattr(similarity_cuda, "_SLAB_BYTES", 2 * slab * public.shape[1])
+        return ClassSimilarity(private, labels, classes, low, high, **about)(public)
 
 
-def expected(private, labels, classes, public, low, high, precision="float16", weights=None):
-    """What `class_similarity` must return."""
-    one = GRID_NORM[precision] ** 2
-    given = (private, labels, classes, public, low, high)
-    sums = class_similarity_reference(*given, one=one, weights=weights)
-    return np.array(sums, dtype=object).reshape(len(public), classes)
+def expected(private, labels, classes, public, low, high, precision="float16", weights=None, one=None):
+    """Σ over each class of clip(one + dot, low, high) − low by its definition, in Python integers.
+
+    No array arithmetic, no blocks and no floats: slow, and what every backend is held to.
+
+    >>> expected([[3, 4], [0, 5]], [0, 1], 2, [[5, 0]], low=0, high=40, one=25).tolist()
+    [[40, 25]]
+    """
+    one = GRID_NORM[precision] ** 2 if one is None else one
+    times = [1] * len(private) if weights is None else [int(weight) for weight in weights]
+    private = [[int(value) for value in row] for row in private]
+    result = []
+    for candidate in public:
+        p = [int(value) for value in candidate]
+        sums = [0] * classes
+        for x, label, weight in zip(private, labels, times, strict=True):
+            similarity = one + sum(a * b for a, b in zip(x, p, strict=True))
+            sums[label] += weight * (min(max(similarity, low), high) - low)
+        result.append(sums)
+    return np.array(result, dtype=object).reshape(len(public), classes)
 
 
 def problem(seed, count=60, candidates=25, width=12, norm=2047):
@@ -50,11 +70,11 @@ def problem(seed, count=60, candidates=25, width=12, norm=2047):
 
 
 def weights_for(count, kind="some", seed=0):
-    """Weights of so many rows: a few different ones with the extremes, or as many as there are rows."""
+    """No weights, a few different ones with the extremes, or as many as there are rows."""
     rng = np.random.default_rng(seed)
     if kind == "some":
         return rng.choice([0, 1, 1638, 2**16 - 1, 2**16], size=count).astype(np.int64)
-    return rng.permutation(np.linspace(1, 2**16, count).astype(np.int64))
+    return None if kind == "none" else rng.permutation(np.linspace(1, 2**16, count).astype(np.int64))
 
 
 def beyond_float64(rows=65_537):

@@ -11,7 +11,10 @@ from contracts.rows import squared_length, steady
 from dptransfer.exact import gradient_sums as kernel
 from dptransfer.exact import softmax as exact_softmax
 from dptransfer.exact.gradient_sums import (
+    FINE_RESIDUAL_NORM,
     RESIDUAL_NORM,
+    DeviceSample,
+    PersonGradients,
     Residuals,
     clipped_gradient,
     norms_above,
@@ -19,10 +22,18 @@ from dptransfer.exact.gradient_sums import (
     residuals,
     whole_numbers,
 )
-from dptransfer.exact.softmax import probabilities
+from dptransfer.exact.lattice import unit_lattice
+from dptransfer.exact.softmax import IntegerLogits, probabilities
+from dptransfer.exact.sums import by_size
 from dptransfer.methods.heads import start as softmax
 
-from .test_exact_softmax import KINDS, ROW_NORM, SIZES, logits_of, problem
+from .problems import DEVICES
+from .test_softmax import KINDS, ROW_NORM, SIZES, logits_of, problem
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
 
 
 def as_floats(residual):
@@ -34,8 +45,7 @@ def as_floats(residual):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_numpy_and_torch_give_the_same_integers(size, kind):
-    torch = pytest.importorskip("torch")
+def test_numpy_and_torch_give_the_same_integers(torch, size, kind):
     for seed, (count, width, classes) in enumerate([(257, 9, 5), (1, 1, 2), (64, 130, 31), (0, 4, 3)]):
         rows, labels, logits = problem(count, width, classes, size, seed, kind)
         there = torch.from_numpy(rows), torch.from_numpy(labels)
@@ -49,9 +59,7 @@ def test_numpy_and_torch_give_the_same_integers(size, kind):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(257, 9, 5), (4096, 768, 100), (5000, 64, 1000), (1, 1, 2), (0, 4, 3)])
-def test_cuda_and_numpy_give_the_same_integers(size, kind, shape):
-    import torch
-
+def test_cuda_and_numpy_give_the_same_integers(torch, size, kind, shape):
     rows, labels, logits = problem(*shape, size, 1, kind)
     there = torch.from_numpy(rows).cuda(), torch.from_numpy(labels).cuda()
     for clip in (1e-3, 1.0):
@@ -79,8 +87,7 @@ def test_a_rows_residual_is_its_own_to_the_last_bit():
             assert (together[i] == alone[:, 0]).all()
 
 
-def test_torch_is_exact_though_told_to_multiply_with_fewer_bits():
-    torch = pytest.importorskip("torch")
+def test_torch_is_exact_though_told_to_multiply_with_fewer_bits(torch):
     rows, labels, logits = problem(300, 200, size=30.0)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
@@ -182,3 +189,156 @@ def test_a_head_of_any_finite_size_has_a_gradient_within_the_bound(kind, size):
         gap = np.diff(np.sort(score, axis=0)[-2:], axis=0)[0]
         assert (probabilities(rows, logits).argmax(axis=0) == score.argmax(axis=0))[gap > 0.01].all()
         assert (probabilities(rows, logits).max(axis=0) > 0.999)[gap > 0.01].all()
+
+
+# What persons may add
+
+PERSON_WIDTH = 5
+
+
+def person_problem(count, classes, seed=0, spread=1.0):
+    """Rows about one direction, the nearer the smaller the spread: then a person's gradients add up."""
+    rng = np.random.default_rng(seed)
+    x = np.eye(PERSON_WIDTH)[0] + spread * rng.normal(size=(count, PERSON_WIDTH))
+    rows = np.trunc(x * (ROW_NORM * (1 - 2**-20) / np.linalg.norm(x, axis=1, keepdims=True)))
+    logits = IntegerLogits.coarse(rng.normal(size=(classes, PERSON_WIDTH)), np.zeros(classes), ROW_NORM)
+    return rows, rng.integers(0, classes, count), logits
+
+
+def person_gradients(rows, labels, logits, examples=1.0, clip=0.7):
+    shape = len(logits.offset), PERSON_WIDTH
+
+    def read(own):
+        return rows[own], labels[own], rows[own]
+
+    return PersonGradients(read, logits, clip, shape, ROW_NORM, examples)
+
+
+def exact_gradient(rows, labels, logits, clip=0.7):
+    """A person's gradient in Python integers."""
+    grid = residual_lattice(residuals(rows, labels, logits), clip, FINE_RESIDUAL_NORM)
+    return np.array(grid.astype(np.int64).astype(object) @ rows.astype(np.int64).astype(object))
+
+
+@steady
+@given(
+    st.sampled_from([1, 2, 3, 5, 40, 64, 65, 130]),
+    st.sampled_from([2, 24, 100]),
+    st.integers(0, 99),
+    st.sampled_from([0.0, 0.1, 3.0]),
+    st.sampled_from([0.3, 1.0, 2.5, 70.0]),
+)
+def test_a_person_is_within_the_bound_and_close_to_it_and_whole_if_there_is_no_need(
+    count, classes, seed, spread, examples
+):
+    rows, labels, logits = person_problem(count, classes, seed, spread)
+    asked, alone = person_gradients(rows, labels, logits, examples), by_size(np.zeros(count, dtype=np.int64))
+    whole, found = exact_gradient(rows, labels, logits), asked.bounded(alone)
+    most = Fraction(examples) * asked.longest
+    assert squared_length(found) <= most**2
+    (norm,) = asked.norms(alone)
+    assert squared_length(whole) <= Fraction(float(norm)) ** 2
+    assert float(norm) ** 2 <= squared_length(whole) * (1 + 1e-6) + 1e-6 * asked.longest**2
+    if norm < 0.99 * float(most) or count <= examples:
+        assert (found == whole).all()
+    else:
+        assert squared_length(found) >= min(0.98 * most**2, 0.98 * squared_length(whole))
+
+
+@pytest.mark.parametrize("classes", [2, 24])
+def test_a_person_with_all_rows_comes_in_pieces_of_the_same_sum(monkeypatch, classes):
+    rows, labels, logits = person_problem(5000, classes)
+    asked, alone = person_gradients(rows, labels, logits), by_size(np.zeros(5000, dtype=np.int64))
+    assert (asked._whole(alone).reshape(classes, PERSON_WIDTH) == exact_gradient(rows, labels, logits)).all()
+    wanted, seen = asked.bounded(alone), []
+    monkeypatch.setattr(kernel, "_WHOLE_ELEMENTS", 70 * PERSON_WIDTH)
+
+    def read(own):
+        seen.append(len(own))
+        return rows[own], labels[own], rows[own]
+
+    pieces = PersonGradients(read, logits, 0.7, asked.shape, ROW_NORM, 1.0)
+    assert (pieces.bounded(alone) == wanted).all()
+    assert max(seen) == 70
+
+
+def test_products_of_as_many_rows_as_there_may_be_are_exact():
+    """All partial sums are below 2⁵³."""
+    assert kernel.MOST_PERSON_ROWS * FINE_RESIDUAL_NORM * ROW_NORM <= 2**52
+
+
+@pytest.mark.parametrize("route", ["by pairs", "as a whole"])
+def test_without_the_bound_on_persons_the_check_fails(monkeypatch, route):
+    """A planted bug: what rows add is bounded one by one."""
+    classes = 24 if route == "by pairs" else 2
+    rows, labels, logits = person_problem(40, classes, spread=0.1)
+    asked, alone = person_gradients(rows, labels, logits), by_size(np.zeros(40, dtype=np.int64))
+    assert squared_length(asked.bounded(alone)) <= asked.longest**2
+    if route == "by pairs":
+        honest = kernel.norms_by_pairs
+        monkeypatch.setattr(kernel, "norms_by_pairs", lambda *given: honest(*given) / 40)
+    else:
+        monkeypatch.setattr(kernel, "scaled_down", lambda sums, *_: sums)
+    assert squared_length(asked.bounded(alone)) > asked.longest**2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("classes", [2, 24, 100])
+def test_cuda_and_numpy_give_the_same_integers_of_persons(torch, classes):
+    rows, labels, logits = person_problem(20_000, classes, spread=0.5)
+    rng = np.random.default_rng(1)
+    groups = by_size(np.where(rng.random(20_000) < 0.1, 0, rng.integers(1, 3000, 20_000)))
+    there = torch.from_numpy(rows).cuda(), torch.from_numpy(labels).cuda()
+
+    def read(own):
+        chosen = torch.from_numpy(own).cuda()
+        return there[0][chosen], there[1][chosen], there[0][chosen]
+
+    here = person_gradients(rows, labels, logits, 1.3)
+    asked = PersonGradients(read, logits, 0.7, here.shape, ROW_NORM, 1.3)
+    assert (asked.bounded(groups) == here.bounded(groups)).all()
+    assert (asked.norms(groups) == here.norms(groups)).all()
+
+
+# Samples on a device, whose gradient is recorded; on a CPU the same steps run as they are
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("first", [0, 3, 700])
+@pytest.mark.parametrize("clip", [0.3, 1.0])
+@pytest.mark.parametrize("can_be_recorded", [True, False])
+def test_a_recorded_gradient_is_that_of_the_sample_alone(
+    torch, device, first, clip, can_be_recorded, monkeypatch
+):
+    if not can_be_recorded:
+        monkeypatch.setattr(kernel, "record_graph", lambda step, *_: step)
+    rng, recorded = np.random.default_rng(0), {}
+    x = unit_lattice(rng.normal(size=(1500, 40)), ROW_NORM).astype(np.float64)
+    y = rng.integers(0, 7, 1500)
+    there = [torch.from_numpy(part).to(device) for part in (x, y)]
+    for size in (first, 1, 255, 256, 257, 1500):  # smaller and larger than what was recorded
+        logits = IntegerLogits.coarse(rng.normal(size=(7, 40)) * 9, np.zeros(7), ROW_NORM)
+        own = np.sort(rng.choice(1500, size, replace=False))
+        found = DeviceSample(*there, own, recorded).recorded_gradient(logits, clip)
+        assert (found == whole_numbers(clipped_gradient(x[own], y[own], logits, clip))).all()
+        assert found.dtype == np.int64
+    assert len(recorded) == 1
+
+
+def test_what_is_recorded_for_one_clip_is_not_used_for_another(torch):
+    x, y = torch.ones((2, 1), dtype=torch.float64) * ROW_NORM, torch.tensor([0, 1])
+    logits, recorded = IntegerLogits.coarse(np.zeros((2, 1)), np.zeros(2), ROW_NORM), {}
+    sample = DeviceSample(x, y, np.array([0]), recorded)
+    wide, narrow = (sample.recorded_gradient(logits, clip) for clip in (1.0, 0.1))
+    assert np.abs(narrow).max() > np.abs(wide).max()  # in steps of its clip
+    assert len(recorded) == 2
+
+
+def test_what_is_recorded_for_some_rows_is_not_used_for_others(torch):
+    logits, recorded, own = IntegerLogits.coarse(np.zeros((2, 1)), np.zeros(2), ROW_NORM), {}, np.array([0])
+    x, y = torch.ones((2, 1), dtype=torch.float64) * ROW_NORM, torch.tensor([0, 1])
+    found = [
+        DeviceSample(rows, labels, own, recorded).recorded_gradient(logits, 1.0)[0, 0]
+        for rows, labels in ((x, y), (x / 2, y), (x / 2, 1 - y), (x, y))
+    ]
+    assert found[0] == 2 * found[1] == -2 * found[2] == found[3] < 0

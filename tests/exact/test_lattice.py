@@ -5,17 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.floating_point import ROUNDING, flushing, met, needs_flags, rounding, unguarded
 from contracts.rows import LARGEST, row, rows, squared_length, steady
+from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import chunks
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.lattice import (
     GRAIN,
+    MARGIN,
     clipped_lattice,
     coordinate_bits,
     grains,
+    powers_of_two,
     require_exact_norms,
+    scaled_rows,
     unit_lattice,
 )
+from dptransfer.exact.public_map import PublicMap, UncentredRows
+from dptransfer.queries import ClassSums, RecentredSums, WeightedTotal
 
 NORMS = st.sampled_from([1, 2, 3, 127, 2047, 1000, 2**26, 2**30])
 
@@ -105,14 +113,6 @@ def test_type_layout_and_storage_of_the_rows_do_not_matter(tmp_path):
     assert (single == before).all()
 
 
-@pytest.mark.parametrize("elements", [1, 7, 64, 10**9])
-def test_the_chunk_size_does_not_matter(monkeypatch, elements):
-    array = np.random.default_rng(3).normal(size=(41, 6))
-    want = unit_lattice(array, 2**30)
-    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
-    assert (unit_lattice(array, 2**30) == want).all()
-
-
 @steady
 @given(row(3), st.sampled_from([127, 2047, 2**30]))
 def test_rounding_is_toward_zero(values, norm):
@@ -175,3 +175,195 @@ def test_what_a_grain_took_off_comes_back(make):
     found = squared_length(make(just_above_whole_numbers(), norm)[0])
     assert norm**2 * (1 - 4e-6) < found <= norm**2
     assert grains(4) == 4 * GRAIN  # a grain for each, and another for what its subtraction rounded
+
+
+# Scaling, and what flags and rounding modes may not change
+
+WIDTH = 512
+FINEST = 2**50
+FLOATS = (np.float16, np.float32, np.float64)
+
+
+def maps():
+    pool = np.random.default_rng(0).normal(size=(40, WIDTH))
+    return {
+        "unit norm": UnitNorm().fit(WIDTH, None),
+        "pooled": UnitNorm(pool=3).fit(WIDTH, None),
+        "public map": PublicMap(axes=5).fit(WIDTH, PublicEmbeddings(pool)),
+        "rooted public map": PublicMap(axes=5).fit(WIDTH, PublicEmbeddings(np.abs(pool))),
+        "rooted rows": UncentredRows(WIDTH, root=True),
+    }
+
+
+MAPS = maps()
+
+
+def extreme_rows(count, dtype):
+    """Rows that a flag would change: huge, subnormal, and mixtures with what is normal, in turns."""
+    kind = np.finfo(dtype)
+    sizes = [kind.max, kind.smallest_subnormal, kind.smallest_normal, kind.smallest_normal * 2.0**9, 1.0]
+    rng = np.random.default_rng(1)
+    x = np.zeros((count, WIDTH), dtype=dtype)
+    for place in range(count):
+        size = np.array(sizes[place % 5], dtype=dtype)
+        x[place] = np.where(rng.random(WIDTH) < 0.3, size, kind.smallest_subnormal * rng.integers(-9, 9))
+    return x
+
+
+@steady
+@given(row(3), st.sampled_from([19, 26]), st.booleans())
+def test_a_row_is_multiplied_by_one_power_of_two_exactly(values, bits, root):
+    x, power = scaled_rows(np.array([values]), bits, root=root)
+    if not np.isfinite(values).all() or not np.any(values):
+        assert not x.any()
+        return
+    assert 2 ** (bits - 1) <= np.abs(x).max() < 2**bits
+    largest = max(abs(Fraction(value)) for value in values)
+    for got, value in zip(x[0].tolist(), values, strict=True):
+        exact = Fraction(value) * Fraction(2) ** int(power[0])
+        if abs(Fraction(value)) * 2**MARGIN < largest:
+            assert abs(got) < GRAIN  # next to nothing, also in the norm
+        elif root:
+            assert abs(Fraction(got) ** 2 - abs(exact)) <= abs(exact) * Fraction(2) ** -51
+            assert got * value >= 0
+        else:
+            assert Fraction(got) == exact
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_types_and_byte_orders_do_not_matter(dtype):
+    x = extreme_rows(25, dtype)[:, :7]
+    swapped = x.astype(x.dtype.newbyteorder())
+    strided = np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3]
+    for same in (
+        swapped,
+        strided,
+        np.asfortranarray(x),
+        *([x.astype(np.float64)] if dtype != np.float64 else []),
+    ):
+        for found, wanted in zip(scaled_rows(same, 20), scaled_rows(x, 20), strict=True):
+            assert (np.trunc(found) == np.trunc(wanted)).all()
+
+
+def test_whole_numbers_are_rows_too():
+    x = np.array([[3, -4], [0, 0], [2**40, 1]])
+    assert (scaled_rows(x, 20)[0] == scaled_rows(x.astype(np.float64), 20)[0]).all()
+    assert (scaled_rows(x[:2].astype(np.int8), 20)[0] == scaled_rows(x[:2], 20)[0]).all()
+
+
+def test_powers_of_two_are_those_of_python():
+    exponents = np.arange(-1022, 1024)
+    assert powers_of_two(exponents).tolist() == [2.0**e for e in exponents.tolist()]
+
+
+@needs_flags
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("when", ["before", "after", "never"])
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_row_has_the_same_integers_wherever_subnormal_numbers_are_flushed(
+    monkeypatch, dtype, when, guarded
+):
+    """On both sides of the number of rows from which a second thread takes a part, with the flag set before
+    that thread exists, after, or never; and by the bits alone, without `plain_floats`.
+    """
+    monkeypatch.setattr(chunks, "usable_cores", lambda: 2)
+    x = extreme_rows(129, dtype)
+    wanted = {
+        name: np.vstack([one.lattice(x[i : i + 1], 2**30) for i in range(129)]) for name, one in MAPS.items()
+    }
+    assert all(found.any(axis=1).all() for found in wanted.values())
+    if not guarded:
+        unguarded(monkeypatch)
+    with met(flushing(), when):
+        for name, one in MAPS.items():
+            for count in (1, 127, 128, 129):
+                assert (one.lattice(x[:count], 2**30) == wanted[name][:count]).all()
+
+
+@needs_flags
+def test_entries_that_are_flushed_do_not_count_in_the_norm(monkeypatch):
+    """On lattices so fine that one unit more in the norm would show: by the bits alone."""
+    unguarded(monkeypatch)
+    x = np.full((1, WIDTH), np.finfo(np.float64).smallest_subnormal)
+    x[0, 0] = 1.0
+    for fitted, norm in ((MAPS["unit norm"], FINEST), (MAPS["rooted rows"], 2**40)):
+        wanted = fitted.lattice(x, norm)
+        with flushing():
+            assert (fitted.lattice(x, norm) == wanted).all()
+
+
+@needs_flags
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("mode", ROUNDING)
+def test_a_row_has_the_same_integers_whatever_the_rounding_mode(monkeypatch, mode, when):
+    """On a lattice so fine that the last bit of a float is seen."""
+    monkeypatch.setattr(chunks, "usable_cores", lambda: 2)
+    x = np.random.default_rng(2).normal(size=(129, WIDTH))
+    wanted = {name: one.lattice(x, FINEST) for name, one in MAPS.items()}
+    with met(rounding(mode), when):
+        for name, one in MAPS.items():
+            for count in (127, 128, 129):
+                assert (one.lattice(x[:count], FINEST) == wanted[name][:count]).all()
+    unguarded(monkeypatch)
+    with met(rounding(mode), "after"):  # the half that can fail
+        assert (UnitNorm().fit(WIDTH, None).lattice(x, FINEST) != wanted["unit norm"]).any()
+
+
+@needs_flags
+@pytest.mark.parametrize("mode", ROUNDING)
+def test_no_rounding_mode_lengthens_a_row_beyond_the_norm(monkeypatch, mode):
+    unguarded(monkeypatch)
+    rng = np.random.default_rng(3)
+    x = np.vstack([rng.normal(size=(30, 9)), np.eye(9), np.full((1, 9), LARGEST), np.full((1, 9), 5e-324)])
+    with rounding(mode):
+        for norm in (127, 2047, 2**30):
+            made = [
+                unit_lattice(x, norm),
+                unit_lattice(x, norm, root=True),
+                clipped_lattice(x, norm, clip=0.7),
+            ]
+            assert all(squared_length(row) <= norm**2 for some in made for row in some)
+
+
+@needs_flags
+@pytest.mark.parametrize("when", ["before", "after", "never"])
+def test_one_row_more_moves_a_sum_by_its_own_integers(monkeypatch, when):
+    """127 and 128 rows of 1e308: the last one is all that a sum may differ by."""
+    monkeypatch.setattr(chunks, "usable_cores", lambda: 2)
+    x, y = np.zeros((128, WIDTH)), np.zeros(128, dtype=np.int64)
+    x[:, 0] = 1e308
+    unit = MAPS["unit norm"]
+    queries = [
+        ClassSums(unit, 2),
+        WeightedTotal(MAPS["rooted rows"], np.array([0.3, 1.0])),
+        RecentredSums(unit, np.full((2, WIDTH), 0.01), np.array([0.7, 0.7])),
+    ]
+    alone = [query(x[:1], y[:1]) for query in queries]
+    with met(flushing(), when):
+        for query, one in zip(queries, alone, strict=True):
+            assert (query(x, y) - query(x[:127], y[:127]) == one).all()
+            assert one.any()
+
+
+def not_finite(dtype):
+    """Quiet and signalling NaNs of both signs, and infinities, by their bits."""
+    whole = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    kind = np.finfo(dtype)
+    infinity = ((1 << kind.nexp) - 1) << kind.nmant
+    quiet = infinity | 1 << (kind.nmant - 1)
+    sign = 1 << (kind.bits - 1)
+    patterns = [infinity, infinity | 1, quiet - 1, quiet, quiet | 1, infinity | ((1 << kind.nmant) - 1)]
+    return np.array(patterns + [one | sign for one in patterns], dtype=whole).view(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", MAPS)
+def test_a_row_that_is_not_finite_is_zeros_before_the_mean_is_subtracted_and_nothing_is_said(dtype, name):
+    bad = not_finite(dtype)
+    x = np.ones((2 * len(bad), WIDTH), dtype=dtype)
+    x[: len(bad), 3] = bad
+    x[len(bad) :] = bad[:, None]
+    zeros = MAPS[name].lattice(np.zeros((1, WIDTH)), 2**30)
+    with np.errstate(all="raise"):
+        assert (MAPS[name].lattice(x, 2**30) == zeros).all()
+    assert zeros.any() == ("public" in name)

@@ -1,16 +1,11 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from threadpoolctl import threadpool_limits
 
-from contracts.rows import rows, squared_length, steady
+from contracts.rows import squared_length
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.exact import chunks
 from dptransfer.exact.lattice import unit_lattice
 from dptransfer.exact.public_map import FittedPublicMap, PublicMap
-
-from .test_lattice import does_not_depend_on_the_batch
 
 WIDTH = 48
 STRANGE_POOLS = {
@@ -33,27 +28,6 @@ def pool(seed=0, *, non_negative=False):
 def private_rows(seed=1, count=300):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, WIDTH)) * 10.0 ** rng.integers(-3, 3, (count, 1))
-
-
-@pytest.mark.parametrize("non_negative", [False, True])
-@pytest.mark.parametrize("norm", [2047, 2**30])
-def test_a_row_gets_the_same_integers_in_every_batch(non_negative, norm):
-    fitted = PublicMap(axes=16).fit(WIDTH, pool(non_negative=non_negative))
-    rng = np.random.default_rng(2)
-    x = private_rows().astype(np.float32)
-    assert does_not_depend_on_the_batch(lambda some: fitted.lattice(some, norm), x, rng)
-    assert not does_not_depend_on_the_batch(lambda some: fitted.lattice(some - some.mean(0), norm), x, rng)
-
-
-@pytest.mark.parametrize("elements", [1, 100, 2**12, 10**9])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_chunks_and_threads_do_not_change_an_integer(monkeypatch, elements, threads):
-    fitted = PublicMap(axes=32).fit(WIDTH, pool())
-    x = private_rows(count=500)
-    want = fitted.lattice(x, 2**30)
-    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
-    with threadpool_limits(threads):
-        assert (fitted.lattice(x, 2**30) == want).all()
 
 
 def exact(fitted, x, norm):
@@ -110,14 +84,6 @@ def test_a_map_whose_products_would_not_be_exact_cannot_exist():
             FittedPublicMap.read(arrays, settings)
 
 
-@steady
-@given(rows(3))
-def test_rows_of_any_kind_are_mapped_within_the_norm_without_a_word(array):
-    for public in (np.eye(3), np.eye(3) - 0.5):
-        fitted = PublicMap(axes=2).fit(3, PublicEmbeddings(public))
-        assert all(squared_length(made) <= 2047**2 for made in fitted.lattice(array, 2047))
-
-
 def test_roots_are_taken_only_if_every_public_feature_is_non_negative():
     assert PublicMap(axes=2).fit(WIDTH, pool(non_negative=True)).root
     x = np.abs(pool().rows).copy()
@@ -138,16 +104,6 @@ def test_one_pool_gives_one_map_and_another_pool_another():
     assert first.pool == again.pool == pool().fingerprint
     assert PublicMap(axes=8).fit(WIDTH, pool(1)).identity != first.identity
     assert PublicMap(axes=8, whitening=0.4).fit(WIDTH, pool()).identity != first.identity
-
-
-def test_it_is_written_and_read_back_and_changed_arrays_are_refused():
-    fitted = PublicMap(axes=8).fit(WIDTH, pool())
-    again = FittedPublicMap.read(fitted.arrays(), fitted.settings())
-    assert again.identity == fitted.identity
-    assert (again.lattice(private_rows(), 2**30) == fitted.lattice(private_rows(), 2**30)).all()
-    changed = {**fitted.arrays(), "mean": fitted.mean + np.int32(1)}
-    with pytest.raises(DataError, match="identity"):
-        FittedPublicMap.read(changed, fitted.settings())
 
 
 @pytest.mark.parametrize(("axes", "count", "width"), [(8, 300, 8), (8, 5, 4), (100, 300, WIDTH), (3, 1, 1)])
