@@ -24,9 +24,7 @@ import torch
 
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.methods.deep.network import network_of
-from dptransfer.methods.deep.prompts import Prompts
-from dptransfer.methods.deep.small_teachers import SmallTeachers
-from dptransfer.methods.deep.teachers import Course, _taught, ballots_of
+from dptransfer.methods.deep.teachers import Course, Prompts, SmallTeachers, _lessons, ballots_of, teach
 
 
 def pictures(rows: int, side: int):
@@ -99,7 +97,8 @@ def neighbours(options) -> None:
                 parts = np.split(theirs, cuts)
                 parts.insert(place, np.arange(8))
                 with exact_kernels():
-                    found = _taught(model, course, pixels, labels, parts, lambda done: None)
+                    lessons = _lessons(course, pixels, labels, parts)
+                    found = teach(model, course, lessons, lambda done: None)
                 learned.append([one[place].detach() for one in found])
             differ = sum(
                 int((one != other).sum())

@@ -20,7 +20,7 @@ from PIL import Image
 import dptransfer as dpt
 from dptransfer.encoders import apply_delta, encode_pixels, encoder_of
 from dptransfer.exact.feature_map import apply
-from dptransfer.methods.votes.voting import Answers
+from dptransfer.methods.votes.voting import TeacherAnswers
 
 STUDENTS = "linear,fixmatch-head,freematch-head,fixmatch-full,freematch-full,freematch-scratch"
 TEACHERS = 100
@@ -52,12 +52,12 @@ def main() -> None:
     answers = answered(known, len(names), told.answers, told.wrong)
     for name in told.students.split(","):
         began, method = time.perf_counter(), student(name, told)
-        untaught = method.untaught_student(method.network(), public)
-        found = method.learned(untaught, public, answers, dpt.SeededNoise(0))
+        start = method.student_start(method.network(), public)
+        head, features, identity, delta = method.train_student(start, public, answers, dpt.SeededNoise(0))
         seconds = time.perf_counter() - began
-        encoder = encoder_of(found.encoder, device=told.device)
-        changed = encoder if found.encoder_delta is None else apply_delta(encoder, found.encoder_delta)
-        scores = found.head.scores(apply(found.features, encode_pixels(test, changed)))
+        encoder = encoder_of(identity, device=told.device)
+        changed = encoder if delta is None else apply_delta(encoder, delta)
+        scores = head.scores(apply(features, encode_pixels(test, changed)))
         right = float((scores.argmax(axis=1) == wanted).mean())
         line = {"student": name, "answers": len(answers.positions), "wrong": told.wrong, "pool": len(public)}
         line |= {"steps": told.steps, "batch": told.batch, "accuracy": round(right, 4)}
@@ -79,14 +79,14 @@ def student(name: str, told: argparse.Namespace) -> dpt.methods.PromPATE:
     )
 
 
-def answered(known: np.ndarray, classes: int, count: int, wrong: float) -> Answers:
+def answered(known: np.ndarray, classes: int, count: int, wrong: float) -> TeacherAnswers:
     """Labels of as many pictures of each class, a share of them changed to another class."""
     rng = np.random.default_rng(1)
     each = [np.flatnonzero(known == one)[: count // classes] for one in range(classes)]
     positions = np.concatenate(each)
     off = rng.integers(1, classes, len(positions)) * (rng.random(len(positions)) < wrong)
     labels = (known[positions] + off) % classes
-    return Answers(positions, labels, TEACHERS * np.eye(classes)[labels], 1.0, TEACHERS)
+    return TeacherAnswers(positions, labels, TEACHERS * np.eye(classes)[labels], 1.0, TEACHERS)
 
 
 def squeezed(pixels: np.ndarray, side: int) -> np.ndarray:

@@ -7,7 +7,8 @@ from dptransfer.accounting import mu_for
 from dptransfer.audit.lower_bound import counted_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
-from dptransfer.mechanisms import SELECTIONS, TopKMechanism, rounds
+from dptransfer.mechanisms import SELECTIONS, TopKMechanism
+from dptransfer.mechanisms import gaussian as gaussian_file
 from dptransfer.methods import METHODS
 from dptransfer.methods.method import Task
 from dptransfer.noise import SeededNoise
@@ -98,13 +99,13 @@ def test_samples_of_persons_keep_their_promise_and_half_the_noise_is_caught(name
 @pytest.mark.parametrize("name", OF_SAMPLES)
 def test_a_person_who_counts_twice_in_a_sample_is_caught(name, monkeypatch):
     """As if a sample were drawn with repetition, and each time were somebody else."""
-    honest = rounds.exact_answer
+    honest = gaussian_file.exact_answer
 
     def twice(query, rows, labels, people):
         both = np.concatenate([people, people + people.max(initial=-1) + 1])
         return honest(query, np.tile(rows, (2, 1)), np.tile(labels, 2), both)
 
-    monkeypatch.setattr(rounds, "exact_answer", twice)
+    monkeypatch.setattr(gaussian_file, "exact_answer", twice)
     assert excess(rounds_of(name, ADD, 600)) > 0
 
 
@@ -115,7 +116,7 @@ def test_coins_for_rows_in_place_of_persons_are_caught(name, monkeypatch):
     assert excess(rounds_of(name, ADD, 300)) <= 0
     coins = np.random.default_rng(0)
     monkeypatch.setattr(
-        rounds, "sampled_rows", lambda _, people: np.flatnonzero(coins.random(len(people)) < 0.1)
+        gaussian_file, "sampled_rows", lambda _, people: np.flatnonzero(coins.random(len(people)) < 0.1)
     )
     assert excess(rounds_of(name, ADD, 300)) > 0
 

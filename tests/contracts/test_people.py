@@ -10,7 +10,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, MeanPrototypes, PrivateTuning
 from dptransfer.methods.replan import verify_release
-from dptransfer.methods.votes import picture_voting, transfer_pate
+from dptransfer.methods.votes import voting
 from dptransfer.methods.votes.voting import teacher_of_each_row
 from dptransfer.privacy import Relation, Unit
 from dptransfer.release import read_release
@@ -55,10 +55,8 @@ def test_teachers_among_whom_a_persons_rows_are_shared_out_are_caught(name, monk
     rarest = partial(add_loud_person, label=2)  # so that many teachers change their minds
     monkeypatch.setattr(method_rules, "add_loud_person", rarest)
     (whole,) = person_shares(method, "alike")
-    for module in (transfer_pate, picture_voting):
-        monkeypatch.setattr(
-            module, "teacher_of_each_row", lambda n, _, *more: teacher_of_each_row(n, None, *more)
-        )
+    by_row = lambda rows, _, *more: teacher_of_each_row(rows, None, *more)  # noqa: E731
+    monkeypatch.setattr(voting, "teacher_of_each_row", by_row)
     (shared_out,) = person_shares(method, "alike")
     assert whole <= 1 < shared_out
 

@@ -143,7 +143,7 @@ ENCODERS: Registry[EncoderNote] = Registry(
     {
         "efficientnet-lite0": "dptransfer.encoders.efficientnet:NOTE",
         "minilm": "dptransfer.encoders.sentence:NOTE",
-        "small-cnn": "dptransfer.methods.deep.small_teachers:NOTE",
+        "small-cnn": "dptransfer.methods.deep.teachers:NOTE",
     },
     _accepted,
     besides="hf:ORG/NAME, a local folder with config.json, a path that ends in .onnx, or package.module:Name",

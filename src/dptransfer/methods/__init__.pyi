@@ -1,7 +1,7 @@
 from dptransfer.methods.about import About as About
 from dptransfer.methods.auto import Auto as Auto
-from dptransfer.methods.deep.film import FiLM as FiLM
-from dptransfer.methods.deep.lora import LoRA as LoRA
+from dptransfer.methods.deep.fine_tuning import FiLM as FiLM
+from dptransfer.methods.deep.fine_tuning import LoRA as LoRA
 from dptransfer.methods.deep.warm_start_network import WarmStartNetwork as WarmStartNetwork
 from dptransfer.methods.heads.descent import Pace as Pace
 from dptransfer.methods.heads.mixed import NGD as NGD
@@ -36,8 +36,8 @@ from dptransfer.methods.prototypes.pool_selection import TopKPrototypes as TopKP
 from dptransfer.methods.prototypes.projection import Projection as Projection
 from dptransfer.methods.tuning import PictureTuning as PictureTuning
 from dptransfer.methods.tuning import PrivateTuning as PrivateTuning
-from dptransfer.methods.votes.pate import PATE as PATE
-from dptransfer.methods.votes.prom_pate import PromPATE as PromPATE
+from dptransfer.methods.votes.picture_voting import PATE as PATE
+from dptransfer.methods.votes.picture_voting import PromPATE as PromPATE
 from dptransfer.methods.votes.transfer_pate import TransferPATE as TransferPATE
 from dptransfer.methods.votes.vote_aggregation import Inquiry as Inquiry
 from dptransfer.methods.votes.vote_aggregation import aggregate_votes as aggregate_votes

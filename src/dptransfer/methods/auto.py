@@ -103,7 +103,7 @@ class AutoOnPictures(ImageMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicImages | None = None) -> Plan:
         """The plan of `film`, with the reason."""
-        from dptransfer.methods.deep.film import FiLM
+        from dptransfer.methods.deep.fine_tuning import FiLM
 
         pays, why = pixels_pay(facts, budget)
         if not pays:

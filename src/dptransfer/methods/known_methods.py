@@ -35,10 +35,10 @@ _OWN = {
     "only-public": "heads.mixed:OnlyPublic",
     "language": "heads.mixed:LanguageInit",
     "transfer-pate": "votes.transfer_pate:TransferPATE",
-    "prom-pate": "votes.prom_pate:PromPATE",
-    "pate": "votes.pate:PATE",
-    "film": "deep.film:FiLM",
-    "lora": "deep.lora:LoRA",
+    "prom-pate": "votes.picture_voting:PromPATE",
+    "pate": "votes.picture_voting:PATE",
+    "film": "deep.fine_tuning:FiLM",
+    "lora": "deep.fine_tuning:LoRA",
     "warm-start-network": "deep.warm_start_network:WarmStartNetwork",
 }
 

@@ -226,7 +226,7 @@ def _encoder(model: PrivateClassifier, plan: Plan) -> str | None:
 def _changes(method: PrivateMethod) -> tuple[str | None, ...]:
     """What kinds of change of an encoder a run may release; None is for no change."""
     if isinstance(method, FineTuning):
-        kind = delta_kind(method.trained["train"])
+        kind = delta_kind(method.train)
         beside = kind is not None and isinstance(method, WarmStartNetwork)
         return (f"{kind}{BESIDE}" if beside else kind,)
     return (None, "state") if isinstance(method, PictureVoting) else (None,)

@@ -1,9 +1,18 @@
+import math
+
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.deep.network_gradient import NetworkGradient
+from dptransfer.methods.deep.network_gradient import (
+    MOST_PARAMETERS,
+    NetworkGradient,
+    coordinate_bits,
+    gradient_lattice,
+)
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
 from dptransfer.methods.deep.trained_parts import TRAINED, TrainedParts
 from dptransfer.noise import SeededNoise
@@ -108,3 +117,183 @@ def test_rounds_sample_pictures_by_their_positions():
 def test_a_clip_that_is_none_is_refused():
     with pytest.raises(ArgumentError):
         NetworkGradient(clip=0.0)
+
+
+NORM = 2**30
+
+
+def exact_squares(integers):
+    return [sum(int(one) ** 2 for one in row) for row in integers]
+
+
+def nasty():
+    """Rows of floats that break careless arithmetic."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(12, 300)).astype(np.float32)
+    rows[1] *= 1e38 / np.abs(rows[1]).max()  # its norm overflows single precision
+    rows[2] *= np.float32(1e-30)
+    rows[3] = 1.0
+    rows[4] = 0.0
+    rows[5, 7] = np.nan
+    rows[6, 9] = -np.inf
+    rows[7] = np.float32(1e-44)  # subnormal
+    rows[8, 1:] = 0
+    rows[9] = np.float32(3.4e38)
+    rows[10, ::2] = np.float32(1e-45)
+    return torch.from_numpy(rows)
+
+
+@pytest.mark.parametrize("clip", [1e-6, 1.0, 50.0, 1e12])
+def test_no_row_is_longer_than_the_norm_whatever_is_in_it(clip):
+    found = gradient_lattice(nasty(), NORM, clip=clip)
+    assert found.dtype == torch.int64
+    assert max(exact_squares(found)) <= NORM**2
+
+
+def test_rows_that_are_clipped_keep_almost_the_whole_norm_and_their_direction():
+    rows = nasty()
+    found = gradient_lattice(rows, NORM, clip=1e-6).double()
+    norms = found.norm(dim=1) / NORM
+    assert (norms[[0, 1, 3, 8, 9, 10, 11]] > 1 - 1e-5).all()
+    for which in (0, 1, 9):
+        one = rows[which].double()
+        assert torch.allclose(found[which] / NORM, one / one.norm(), atol=1e-6)
+
+
+def test_rows_inside_of_the_clip_are_only_scaled():
+    rows = torch.from_numpy(np.random.default_rng(1).normal(size=(4, 50)).astype(np.float32))
+    found = gradient_lattice(rows, NORM, clip=64.0).double() * 64 / NORM
+    assert torch.allclose(found, rows.double(), atol=1e-6)
+
+
+def test_what_is_not_finite_or_next_to_nothing_is_a_row_of_zeros():
+    found = gradient_lattice(nasty(), NORM, clip=1.0)
+    assert [row for row in range(12) if not found[row].any()] == [2, 4, 5, 6, 7]
+
+
+def test_neighbours_and_their_order_change_no_integer():
+    rows = nasty()
+    whole = gradient_lattice(rows, NORM, clip=1.0)
+    order = torch.from_numpy(np.random.default_rng(2).permutation(12))
+    assert torch.equal(gradient_lattice(rows[order], NORM, clip=1.0), whole[order])
+    assert torch.equal(gradient_lattice(rows[3:4], NORM, clip=1.0), whole[3:4])
+
+
+def test_a_flag_for_subnormal_numbers_changes_no_integer():
+    rows = nasty()
+    before = gradient_lattice(rows, NORM, clip=1.0)
+    try:
+        torch.set_flush_denormal(True)
+        assert torch.equal(gradient_lattice(rows, NORM, clip=1.0), before)
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_squares_of_the_largest_coordinates_fit_64_bits():
+    for parameters in (1, 2, 3, 1000, 55_000, MOST_PARAMETERS):
+        assert parameters * 4 ** coordinate_bits(parameters) <= 2**62
+    assert math.sqrt(MOST_PARAMETERS) / 2 ** (coordinate_bits(MOST_PARAMETERS) - 1) < 0.012
+
+
+@pytest.mark.gpu
+def test_integers_are_the_same_on_a_gpu():
+    rng = np.random.default_rng(3)
+    for rows in (nasty(), torch.from_numpy(rng.standard_t(2, (64, 60_000)).astype(np.float32))):
+        for clip in (1e-3, 1.0, 300.0):
+            there = gradient_lattice(rows.cuda(), NORM, clip=clip).cpu()
+            assert torch.equal(there, gradient_lattice(rows, NORM, clip=clip))
+
+
+def test_coordinates_just_above_whole_numbers_are_not_counted_as_less():
+    """A grain is taken off each before it is rounded up: 2⁻³⁰ of the norm here, which must come back."""
+    row = torch.full((1, 2**20), 1 + 2.0**-10)
+    row[0, 0] = 2.0**20  # which is where step 2 leaves it, so that the grains are exact
+    norm = 2**50
+    values, counts = gradient_lattice(row, norm, clip=1e-6).unique(return_counts=True)
+    squares = sum(int(value) ** 2 * int(count) for value, count in zip(values, counts, strict=True))
+    assert squares <= norm**2
+    assert squares > norm**2 * (1 - 4e-6)  # and no more than two grains per coordinate are taken off
+
+
+CLIP = 0.4
+COUNT = 12
+
+
+def network():
+    """Convolutions, linear and normalisation layers of the kinds that the other library knows."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return tiny_network(
+            nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.GroupNorm(2, 6), nn.ReLU()),
+            nn.Sequential(nn.Conv2d(6, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU()),
+            nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10), nn.LayerNorm(10)),
+        )
+
+
+class WithHead(nn.Module):
+    """The network with its head, as the other library trains it."""
+
+    def __init__(self, trunk, head):
+        super().__init__()
+        self.trunk, self.head = trunk, nn.Linear(*reversed(head.shape), bias=False)
+        self.head.weight.data = torch.from_numpy(head).float()
+
+    def forward(self, inputs):
+        return self.head(nn.functional.normalize(self.trunk(inputs)))
+
+
+def ours(parts, theta, micro_batch):
+    loss = PictureLoss(Pictures(parts, pictures(COUNT), micro_batch=micro_batch))
+    query = NetworkGradient(parts.size, loss.gradients_at(theta), micro_batch, CLIP)
+    return query(np.arange(COUNT), labels(COUNT)) * CLIP / query.grid
+
+
+def theirs(parts, theta, way, micro_batch):
+    model = WithHead(parts.network.module, parts.head(theta)).requires_grad_(False)
+    model.train()  # which its hooks ask for, and these layers do not notice
+    norms = (nn.GroupNorm, nn.LayerNorm)
+    for part in model.modules():
+        if parts.train == "all" or part is model.head or (parts.train == "film" and isinstance(part, norms)):
+            part.requires_grad_(True)
+    # In another layout torch 2.13 crashes where scales are trained and the inputs of their layer are not.
+    inputs = parts.network.inputs(pictures(COUNT)).contiguous()
+    y = torch.from_numpy(labels(COUNT))
+    total = 0.0
+    samples = pytest.importorskip("opacus.grad_sample")  # here, since loading it takes seconds
+    wrapped = (
+        samples.GradSampleModule(model, loss_reduction="sum")
+        if way == "hooks"
+        else samples.GradSampleModuleFastGradientClipping(model, loss_reduction="sum", max_grad_norm=CLIP)
+    )
+    trained = [one for one in wrapped.parameters() if one.requires_grad]
+    for start in range(0, COUNT, micro_batch):
+        chunk = slice(start, start + micro_batch)
+        wrapped.zero_grad()
+        losses = nn.functional.cross_entropy(wrapped(inputs[chunk]), y[chunk], reduction="none")
+        losses.sum().backward(retain_graph=way == "ghost")
+        if way == "hooks":
+            each = torch.cat([one.grad_sample.flatten(1) for one in trained], dim=1)
+            factors = (CLIP / each.norm(dim=1)).clamp(max=1)
+            total = total + (factors[:, None] * each).sum(dim=0)
+        else:
+            factors = wrapped.get_clipping_coef()
+            wrapped.zero_grad()
+            wrapped.disable_hooks()
+            (factors * losses).sum().backward()
+            wrapped.enable_hooks()
+            total = total + torch.cat([one.grad.flatten() for one in trained])
+    return total.detach().numpy()
+
+
+@pytest.mark.filterwarnings("ignore")  # theirs
+@pytest.mark.parametrize("micro_batch", [12, 5])  # one accumulation step, and three
+@pytest.mark.parametrize("way", ["hooks", pytest.param("ghost", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("train", ["film", "last", "all"])
+def test_summed_gradients_are_those_of_opacus(train, way, micro_batch):
+    parts = TrainedParts(network(), train, CLASSES)
+    parts._units.fill_(1.0)  # the other library knows no units
+    theta = np.zeros(parts.size)
+    theta[parts.trunk :] = somewhere(parts)[parts.trunk :]
+    found = ours(parts, theta, micro_batch)
+    assert np.allclose(found, theirs(parts, theta, way, micro_batch), atol=1e-5)
+    assert np.linalg.norm(found) > 0.3

@@ -13,7 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import torch
+
+View: TypeAlias = "Callable[[torch.Tensor, torch.Generator], torch.Tensor]"
+"""From pictures and draws to a view of each."""
 
 _MOVED = 16
 """A picture is moved by a sixteenth of its side: half of what crops of padded pictures move it at most."""
@@ -25,7 +31,7 @@ _VIEWS += [(m, down, right) for down, right in ((1, 1), (-1, -1), (1, -1), (-1, 
 MOST_VIEWS = len(_VIEWS)
 
 
-def views_of(pictures: Any, count: int) -> Any:
+def views_of(pictures: torch.Tensor, count: int) -> torch.Tensor:
     """The first `count` views of each, (pictures · count, height, width, 3), those of one next to each other.
 
     What a moved picture uncovers shows its border again.
@@ -69,7 +75,7 @@ _FACTOR = 0.95  # brightness and its like are multiplied by 1 plus or minus so m
 _FEWEST_BITS = 4
 
 
-def weak(pictures: Any, draws: Any) -> Any:
+def weak(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     """Mirrored or not, and shifted; what comes in from outside is the picture's own mirror image.
 
     Args:
@@ -87,7 +93,7 @@ def weak(pictures: Any, draws: Any) -> Any:
     return pictures[every, rows[:, :, None], columns[:, None, :]]
 
 
-def strong(pictures: Any, draws: Any) -> Any:
+def strong(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     """A weak view, changed twice in ways that are drawn for each picture, with a square cut out.
 
     Args:
@@ -108,7 +114,7 @@ def strong(pictures: Any, draws: Any) -> Any:
     return _with_hole(seen, draws).permute(0, 2, 3, 1).to(torch.uint8)
 
 
-def _shifted(side: int, count: int, draws: Any) -> Any:
+def _shifted(side: int, count: int, draws: torch.Generator) -> torch.Tensor:
     """(count, side) positions along an axis, moved by up to a share of it and reflected at both ends."""
     import torch
 
@@ -117,7 +123,7 @@ def _shifted(side: int, count: int, draws: Any) -> Any:
     return (side - 1) - ((side - 1) - moved.abs()).abs()
 
 
-def _with_hole(pictures: Any, draws: Any) -> Any:
+def _with_hole(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     """A grey square, which may reach over the edge, as large as `_HOLE` says at most."""
     import torch
 
@@ -135,112 +141,80 @@ def _with_hole(pictures: Any, draws: Any) -> Any:
 # Every change takes (pictures, 3, height, width) floats from 0 to 255 and a strength in [−1, 1] for each.
 
 
-def _same(pictures: Any, strengths: Any) -> Any:
-    return pictures
-
-
-def _factor(strengths: Any) -> Any:
+def _factor(strengths: torch.Tensor) -> torch.Tensor:
     """Above 0 and below 2, with 1 for no change."""
     return (1 + _FACTOR * strengths)[:, None, None, None]
 
 
-def _grey(pictures: Any) -> Any:
-    import torch
-
-    weights = torch.tensor(_LUMA, device=pictures.device)[None, :, None, None]
-    return (pictures * weights).sum(1, keepdim=True)
+def _grey(pictures: torch.Tensor) -> torch.Tensor:
+    return (pictures * pictures.new_tensor(_LUMA)[None, :, None, None]).sum(1, keepdim=True)
 
 
-def _brightness(pictures: Any, strengths: Any) -> Any:
-    return pictures * _factor(strengths)
-
-
-def _contrast(pictures: Any, strengths: Any) -> Any:
+def _contrast(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     mean = _grey(pictures).mean((2, 3), keepdim=True)
     return mean + (pictures - mean) * _factor(strengths)
 
 
-def _saturation(pictures: Any, strengths: Any) -> Any:
+def _saturation(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     grey = _grey(pictures)
     return grey + (pictures - grey) * _factor(strengths)
 
 
-def _sharpness(pictures: Any, strengths: Any) -> Any:
+def _sharpness(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     """Toward a blurred picture, or away from it; the blur is PIL's: weights 1, and 5 in the middle."""
-    import torch
+    from torch.nn import functional
 
-    blur = torch.ones(3, 1, 3, 3, device=pictures.device)
+    blur = pictures.new_ones(3, 1, 3, 3)
     blur[:, :, 1, 1] = 5
-    padded = torch.nn.functional.pad(pictures, (1, 1, 1, 1), mode="replicate")
-    smooth = torch.nn.functional.conv2d(padded, blur / 13, groups=3)
+    padded = functional.pad(pictures, (1, 1, 1, 1), mode="replicate")
+    smooth = functional.conv2d(padded, blur / 13, groups=3)
     return smooth + (pictures - smooth) * _factor(strengths)
 
 
-def _posterise(pictures: Any, strengths: Any) -> Any:
+def _posterise(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     """The lowest bits, up to half of the eight, become zeros."""
     dropped = (strengths.abs() * (8 - _FEWEST_BITS)).ceil()
     step = (2.0**dropped)[:, None, None, None]
     return (pictures / step).floor() * step
 
 
-def _solarise(pictures: Any, strengths: Any) -> Any:
+def _solarise(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     """What is brighter than a threshold is inverted."""
-    import torch
-
     threshold = (255 * (1 - strengths.abs()))[:, None, None, None]
-    return torch.where(pictures > threshold, 255 - pictures, pictures)
+    return pictures.where(pictures <= threshold, 255 - pictures)
 
 
-def _equalise(pictures: Any, strengths: Any) -> Any:
+def _equalise(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     """Each channel's bytes spread evenly: a byte becomes the share of pixels up to it, less the darkest."""
-    import torch
-
-    count, channels, height, width = pictures.shape
-    values = pictures.reshape(count * channels, height * width).long()
-    tally = torch.zeros(count * channels, 256, dtype=torch.long, device=pictures.device)
-    tally.scatter_add_(1, values, torch.ones_like(values))
+    values = pictures.flatten(2).flatten(0, 1).long()
+    tally = values.new_zeros(len(values), 256).scatter_add_(1, values, values.new_ones(values.shape))
     upto = tally.cumsum(1)
     darkest = tally.gather(1, values.min(1, keepdim=True).values)
-    others = height * width - darkest
+    others = values.shape[1] - darkest
     spread = (upto - darkest).clamp(min=0) * 255.0 / others.clamp(min=1)
-    even = torch.where(others > 0, spread.gather(1, values), values.float())
+    even = spread.gather(1, values).where(others > 0, values.float())
     return even.reshape(pictures.shape)
 
 
-def _rotate(pictures: Any, strengths: Any) -> Any:
+def _rotate(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     angle = strengths * math.radians(_TURN)
     return _mapped(pictures, [[angle.cos(), -angle.sin(), 0], [angle.sin(), angle.cos(), 0]])
 
 
-def _shear_x(pictures: Any, strengths: Any) -> Any:
-    return _mapped(pictures, [[1, _SHEAR * strengths, 0], [0, 1, 0]])
-
-
-def _shear_y(pictures: Any, strengths: Any) -> Any:
-    return _mapped(pictures, [[1, 0, 0], [_SHEAR * strengths, 1, 0]])
-
-
-def _translate_x(pictures: Any, strengths: Any) -> Any:
-    return _mapped(pictures, [[1, 0, 2 * _MOVE * strengths], [0, 1, 0]])  # the side is 2 long in a grid
-
-
-def _translate_y(pictures: Any, strengths: Any) -> Any:
-    return _mapped(pictures, [[1, 0, 0], [0, 1, 2 * _MOVE * strengths]])
-
-
-def _mapped(pictures: Any, entries: list[list[Any]]) -> Any:
+def _mapped(pictures: torch.Tensor, entries: list[list[torch.Tensor | float]]) -> torch.Tensor:
     """Pictures seen through an affine map each, with grey around them."""
     import torch
+    from torch.nn import functional
 
-    one = torch.ones(len(pictures), device=pictures.device)
+    one = pictures.new_ones(len(pictures))
     matrix = torch.stack([torch.stack([entry * one for entry in row], 1) for row in entries], 1)
-    grid = torch.nn.functional.affine_grid(matrix, list(pictures.shape), align_corners=False)
-    return torch.nn.functional.grid_sample(pictures - _GREY, grid, align_corners=False) + _GREY
+    grid = functional.affine_grid(matrix, list(pictures.shape), align_corners=False)
+    return functional.grid_sample(pictures - _GREY, grid, align_corners=False) + _GREY
 
 
-CHANGES: dict[str, Callable[[Any, Any], Any]] = {
-    "same": _same,
-    "brightness": _brightness,
+CHANGES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "same": lambda pictures, _: pictures,
+    "brightness": lambda pictures, strengths: pictures * _factor(strengths),
     "contrast": _contrast,
     "saturation": _saturation,
     "sharpness": _sharpness,
@@ -248,9 +222,10 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "solarise": _solarise,
     "equalise": _equalise,
     "rotate": _rotate,
-    "shear x": _shear_x,
-    "shear y": _shear_y,
-    "translate x": _translate_x,
-    "translate y": _translate_y,
+    "shear x": lambda pictures, strengths: _mapped(pictures, [[1, _SHEAR * strengths, 0], [0, 1, 0]]),
+    "shear y": lambda pictures, strengths: _mapped(pictures, [[1, 0, 0], [_SHEAR * strengths, 1, 0]]),
+    # The side is 2 long in a grid.
+    "translate x": lambda pictures, strengths: _mapped(pictures, [[1, 0, 2 * _MOVE * strengths], [0, 1, 0]]),
+    "translate y": lambda pictures, strengths: _mapped(pictures, [[1, 0, 0], [0, 1, 2 * _MOVE * strengths]]),
 }
 """What a strong view may do to a picture; each is as likely."""

@@ -16,17 +16,17 @@ parameter values:
 On a CPU every bit must be the same: threads that share a product may round some of its rows otherwise, which
 one thread does not. Other devices have no such remedy. What is refused there is more than rounding: a
 thousandth of a gradient, divided by the size of a micro-batch, all of which one picture might move. Whether
-bits differ, `tests/methods/deep/test_neighbours.py` measures.
+bits differ, `tests/methods/deep/test_cross_example_check.py` measures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, PixelArray
+from dptransfer.base.types import Floats, Labels, PixelArray
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.per_example import probe_pictures
 from dptransfer.encoders.registry import apply_delta
@@ -35,6 +35,9 @@ from dptransfer.exact.feature_map import apply
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
 from dptransfer.methods.deep.teachers import Course, Teachers
 from dptransfer.methods.deep.trained_parts import TrainedParts
+
+if TYPE_CHECKING:
+    import torch
 
 _FAR_START = 0.3  # from the public start: what is trained must show
 _PICTURES = 8
@@ -47,8 +50,11 @@ def require_as_released(parts: TrainedParts) -> None:
 
     network, bits = parts.network, np.random.Generator(np.random.PCG64(0))
     theta = bits.normal(size=parts.size) * _FAR_START
-    inputs = network.inputs(_pictures(bits, network.side))
-    delta = parts.delta(theta)
+    # Black, white, and noise around colours: noise alone is the same grey to whatever averages.
+    pictures = bits.integers(0, 128, (_PICTURES, network.side, network.side, 3), dtype=np.uint8)
+    pictures += bits.integers(0, 128, (_PICTURES, 1, 1, 3), dtype=np.uint8)
+    pictures[0], pictures[1] = 0, 255
+    inputs, delta = network.inputs(pictures), parts.delta(theta)
     here = torch.from_numpy(theta.astype(np.float32)).to(network.device)
     trained = np.nan_to_num(parts.logits(here, parts.front(inputs)).cpu().numpy())
     released: Any = network.encoder if delta is None else apply_delta(network.encoder, delta)
@@ -63,19 +69,11 @@ def require_as_released(parts: TrainedParts) -> None:
         )
 
 
-def _pictures(bits: np.random.Generator, side: int) -> AnyArray:
-    """Black, white, and noise around colours: noise alone is the same grey to whatever averages."""
-    noise = bits.integers(0, 128, (_PICTURES, side, side, 3), dtype=np.uint8)
-    pictures: AnyArray = noise + bits.integers(0, 128, (_PICTURES, 1, 1, 3), dtype=np.uint8)
-    pictures[0], pictures[1] = 0, 255
-    return pictures
-
-
 _MORE_THAN_ROUNDING = 1e-3  # of a gradient's norm, in float32, for all pictures of a batch together
 _TINY = 1e-6  # of the longest gradient: shorter ones are as good as none
 _FAR = (0.1, 1.0)  # from the start, where a network has no gradient
 
-Pairs = Iterator[tuple[Any, Any]]
+Pairs: TypeAlias = "Iterator[tuple[torch.Tensor, torch.Tensor]]"
 """Answers, (examples, ...), that must be the same."""
 
 
@@ -93,7 +91,7 @@ def require_own_gradients(parts: TrainedParts, *, views: int, micro_batch: int) 
     labels, slots = np.arange(micro_batch + 1) % parts.classes, np.arange(micro_batch)
     next_slot = np.roll(np.arange(micro_batch + 1), 1)[:-1]
 
-    def gradients(pixels: PixelArray, own: Any, at: Any) -> list[Any]:
+    def gradients(pixels: PixelArray, own: Labels, at: list[Floats]) -> list[torch.Tensor]:
         loss = PictureLoss(Pictures(parts, pixels, views=views, micro_batch=micro_batch))
         return [loss.gradients_at(theta)(slots, own) for theta in at]
 
@@ -122,7 +120,7 @@ def require_own_ballots(model: Teachers, course: Course, side: int, name: str) -
     pixels = probe_pictures(course.together * course.batch, side)
     shown = pixels.reshape(course.together, course.batch, side, side, 3)
 
-    def told(raw: PixelArray, far: float) -> Any:
+    def ballots_and_slopes(raw: PixelArray, far: float) -> torch.Tensor:
         weights, draws = model.start(course.together), torch.Generator().manual_seed(0)
         with torch.enable_grad(), exact_kernels():
             moved = [one + far * torch.randn(one.shape, generator=draws).to(one) for one in weights]
@@ -131,11 +129,11 @@ def require_own_ballots(model: Teachers, course: Course, side: int, name: str) -
         return torch.cat([one.reshape(course.together, -1) for one in (logits.detach(), *found)], dim=1)
 
     def asked() -> Pairs:
-        first, farther = (told(shown, far) for far in _FAR)
+        first, farther = (ballots_and_slopes(shown, far) for far in _FAR)
         for slot, beside in _replaced(shown):
             for once, far in ((first, _FAR[0]), (farther, _FAR[1])):
-                yield once[[slot]], told(beside, far)[[slot]]
-        yield first, told(shown, _FAR[0])
+                yield once[[slot]], ballots_and_slopes(beside, far)[[slot]]
+        yield first, ballots_and_slopes(shown, _FAR[0])
 
     _require_same(asked, name, "together", course.together)
 

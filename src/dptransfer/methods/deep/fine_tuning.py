@@ -1,12 +1,12 @@
-"""What the methods that train a public network on private pictures share: the plan, the loop, the release."""
+"""DP-SGD on parts of a public network, with a head, on private pictures: FiLM, LoRA and what they share."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.mechanisms import GaussianRounds, rounds_of
-from dptransfer.methods.about import Moderate, Rate, Whole
+from dptransfer.methods.about import About, Hue, Moderate, Rate, Whole, one_of
 from dptransfer.methods.deep.augment import MOST_VIEWS
 from dptransfer.methods.deep.cross_example_check import require_as_released, require_own_gradients
 from dptransfer.methods.deep.network import Network
@@ -109,19 +109,31 @@ class FineTuning(ImageMethod):
 
     @property
     @abstractmethod
-    def trained(self) -> Mapping[str, Any]:
-        """What is trained of the network: `train` of `TrainedParts`, and what goes with it."""
+    def train(self) -> str:
+        """What is trained of the network, as `TrainedParts` takes it."""
+
+    @property
+    def rank(self) -> int:
+        """Of low-rank changes."""
+        return 8
 
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """What is trained of the network, and of a head behind this map; None for rows of unit norm."""
-        given = {"blocks": self.blocks, "pace": TRUNK_PACE, "features": features, **self.trained}
-        return TrainedParts(network, classes=classes, **given)
+        return TrainedParts(
+            network,
+            self.train,
+            classes,
+            blocks=self.blocks,
+            rank=self.rank,
+            pace=TRUNK_PACE,
+            features=features,
+        )
 
-    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+    def pre_steps(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """What is released before these rounds, for a share of what they cost; nothing, mostly."""
         return []
 
-    def informed(
+    def with_released(
         self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
     ) -> PictureLoss:
         """The loss, with what is released before the gradients; as it is, mostly."""
@@ -148,7 +160,7 @@ class FineTuning(ImageMethod):
 
         def rounds(z: float) -> list[GaussianRounds]:
             paid = GaussianRounds(query, z, budget.relation, self.steps, sampling_rate=self.rate(facts))
-            return [*self.beforehand(facts, paid), paid]
+            return [*self.pre_steps(facts, paid), paid]
 
         return self.calibrated_plan(rounds, budget)
 
@@ -171,7 +183,10 @@ class FineTuning(ImageMethod):
         """Ask, step; everything but the noisy answers is post-processing."""
         *before, paid = rounds_of(task.plan.mechanisms)
         kept = Pictures(task.prepared, task.private.pixels, views=self.views, micro_batch=self.micro_batch)
-        loss, bound = self.informed(PictureLoss(kept), before, task.private, task.noise), task.facts.bound
+        loss, bound = (
+            self.with_released(PictureLoss(kept), before, task.private, task.noise),
+            task.facts.bound,
+        )
         descent = TwoDescents(task.prepared, paid, self.pace, self.reach)
         rounds, positions = paid.open(noise=task.noise), np.arange(len(task.private.labels))
         for _ in counted(paid.times, "noisy gradient step"):
@@ -224,3 +239,76 @@ class TwoDescents:
 
     def _joined(self, head_and_trunk: list[Floats]) -> Floats:
         return np.concatenate([part.ravel() for part in reversed(head_and_trunk)])
+
+
+@dataclass(frozen=True)
+class FiLM(FineTuning):
+    """DP-SGD on the normalisation layers of a public network, and on a linear head.
+
+    Releases:      `steps` sums of clipped gradients, with noise, of all pictures or over fresh Poisson
+                   samples: of the pictures, or of the people, who are in one with all of theirs or with none.
+    Guarantee:     GaussianEvent(z, steps); with a sampling rate SampledGaussianEvent(z, rate, steps),
+                   accounted by its privacy loss distribution.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `NetworkGradient`: the clip, whatever was sampled; sums are not divided by the sample's
+                   realised size, which would be a private number.
+    Assumes:       declared classes; a public network; that a picture's gradient in floats does not depend on
+                   its neighbours in a micro-batch (see `NetworkGradient`); who was sampled is never told.
+    Reference:     Perez et al. (2018) for the layers; Tobaben et al. (2023) for training them privately.
+
+    Attributes:
+        train: 'film' for scales and shifts of normalisation layers, 'bias' for their shifts and all biases.
+    """
+
+    train: Annotated[str, one_of("film", "bias")] = "film"
+    name: ClassVar[str] = "film"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients of a network's normalisation layers: many pictures far from the encoder's.",
+        card="The scales and shifts of a public network's normalisation layers, or its biases, and a linear "
+        f"head were trained by DP-SGD: {STEPS_SEE}.",
+        reference="Tobaben, Shysheya, Bronskill, Paverd, Tople, Zanella-Béguelin, Turner, Honkela: On the "
+        "Efficacy of Differentially Private Few-shot Image Classification (TMLR 2023), with Poisson samples "
+        "and steps of planned length.",
+        family="Networks",
+        colour=Hue.TEAL,
+        marker="P",
+        options={"train": "'film', or 'bias'.", **OPTIONS},
+    )
+
+
+@dataclass(frozen=True)
+class LoRA(FineTuning):
+    """DP-SGD on low-rank changes of a public network's last stages, and on a linear head.
+
+    Releases:      `steps` sums of clipped gradients, with noise, of all pictures or over fresh Poisson
+                   samples: of the pictures, or of the people, who are in one with all of theirs or with none.
+    Guarantee:     GaussianEvent(z, steps); with a sampling rate SampledGaussianEvent(z, rate, steps),
+                   accounted by its privacy loss distribution.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `NetworkGradient`: the clip, whatever was sampled; sums are not divided by the sample's
+                   realised size, which would be a private number.
+    Assumes:       declared classes; a public network; that a picture's gradient in floats does not depend on
+                   its neighbours in a micro-batch (see `NetworkGradient`); who was sampled is never told.
+    Reference:     Hu et al. (2022), for linear layers and convolutions without groups; Yu et al. (2022) for
+                   training them privately.
+
+    Attributes:
+        rank: of each layer's change.
+        blocks: how many of the network's last stages are trained; None for all.
+    """
+
+    rank: Whole = 8
+    blocks: int | None = 4
+    train: ClassVar[str] = "low-rank"
+    name: ClassVar[str] = "lora"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients of low-rank changes in a network's last blocks: very many pictures.",
+        card="Low-rank changes of the weights in a public network's last blocks, and a linear head, were "
+        f"trained by DP-SGD: {STEPS_SEE}.",
+        reference="Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen: LoRA: Low-Rank Adaptation of Large "
+        "Language Models (ICLR 2022), on images, with Poisson samples and steps of planned length.",
+        family="Networks",
+        colour=Hue.OLIVE,
+        marker="P",
+        options={"rank": "Of each layer's change.", **OPTIONS},
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from dptransfer.encoders.registry import get_encoder
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.errors import ArgumentError, Incompatible
 
+if TYPE_CHECKING:
+    import torch
+
 
 class Network:
     """A frozen public network behind an image encoder; what it gives is a function of each picture alone.
@@ -25,6 +28,7 @@ class Network:
     Attributes:
         encoder: the encoder, whose `module` is the network, in evaluation mode and without gradients.
         module: the network.
+        identity: which encoder it is.
         device: where it is.
     """
 
@@ -37,17 +41,13 @@ class Network:
                 f"'{encoder.identity.name}' is none. Use 'efficientnet-lite0' with runtime='torch', or a "
                 "TorchModuleEncoder."
             )
-        self.encoder, self.module = encoder, encoder.module.eval().requires_grad_(False)
-        _require_public_statistics(self)
+        self.encoder = encoder
+        self.module: torch.nn.Module = encoder.module.eval().requires_grad_(False)
+        self.identity: EncoderIdentity = encoder.identity
+        self._require_public_statistics()
         self.device = next(self.module.parameters()).device
         if encoder.source_head is not None:
             encoder.source_head.eval().requires_grad_(False).to(self.device)
-
-    @property
-    def identity(self) -> EncoderIdentity:
-        """Which encoder it is."""
-        identity: EncoderIdentity = self.encoder.identity
-        return identity
 
     @property
     def dimension(self) -> int:
@@ -74,22 +74,23 @@ class Network:
                 f"are {found}. Squeeze them with resolution={self.side}, or set size."
             )
 
-    def inputs(self, pixels: PixelArray) -> Any:
+    def inputs(self, pixels: PixelArray) -> torch.Tensor:
         """The network's input for pictures, (pictures, side, side, 3) bytes: (pictures, 3, side, side)."""
         import torch
 
         self.require_shape(pixels.shape[1:])
-        raw = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
-        return self.from_bytes(raw)
+        return self.from_bytes(torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device))
 
-    def from_bytes(self, raw: Any) -> Any:
+    def from_bytes(self, raw: torch.Tensor) -> torch.Tensor:
         """The same for a tensor of bytes, or of floats from 0 to 255, that is on the device already."""
-        return (raw.permute(0, 3, 1, 2).float() - self._mean) / self._scale
+        mean, scale = self._scaling
+        return (raw.permute(0, 3, 1, 2).float() - mean) / scale
 
-    def rows(self, inputs: Any) -> Any:
+    def rows(self, inputs: torch.Tensor) -> torch.Tensor:
         """Rows, (pictures, dimension), each of its own picture alone, that gradients flow through."""
         own = type(self.encoder) is TorchModuleEncoder and "own_rows" not in vars(self.encoder)
-        return self.encoder.own_rows(inputs) if own else self._rows_alone(inputs)
+        rows: torch.Tensor = (self.encoder.own_rows if own else self._rows_alone)(inputs)
+        return rows
 
     @property
     def source_classes(self) -> int:
@@ -97,19 +98,20 @@ class Network:
         head = self.encoder.source_head
         return 0 if head is None else int(head.weight.shape[0])
 
-    def classify(self, rows: Any) -> Any:
+    def classify(self, rows: torch.Tensor) -> torch.Tensor:
         """(pictures, source classes) logits of the public head, each of its own row alone."""
         head = self.encoder.source_head
-        return head(rows) if is_plain_linear(head) else self._classify_alone(rows)
+        logits: torch.Tensor = (head if is_plain_linear(head) else self._classify_alone)(rows)
+        return logits
 
     @property
-    def stages(self) -> list[Callable[[Any], Any]]:
+    def stages(self) -> list[Callable[[torch.Tensor], torch.Tensor]]:
         """Functions whose composition, with the mean over space if maps are left, is `rows`."""
         import torch
 
-        told = getattr(self.module, "stages", None)
-        if callable(told) and not isinstance(told, torch.nn.Module):
-            return list(told())
+        own = getattr(self.module, "stages", None)
+        if callable(own) and not isinstance(own, torch.nn.Module):
+            return list(own())
         return list(self.module) if isinstance(self.module, torch.nn.Sequential) else [self.module]
 
     @cached_property
@@ -121,17 +123,23 @@ class Network:
         return PerExample(deepcopy(self.encoder.source_head), self.identity.name)
 
     @cached_property
-    def _mean(self) -> Any:
-        return self._channels(self.encoder.pixel_map.mean)
-
-    @cached_property
-    def _scale(self) -> Any:
-        return self._channels(self.encoder.pixel_map.scale)
-
-    def _channels(self, values: Any) -> Any:
+    def _scaling(self) -> list[torch.Tensor]:
+        """What is taken off every byte, and what it is divided by then, for each channel."""
         import torch
 
-        return torch.tensor(values, dtype=torch.float32, device=self.device).reshape(-1, 1, 1)
+        _, *scaling = self.encoder.pixel_map
+        made = (torch.tensor(one, dtype=torch.float32, device=self.device) for one in scaling)
+        return [one.reshape(-1, 1, 1) for one in made]
+
+    def _require_public_statistics(self) -> None:
+        """Raise for a layer that would normalise by the other pictures of a batch."""
+        from torch.nn.modules.batchnorm import _BatchNorm
+
+        if any(isinstance(one, _BatchNorm) and one.running_mean is None for one in self.module.modules()):
+            raise ArgumentError(
+                "What a network gives must not depend on other pictures, so batch normalisation needs public "
+                f"statistics; a layer of '{self.identity.name}' has none. Train it with running statistics."
+            )
 
 
 def network_of(
@@ -139,16 +147,7 @@ def network_of(
 ) -> Network:
     """The network behind the encoder of this name, as `get_encoder` finds it."""
     checks.import_optional("torch", "deep", "A method that looks inside of its encoder")
-    how: dict[str, Any] = {"size": size, "device": device, "grey_range": grey_range}
-    return Network(get_encoder(name, kind="image", runtime="torch", **how))
-
-
-def _require_public_statistics(network: Network) -> None:
-    """Raise for a layer that would normalise by the other pictures of a batch."""
-    from torch.nn.modules.batchnorm import _BatchNorm
-
-    if any(isinstance(one, _BatchNorm) and one.running_mean is None for one in network.module.modules()):
-        raise ArgumentError(
-            "What a network gives must not depend on other pictures, so batch normalisation needs public "
-            f"statistics; a layer of '{network.identity.name}' has none. Train it with running statistics."
-        )
+    encoder = get_encoder(
+        name, kind="image", runtime="torch", size=size, device=device, grey_range=grey_range
+    )
+    return Network(encoder)

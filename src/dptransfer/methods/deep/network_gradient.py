@@ -24,7 +24,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -32,9 +33,12 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.exact.cuda import square_root
 from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, grains
-from dptransfer.exact.sums import by_size, scaled_down, whole_people
+from dptransfer.exact.sums import Groups, by_size, scaled_down, whole_people
 from dptransfer.privacy import Relation
 from dptransfer.queries.query import BoundedQuery
+
+if TYPE_CHECKING:
+    import torch
 
 MOST_PARAMETERS = 2**23
 """How many coordinates a gradient may have: b is 19 then, and rounding costs at most 1 % of the norm."""
@@ -44,13 +48,13 @@ _ON_DEVICE = 2**20  # elements that are held as float64 and as int64
 _IN_CACHE = 2**17  # the same on a CPU
 
 
-def rows_at_a_time(gradients: Any) -> int:
+def rows_at_a_time(gradients: torch.Tensor) -> int:
     """How many rows to map together: few take little memory, and fewer more time."""
     most = _ON_DEVICE if gradients.is_cuda else _IN_CACHE
     return max(1, most // max(1, int(gradients.shape[1])))
 
 
-def gradient_lattice(gradients: Any, norm: int, *, clip: float) -> Any:
+def gradient_lattice(gradients: torch.Tensor, norm: int, *, clip: float) -> torch.Tensor:
     """Clip each row to L2 norm `clip`, then map that ball onto the integer ball of radius `norm`.
 
     Args:
@@ -90,14 +94,14 @@ def coordinate_bits(parameters: int) -> int:
     return (62 - math.ceil(math.log2(parameters))) // 2
 
 
-def _power_of_two(exponents: Any) -> Any:
+def _power_of_two(exponents: torch.Tensor) -> torch.Tensor:
     """2**exponent as float64, made of its bits: a library's power need not be exact."""
     import torch
 
     return ((exponents + 1023) << 52).view(torch.float64)
 
 
-Gradients = Callable[[Integers, Labels], Any]
+Gradients: TypeAlias = "Callable[[Integers, Labels], torch.Tensor]"
 """From positions of pictures, and their classes, to a tensor (pictures, parameters); −1 is a blank."""
 
 _SUMS = 2**27  # most integers that are held for persons at a time, where a micro-batch holds no more
@@ -123,8 +127,8 @@ class NetworkGradient(BoundedQuery):
                    (`encoders.per_example`). Kernels are deterministic, and a network whose gradients differ
                    in a bit from slot to slot, on the CPU and threads that it runs on, for noise and extreme
                    pictures, is refused before the charge (`methods.deep.cross_example_check`). That they do
-                   so on no others is not proved; for GPUs see `tests/methods/deep/test_neighbours.py`. From
-                   these floats on everything is exact.
+                   so on no others is not proved; for GPUs see
+                   `tests/methods/deep/test_cross_example_check.py`. From these floats on everything is exact.
     Reference:     Abadi et al. (2016); De et al. (2022) for several views inside of one clip.
 
     Attributes:
@@ -157,31 +161,30 @@ class NetworkGradient(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰."""
-        total: Any = 0
-        for integers in self._integers(rows, labels):
-            total = total + integers.sum(dim=0)
-        return self._answer(total)
+        return self._total(integers.sum(dim=0) for integers in self._integers(rows, labels))
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰, that of each person scaled down to the bound."""
-        total: Any = 0
+        most = self.bound.examples * self.grid
         step = max(self.micro_batch, min(8 * self.micro_batch, _SUMS // self.parameters))
-        for persons in whole_people(by_size(people), step):
-            sums: Any = None
+
+        def of_several(persons: Groups) -> torch.Tensor:
             owners = np.repeat(np.arange(len(persons.sizes)), persons.sizes)
-            start = 0
-            for integers in self._integers(rows[persons.order], labels[persons.order]):
-                if sums is None:
-                    sums = integers.new_zeros((len(persons.sizes), self.parameters))
+            parts = self._integers(rows[persons.order], labels[persons.order])
+            first, start = next(parts), 0
+            sums = first.new_zeros((len(persons.sizes), self.parameters))
+            for integers in chain([first], parts):
                 own = sums.new_tensor(owners[start : start + len(integers)])
                 sums.index_add_(0, own, integers)
                 start += len(integers)
-            most = self.bound.examples * self.grid
-            total = total + scaled_down(sums, persons, float(self.grid), most).sum(dim=0)
-        return self._answer(total)
+            return scaled_down(sums, persons, float(self.grid), most).sum(dim=0)
 
-    def _integers(self, rows: AnyArray, labels: Labels) -> Iterator[Any]:
+        return self._total(map(of_several, whole_people(by_size(people), step)))
+
+    def _integers(self, rows: AnyArray, labels: Labels) -> Iterator[torch.Tensor]:
         """Clipped gradients of these pictures, (some of a micro-batch, parameters), in their order."""
+        import torch
+
         assert self.gradients is not None, "a plan must not read pictures"
         for start in range(0, len(rows), self.micro_batch):
             positions = np.full(self.micro_batch, -1, dtype=np.int64)
@@ -189,11 +192,13 @@ class NetworkGradient(BoundedQuery):
             chosen = rows[start : start + self.micro_batch]
             positions[: len(chosen)], classes[: len(chosen)] = chosen, labels[start : start + len(chosen)]
             found = self.gradients(positions, classes)[: len(chosen)]
-            for part in found.split(rows_at_a_time(found)):
+            for part in torch.split(found, rows_at_a_time(found)):
                 yield gradient_lattice(part, self.grid, clip=self.clip)
 
-    def _answer(self, total: Any) -> Integers:
-        if isinstance(total, int):
+    def _total(self, parts: Iterator[torch.Tensor]) -> Integers:
+        """The sum, where the parts are, and zeros of none."""
+        first = next(parts, None)
+        if first is None:
             return np.zeros(self.parameters, dtype=np.int64)
-        answer: Integers = total.cpu().numpy()
+        answer: Integers = sum(parts, first).cpu().numpy()
         return answer

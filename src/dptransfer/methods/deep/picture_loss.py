@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dptransfer.exact.cuda import record_graph
 from dptransfer.methods.deep.augment import views_of
 from dptransfer.methods.deep.network_gradient import Gradients
 from dptransfer.methods.deep.trained_parts import TrainedParts
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Pictures:
@@ -34,7 +37,7 @@ class Pictures:
     def __init__(self, parts: TrainedParts, pixels: Any, *, views: int = 1, micro_batch: int = 32) -> None:
         self.parts, self.views, self.micro_batch = parts, views, micro_batch
         self._pixels = pixels
-        self._kept: Any = None  # read when first asked for
+        self._kept: torch.Tensor | None = None  # read when first asked for
         blank = self._maps(np.zeros((micro_batch, *pixels.shape[1:]), dtype=np.uint8))
         self._shape = blank.shape[1:]  # of one view
         self._keeps_maps = parts.first > 0 and views * self._shape.numel() <= math.prod(pixels.shape[1:])
@@ -42,42 +45,46 @@ class Pictures:
     def __len__(self) -> int:
         return len(self._pixels)
 
-    def at(self, positions: Any) -> Any:
-        """Maps of the pictures at these positions, a tensor: (positions · views, …); −1 is a blank one."""
+    def at(self, positions: torch.Tensor) -> torch.Tensor:
+        """Maps of the pictures at these positions: (positions · views, …); −1 is a blank one."""
         if self._kept is None:
             self._kept = self._read()
         chosen = self._kept[positions]  # −1 is the last, a blank
         return chosen.flatten(0, 1) if self._keeps_maps else self._from_bytes(chosen)
 
-    def _read(self) -> Any:
+    def _read(self) -> torch.Tensor:
         """What is kept of every picture, and of a blank one at the end."""
         import torch
 
         device, each = self.parts.network.device, self._pixels.shape[1:]
-        own = ((self.views, *self._shape), torch.float32) if self._keeps_maps else (each, torch.uint8)
-        kept = torch.zeros((len(self) + 1, *own[0]), dtype=own[1], device=device)
+        shape = (self.views, *self._shape) if self._keeps_maps else each
+        kept = torch.zeros(
+            (len(self) + 1, *shape), dtype=torch.float32 if self._keeps_maps else torch.uint8, device=device
+        )
         for start in range(0, len(kept), self.micro_batch):
             batch = np.zeros((self.micro_batch, *each), dtype=np.uint8)
             read = self._pixels[start : start + self.micro_batch]
             batch[: len(read)] = read
             found = self._maps(batch) if self._keeps_maps else torch.from_numpy(batch).to(device)
             there = kept[start : start + self.micro_batch]
-            there.copy_(found.reshape(self.micro_batch, *own[0])[: len(there)])
+            there.copy_(found.reshape(self.micro_batch, *shape)[: len(there)])
         return kept
 
-    def _maps(self, pixels: PixelArray) -> Any:
+    def _maps(self, pixels: PixelArray) -> torch.Tensor:
         import torch
 
         return self._from_bytes(torch.from_numpy(pixels).to(self.parts.network.device))
 
-    def _from_bytes(self, raw: Any) -> Any:
+    def _from_bytes(self, raw: torch.Tensor) -> torch.Tensor:
         return self.parts.front(self.parts.network.from_bytes(views_of(raw, self.views)))
 
 
-Combination = Literal["average", "logits"]
-
-
-def losses(logits: Any, labels: Any, prior: Any = None, combined: Combination = "average") -> Any:
+def losses(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    prior: torch.Tensor | None = None,
+    combined: str = "average",
+) -> torch.Tensor:
     """The loss of each picture.
 
     Without a prior, cross-entropy. With one, the logits h of a classifier that stays as it is,
@@ -95,7 +102,7 @@ def losses(logits: Any, labels: Any, prior: Any = None, combined: Combination = 
         both = logits if prior is None else logits + prior
         return torch.nn.functional.cross_entropy(both, labels, reduction="none")
     own, fixed = (torch.log_softmax(one, dim=1).gather(1, labels[:, None])[:, 0] for one in (logits, prior))
-    return np.log(2) - torch.logaddexp(own, fixed)
+    return math.log(2) - torch.logaddexp(own, fixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +114,13 @@ class PictureLoss:
         prior: (pictures, classes) logits of a classifier that stays as it is, each a function of its picture
             and of public or released values; or None.
         combined: how it is put together with what is trained.
+        prior_weights: (classes, dimension) of that classifier's head.
     """
 
     pictures: Pictures
-    prior: Any = None
-    combined: Combination = "average"
+    prior: torch.Tensor | None = None
+    combined: str = "average"
+    prior_weights: Floats | None = None
 
     def gradients_at(self, theta: Floats) -> Gradients:
         """What a `NetworkGradient` asks for at θ."""
@@ -119,7 +128,7 @@ class PictureLoss:
 
         here = torch.from_numpy(theta.astype(np.float32)).to(self.pictures.parts.network.device)
 
-        def gradients(positions: Integers, labels: Labels) -> Any:
+        def gradients(positions: Integers, labels: Labels) -> torch.Tensor:
             # Without waiting for the device: what is in ordinary memory is copied before a call returns.
             there = (torch.from_numpy(one).to(here.device, non_blocking=True) for one in (positions, labels))
             return self._gradients(here, *there)
@@ -127,7 +136,7 @@ class PictureLoss:
         return gradients
 
     @cached_property
-    def _gradients(self) -> Callable[..., Any]:
+    def _gradients(self) -> Callable[..., torch.Tensor]:
         """From θ, positions and labels, tensors on the device, to (pictures, parameters) gradients."""
         import torch
 
@@ -136,15 +145,12 @@ class PictureLoss:
         theta = blank.new_zeros(parts.size, dtype=torch.float32)
         return record_graph(self._computed, theta, blank, blank * 0, thrifty=True)
 
-    def _computed(self, theta: Any, positions: Any, labels: Any) -> Any:
-        views = self.pictures.views
+    def _computed(self, theta: torch.Tensor, positions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        views, prior = self.pictures.views, self.prior
+        if prior is not None:  # the first picture's stands for a blank's, whose gradient is dropped
+            prior = prior[positions.clamp(min=0)].repeat_interleave(views, dim=0)
 
-        def loss(logits: Any) -> Any:
-            own = labels.repeat_interleave(views)
-            if self.prior is None:
-                return losses(logits, own)
-            # The first picture's prior stands for a blank's: its gradient is dropped.
-            beside = self.prior[positions.clamp(min=0)]
-            return losses(logits, own, beside.repeat_interleave(views, dim=0), self.combined)
+        def loss(logits: torch.Tensor) -> torch.Tensor:
+            return losses(logits, labels.repeat_interleave(views), prior, self.combined)
 
         return self.pictures.parts.gradients(theta, self.pictures.at(positions), loss, views=views)

@@ -41,29 +41,37 @@ from collections.abc import Callable
 from copy import copy, deepcopy
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dptransfer.base import progress
-from dptransfer.base.types import Floats, Integers, PixelArray
+from dptransfer.base.types import AnyArray, Floats, Integers, PixelArray
+from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.methods.deep import augment
+from dptransfer.methods.deep.augment import View
 from dptransfer.methods.deep.network import Network
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 THRESHOLD = 0.95
 DECAY = 0.999
 FAIRNESS = 0.05
 
+Rule: TypeAlias = "Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]"
+"""From logits of weak views, of strong views and averages, to the loss and the averages after this batch."""
 
-def first_averages(classes: int) -> Any:
+
+def first_averages(classes: int) -> Tensor:
     """(τ, p, h) before anything was seen: 1 ÷ classes each."""
     import torch
 
     return torch.full((1 + 2 * classes,), 1 / classes)
 
 
-def fixmatch(weak: Any, strong: Any, averages: Any) -> tuple[Any, Any]:
+def fixmatch(weak: Tensor, strong: Tensor, averages: Tensor) -> tuple[Tensor, Tensor]:
     """The loss on unlabelled pictures, and the averages, of which it makes no use.
 
     Args:
@@ -75,7 +83,7 @@ def fixmatch(weak: Any, strong: Any, averages: Any) -> tuple[Any, Any]:
     return _consistency(strong, guesses, sure >= THRESHOLD), averages
 
 
-def freematch(weak: Any, strong: Any, averages: Any) -> tuple[Any, Any]:
+def freematch(weak: Tensor, strong: Tensor, averages: Tensor) -> tuple[Tensor, Tensor]:
     """The same with thresholds that adapt and with fairness, and the averages after this batch."""
     import torch
 
@@ -84,34 +92,34 @@ def freematch(weak: Any, strong: Any, averages: Any) -> tuple[Any, Any]:
     sure, guesses = believed.max(1)
     seen = torch.cat([sure.mean()[None], believed.mean(0), _histogram(guesses, classes)])
     averages = DECAY * averages + (1 - DECAY) * seen
-    overall, thought, named = averages.split([1, classes, classes])
+    overall, thought, named = torch.split(averages, [1, classes, classes])
     taken = sure > (overall * thought / thought.max())[guesses]
     fair = _fairness(strong[taken], thought / named)
     return _consistency(strong, guesses, taken) + FAIRNESS * fair, averages
 
 
-RULES: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {"fixmatch": fixmatch, "freematch": freematch}
+RULES: dict[str, Rule] = {"fixmatch": fixmatch, "freematch": freematch}
 
 
-def _consistency(strong: Any, guesses: Any, taken: Any) -> Any:
+def _consistency(strong: Tensor, guesses: Tensor, taken: Tensor) -> Tensor:
     """The mean over all pictures, those not taken counting as zeros."""
     import torch
 
     return (torch.nn.functional.cross_entropy(strong, guesses, reduction="none") * taken).mean()
 
 
-def _fairness(strong: Any, wanted: Any) -> Any:
+def _fairness(strong: Tensor, wanted: Tensor) -> Tensor:
     """Σ a log b over the classes that these pictures are named."""
     if not len(strong):
         return strong.sum()  # zero, and with a gradient
     probabilities = strong.softmax(1)
-    named = _histogram(probabilities.argmax(1), probabilities.shape[1])
-    told = named > 0
-    found = probabilities.mean(0)[told] / named[told]
-    return (wanted / wanted.sum())[told] @ (found / found.sum()).log()
+    shares = _histogram(probabilities.argmax(1), probabilities.shape[1])
+    named = shares > 0
+    found = probabilities.mean(0)[named] / shares[named]
+    return (wanted / wanted.sum())[named] @ (found / found.sum()).log()
 
 
-def _histogram(classes: Any, count: int) -> Any:
+def _histogram(classes: Tensor, count: int) -> Tensor:
     """The share of each class."""
     import torch
 
@@ -143,12 +151,27 @@ _DECAYS = 0.9, 0.999  # of Adam's averages of the gradient and of its square
 _TINY = 1e-8
 _PASS = 256  # pictures that a frozen network sees at once
 
-Kept = Callable[[str, Callable[[], Any]], Any]
-View = Callable[[Any, Any], Any]
+Kept: TypeAlias = Callable[[str, Callable[[], AnyArray]], AnyArray]
 
 
-class Taught(NamedTuple):
-    """A student: a linear head on rows of unit norm, and the change of the network whose rows they are.
+class Training(NamedTuple):
+    """How a student is trained.
+
+    Attributes:
+        rule: 'fixmatch' or 'freematch'.
+        trains: 'head', or 'full' for the network too.
+        steps: how many, of the head and, if it is trained, as many of the network.
+        batch: how many answered pictures are drawn for a step.
+    """
+
+    rule: str
+    trains: str
+    steps: int
+    batch: int
+
+
+class TrainedStudent(NamedTuple):
+    """A linear head on rows of unit norm, and the change of the network whose rows they are.
 
     Attributes:
         weights: (classes, dimension).
@@ -161,18 +184,15 @@ class Taught(NamedTuple):
     delta: EncoderDelta | None
 
 
-def taught(
+@exact_kernels()
+def train_student(
     network: Network,
     pixels: PixelArray,
     answered: Integers,
     targets: Floats,
-    *,
-    rule: str,
-    trains: str,
-    steps: int,
-    batch: int,
+    training: Training,
     kept: Kept = lambda what, compute: compute(),
-) -> Taught:
+) -> TrainedStudent:
     """Train a student on public pictures.
 
     Args:
@@ -180,44 +200,45 @@ def taught(
         pixels: all public pictures, (pictures, side, side, 3) bytes.
         answered: positions of those with an answer. With none, the student is the public start.
         targets: (answered, classes) probabilities of each answer; a single one where it is a label.
-        rule: 'fixmatch' or 'freematch'.
-        trains: 'head', or 'full' for the network too.
-        steps: how many, of the head and, if it is trained, as many of the network.
-        batch: how many answered pictures are drawn for a step.
+        training: how.
         kept: the noise source's `kept`, so that a run that was killed goes on where it last kept something.
     """
     import torch
 
     wanted = torch.from_numpy(np.asarray(targets, dtype=np.float32)).to(network.device)
+    student = Student(network, pixels, wanted.shape[1])
+    cross_entropy = torch.nn.functional.cross_entropy
 
-    def slope(learner: HeadAlone, number: int, averages: Any) -> Any:
-        """Leave the gradient of a step's loss with the learner; the rule's averages after it."""
+    def slope(number: int, averages: Tensor) -> Tensor:
+        """Leave the gradient of a step's loss with the student; the rule's averages after it."""
         draws = torch.Generator().manual_seed(number)
-        mine = torch.randint(len(answered), (batch,), generator=draws)
-        others = torch.randint(len(pixels), (RATIO * batch,), generator=draws).numpy()
-        told = learner.logits(answered[mine.numpy()], augment.weak, draws)
+        mine = torch.randint(len(answered), (training.batch,), generator=draws)
+        others = torch.randint(len(pixels), (RATIO * training.batch,), generator=draws).numpy()
+        own = student.logits(answered[mine.numpy()], augment.weak, draws)
         with torch.no_grad():
-            guesses = learner.logits(others, augment.weak, draws)
-        loss, averages = RULES[rule](guesses, learner.logits(others, augment.strong, draws), averages)
-        (torch.nn.functional.cross_entropy(told, wanted[mine.to(wanted.device)]) + loss).backward()
+            guesses = student.logits(others, augment.weak, draws)
+        strong = student.logits(others, augment.strong, draws)
+        loss, averages = RULES[training.rule](guesses, strong, averages)
+        torch.autograd.backward(cross_entropy(own, wanted[mine.to(wanted.device)]) + loss)
         return averages
 
-    averages, taken = first_averages(wanted.shape[1]).to(wanted.device), steps if len(answered) else 0
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        learner = HeadAlone(network, pixels, wanted.shape[1])
-        _descend(learner, slope, averages, taken, "step of the student's head", kept)
-        if trains == "full":
-            learner = WholeNetwork(learner)
-            _descend(learner, slope, averages, taken, "step of the student's network", kept)
-    return learner.taught()
+    averages = first_averages(wanted.shape[1]).to(wanted.device)
+    steps = training.steps if len(answered) else 0
+    _descend(student, slope, averages, steps, "step of the student's head", kept)
+    if training.trains == "full":
+        student.unfreeze()
+        _descend(student, slope, averages, steps, "step of the student's network", kept)
+    return student.result()
 
 
-class HeadAlone:
-    """A linear head on a frozen network: rows of a few views of each picture are seen once, and drawn from.
+class Student:
+    """A linear head on a network that is frozen at first.
 
     Rows are centred at the mean of all, and scaled by their spread around it, so that the head sees what
     tells pictures apart; that is part of the head in the end. What is trained, and its gradient, is one
-    vector.
+    vector. The network is trained once the head has learned what it can alone, since a head that knows
+    nothing yet would spoil what the network knows (Kumar et al. 2022, Fine-Tuning can Distort Pretrained
+    Features).
 
     Args:
         network: the public network.
@@ -228,20 +249,30 @@ class HeadAlone:
     def __init__(self, network: Network, pixels: PixelArray, classes: int) -> None:
         import torch
 
-        self.network, self.pixels = network, pixels
-        self.encoder = network.encoder
+        self.network, self.pixels, self.encoder = network, pixels, network.encoder
         self.weights = torch.zeros(classes, network.dimension, device=network.device, requires_grad=True)
         self.offset = torch.zeros(classes, device=network.device, requires_grad=True)
-        self._seen: dict[View, Any] = {
+        self._seen: dict[View, Tensor] = {
             view: self._rows_of_views(view) for view in (augment.weak, augment.strong)
         }
         plain = self._seen[augment.weak].flatten(0, 1)
         centre = plain.mean(0)
         spread = float((plain - centre).square().sum(1).mean().sqrt())
         self.centre, self.scale = centre.to(network.device), SCALE / max(spread, _TINY)
-        self.flatten([])
+        self._flatten([])
 
-    def flatten(self, trunk: list[Any]) -> None:
+    def unfreeze(self) -> None:
+        """Train the network, too, on new views of pictures from here on."""
+        import torch
+
+        self._seen, self.encoder = {}, copy(self.network.encoder)
+        self.encoder.module = deepcopy(self.network.module).requires_grad_(True)
+        every = list(self.encoder.module.parameters())
+        slopes = torch.autograd.grad(self.unit_rows(self.raw([0])).sum(), every, allow_unused=True)
+        # Rows do not depend on all of them: on a public head's, say, which may be part of the network.
+        self._flatten([one for one, slope in zip(every, slopes, strict=True) if slope is not None])
+
+    def _flatten(self, trunk: list[Tensor]) -> None:
         """Make the head's parameters and these, and their gradients, views of one vector each."""
         import torch
 
@@ -255,40 +286,46 @@ class HeadAlone:
             place = slice(first, first := first + one.numel())
             one.data, one.grad = (whole[place].view(one.shape) for whole in (self.values, self.gradient))
 
-    def logits(self, positions: Integers, view: View, draws: Any) -> Any:
+    def logits(self, positions: Integers, view: View, draws: Generator) -> Tensor:
         """What the student makes of views of those pictures."""
-        return (self.rows(positions, view, draws) - self.centre) * self.scale @ self.weights.T + self.offset
+        rows = self._rows(positions, view, draws) - self.centre
+        return rows * self.scale @ self.weights.T + self.offset
 
-    def rows(self, positions: Integers, view: View, draws: Any) -> Any:
-        """Rows of unit norm for views of those pictures: of one that was seen, drawn for each."""
+    def _rows(self, positions: Integers, view: View, draws: Generator) -> Tensor:
+        """Rows of unit norm for views of those pictures: of new ones, or of one that was seen for each."""
         import torch
 
+        if not self._seen:
+            return self.unit_rows(view(self.raw(positions), draws))
         drawn = torch.randint(VIEWS, (len(positions),), generator=draws)
         return self._seen[view][torch.from_numpy(positions), drawn].to(self.network.device)
 
-    def unit_rows(self, raw: Any) -> Any:
+    def unit_rows(self, raw: Tensor) -> Tensor:
         """Rows of unit norm for bytes on the device."""
         import torch
 
         return torch.nn.functional.normalize(self.encoder.rows_of(self.network.from_bytes(raw)))
 
-    def raw(self, positions: Any) -> Any:
+    def raw(self, positions: Integers | slice | list[int]) -> Tensor:
         """Those pictures, as bytes on the device."""
         import torch
 
         return torch.from_numpy(np.array(self.pixels[positions])).to(self.network.device)
 
-    def taught(self) -> Taught:
+    def result(self) -> TrainedStudent:
         """The student as it is, with a head for rows that are neither centred nor scaled."""
         weights = self.scale * self.weights.detach().double()
         offset = self.offset.detach().double() - weights @ self.centre.double()
-        return Taught(weights.cpu().numpy(), offset.cpu().numpy(), self.delta())
+        public = dict(self.network.module.named_parameters())
+        arrays = {
+            name: one.detach().float().cpu().numpy()
+            for name, one in self.encoder.module.named_parameters()
+            if not one.equal(public[name])
+        }
+        delta = EncoderDelta(self.network.identity, "state", arrays) if arrays else None
+        return TrainedStudent(weights.cpu().numpy(), offset.cpu().numpy(), delta)
 
-    def delta(self) -> EncoderDelta | None:
-        """What changed in the network."""
-        return None
-
-    def _rows_of_views(self, view: View) -> Any:
+    def _rows_of_views(self, view: View) -> Tensor:
         """(pictures, views, dimension), in the machine's memory: there is more of it than of a GPU's."""
         import torch
 
@@ -301,71 +338,40 @@ class HeadAlone:
         return torch.cat(parts)
 
 
-class WholeNetwork(HeadAlone):
-    """A network that is trained with its head, once the head has learned what it can alone.
-
-    In that order, since a head that knows nothing yet would spoil what the network knows (Kumar et al. 2022,
-    Fine-Tuning can Distort Pretrained Features).
-
-    Args:
-        before: the student so far, whose head it takes over.
-    """
-
-    def __init__(self, before: HeadAlone) -> None:
-        import torch
-
-        vars(self).update({**vars(before), "_seen": {}})
-        self.encoder = copy(self.network.encoder)
-        self.encoder.module = deepcopy(self.network.module).requires_grad_(True)
-        every = list(self.encoder.module.parameters())
-        slopes = torch.autograd.grad(self.unit_rows(self.raw([0])).sum(), every, allow_unused=True)
-        # Rows do not depend on all of them: on a public head's, say, which may be part of the network.
-        self.flatten([one for one, slope in zip(every, slopes, strict=True) if slope is not None])
-
-    def rows(self, positions: Integers, view: View, draws: Any) -> Any:
-        """Rows of unit norm for new views of those pictures."""
-        return self.unit_rows(view(self.raw(positions), draws))
-
-    def delta(self) -> EncoderDelta | None:
-        """The parameters of the network that have changed."""
-        public = dict(self.network.module.named_parameters())
-        arrays = {
-            name: one.detach().float().cpu().numpy()
-            for name, one in self.encoder.module.named_parameters()
-            if not one.equal(public[name])
-        }
-        return EncoderDelta(self.network.identity, "state", arrays) if arrays else None
-
-
 def _descend(
-    learner: HeadAlone, slope: Callable[..., Any], averages: Any, steps: int, what: str, kept: Kept
+    student: Student,
+    slope: Callable[[int, Tensor], Tensor],
+    averages: Tensor,
+    steps: int,
+    what: str,
+    kept: Kept,
 ) -> None:
-    """Take Adam's steps, shorter from one to the next, and leave the average on the way with the learner."""
+    """Take Adam's steps, shorter from one to the next, and leave the average on the way with the student."""
     import torch
 
-    size, (of_slope, of_square) = len(learner.values), _DECAYS
+    size, (of_slope, of_square) = len(student.values), _DECAYS
 
-    def onward(state: Any, first: int, last: int) -> Any:
+    def onward(state: Tensor, first: int, last: int) -> Floats:
         """The state after these steps: values, two averages of Adam's, average values, and the rule's."""
-        values, speed, square, middle, averages = state.split([size] * 4 + [len(state) - 4 * size])
-        learner.values.copy_(values)
+        values, speed, square, middle, averages = torch.split(state, [size] * 4 + [len(state) - 4 * size])
+        student.values.copy_(values)
         for number in range(first, last):
-            learner.gradient.zero_()
-            averages = slope(learner, number, averages)
-            speed = of_slope * speed + (1 - of_slope) * learner.gradient
-            square = of_square * square + (1 - of_square) * learner.gradient.square()
+            student.gradient.zero_()
+            averages = slope(number, averages)
+            speed = of_slope * speed + (1 - of_slope) * student.gradient
+            square = of_square * square + (1 - of_square) * student.gradient.square()
             usual = (square / (1 - of_square ** (number + 1))).sqrt() + _TINY
-            pace = learner.paces * math.cos(7 * math.pi * number / (16 * steps))  # FixMatch's cosine
-            learner.values.sub_(pace * speed / (1 - of_slope ** (number + 1)) / usual)
+            pace = student.paces * math.cos(7 * math.pi * number / (16 * steps))  # FixMatch's cosine
+            student.values.sub_(pace * speed / (1 - of_slope ** (number + 1)) / usual)
             decay = min(AVERAGING, (1 + number) / (10 + number))  # so that the start is soon forgotten
-            middle = decay * middle + (1 - decay) * learner.values
+            middle = decay * middle + (1 - decay) * student.values
             progress.tell(number + 1, steps, what)
-        return torch.cat([learner.values, speed, square, middle, averages]).cpu().numpy()
+        return torch.cat([student.values, speed, square, middle, averages]).cpu().numpy()
 
-    nothing = torch.zeros_like(learner.values)
-    state = torch.cat([learner.values, nothing, nothing, learner.values, averages])
+    nothing = torch.zeros_like(student.values)
+    state = torch.cat([student.values, nothing, nothing, student.values, averages])
     stops = [round(part * steps / _KEPT_TIMES) for part in range(_KEPT_TIMES + 1)]
     for first, last in pairwise(sorted(set(stops))):
         found = kept(f"{what} {last}", partial(onward, state, first, last))
-        state = torch.from_numpy(np.array(found)).to(learner.values.device)
-    learner.values.copy_(state[3 * size : 4 * size])
+        state = torch.from_numpy(np.array(found)).to(student.values.device)
+    student.values.copy_(state[3 * size : 4 * size])

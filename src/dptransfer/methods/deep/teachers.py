@@ -17,16 +17,27 @@ at the values of the others, as that of convolutions, products and sums does not
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from dptransfer.base import checks
 from dptransfer.base.progress import tell
-from dptransfer.base.types import AnyArray, Floats, Integers, Labels
+from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, Labels, PixelArray
 from dptransfer.encoders.device import exact_kernels
+from dptransfer.encoders.registry import EncoderNote
+from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder
+from dptransfer.errors import ArgumentError
 from dptransfer.queries.votes import ABSTAINS
+
+if TYPE_CHECKING:
+    from PIL import Image
+    from torch import Tensor, device
+
+    from dptransfer.methods.deep.network import Network
 
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8  # Adam's usual numbers
 
@@ -35,13 +46,13 @@ class Teachers(Protocol):
     """What teachers have in common, and what each learns."""
 
     @property
-    def device(self) -> Any:
+    def device(self) -> device | str:
         """Where they are."""
 
-    def start(self, count: int) -> list[Any]:
+    def start(self, count: int) -> list[Tensor]:
         """What so many teachers learn, at its public start: tensors (count, ...) that gradients flow to."""
 
-    def logits(self, weights: list[Any], raw: Any) -> Any:
+    def logits(self, weights: list[Tensor], raw: Tensor) -> Tensor:
         """(teachers, pictures, classes) for bytes (teachers, pictures, side, side, 3), each teacher's own."""
 
 
@@ -78,12 +89,12 @@ def public_layer(bits: np.random.Generator, inputs: int, outputs: int) -> tuple[
     return bits.uniform(-most, most, (inputs, outputs)), np.zeros(outputs)
 
 
-def repeated(arrays: Iterable[AnyArray], count: int, device: Any) -> list[Any]:
+def repeat(arrays: Iterable[AnyArray], count: int, place: device | str) -> list[Tensor]:
     """The same start for so many teachers: a tensor (count, ...) of each array, that gradients flow to."""
     import torch
 
     copies = (np.repeat(np.asarray(array, dtype=np.float32)[None], count, axis=0) for array in arrays)
-    return [torch.from_numpy(copy).to(device).requires_grad_() for copy in copies]
+    return [torch.from_numpy(copy).to(place).requires_grad_() for copy in copies]
 
 
 def visits(own: int, draws: int) -> Integers:
@@ -124,35 +135,31 @@ def ballots_of(
     for number, first in enumerate(groups):
         few = parts[first : first + course.together]
 
-        def told(done: int, before: int = number * passes) -> None:
+        def report(done: int, before: int = number * passes) -> None:
             tell(before + done, len(groups) * passes, "passes of the teachers")
 
-        def said(few: Sequence[Integers] = few, told: Callable[[int], None] = told) -> Integers:
+        def cast(few: Sequence[Integers] = few, report: Report = report) -> Integers:
             with exact_kernels():
-                weights = _taught(model, course, pixels, labels, few, told)
-                return _said(model, course, weights, asked, told)
+                weights = teach(model, course, _lessons(course, pixels, labels, few), report)
+                return _favourites(model, course, weights, asked, report)
 
-        ballots.append(kept(f"ballots from teacher {first} on", said)[: len(few), : len(questions)])
-        told(passes)
-    cast = np.concatenate(ballots)
-    cast[[len(part) == 0 for part in parts]] = ABSTAINS
-    return cast
+        ballots.append(kept(f"ballots from teacher {first} on", cast)[: len(few), : len(questions)])
+        report(passes)
+    votes = np.concatenate(ballots)
+    votes[[len(part) == 0 for part in parts]] = ABSTAINS
+    return votes
 
 
-def _taught(
-    model: Teachers,
-    course: Course,
-    pixels: Any,
-    labels: Labels,
-    few: Sequence[Integers],
-    told: Callable[[int], None],
-) -> list[Any]:
+Report = Callable[[int], None]
+Lessons = tuple[PixelArray, Integers, Integers]
+"""A group's pictures, read once, their classes, and (steps, together, batch) places among these."""
+
+
+def teach(model: Teachers, course: Course, lessons: Lessons, report: Report) -> list[Tensor]:
     """What the teachers of one group learn from their own pictures."""
     import torch
 
-    raw, wanted, places = (
-        torch.from_numpy(array).to(model.device) for array in _lessons(course, pixels, labels, few)
-    )
+    raw, wanted, places = (torch.from_numpy(array).to(model.device) for array in lessons)
     weights = model.start(course.together)
     moments = [(torch.zeros_like(one), torch.zeros_like(one)) for one in weights]
     for step, rate in enumerate(course.rates()):
@@ -163,11 +170,11 @@ def _taught(
         with torch.no_grad():
             for one, gradient, (first, second) in zip(weights, gradients, moments, strict=True):
                 _adam(one, gradient, first, second, rate, step + 1)
-        told(step + 1)
+        report(step + 1)
     return weights
 
 
-def _adam(weights: Any, gradient: Any, first: Any, second: Any, rate: float, step: int) -> None:
+def _adam(weights: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate: float, step: int) -> None:
     """One step of Kingma and Ba (2015), in place and number by number, so that no teacher meets another."""
     first.lerp_(gradient, 1 - _FIRST)
     second.mul_(_SECOND).addcmul_(gradient, gradient, value=1 - _SECOND)
@@ -175,13 +182,8 @@ def _adam(weights: Any, gradient: Any, first: Any, second: Any, rate: float, ste
     weights.sub_(rate / (1 - _FIRST**step) * first / spread)
 
 
-def _lessons(
-    course: Course, pixels: Any, labels: Labels, few: Sequence[Integers]
-) -> tuple[AnyArray, Integers, Integers]:
-    """A group's pictures, read once, their classes, and (steps, together, batch) places among these.
-
-    The first is a black one, for teachers that have none and for places in the group without a teacher.
-    """
+def _lessons(course: Course, pixels: Any, labels: Labels, few: Sequence[Integers]) -> Lessons:
+    """What a group learns from; the first picture is black, for places without a teacher or a picture."""
     draws, places, read = course.steps * course.batch, [], [np.empty(0, dtype=np.int64)]
     for teacher in range(course.together):
         own = few[teacher] if teacher < len(few) else read[0]
@@ -199,24 +201,246 @@ def _lessons(
     return raw, wanted, np.stack(places).reshape(shape).transpose(1, 0, 2).copy()
 
 
-def _said(
-    model: Teachers, course: Course, weights: list[Any], asked: list[AnyArray], told: Callable[[int], None]
+def _favourites(
+    model: Teachers, course: Course, weights: list[Tensor], asked: list[PixelArray], report: Report
 ) -> Integers:
     """(teachers, questions) favourites of one group, in passes of the shape that they were taught in."""
     import torch
 
-    said = []
+    found = []
     with torch.no_grad():
         for number, batch in enumerate(asked):
             raw = torch.from_numpy(batch).to(model.device)
             logits = model.logits(weights, raw.expand(course.together, *raw.shape))
-            said.append(logits.argmax(2).cpu().numpy())
-            told(course.steps + number + 1)
-    return np.concatenate(said, axis=1)
+            found.append(logits.argmax(2).cpu().numpy())
+            report(course.steps + number + 1)
+    return np.concatenate(found, axis=1)
 
 
-def _batches(questions: AnyArray, batch: int) -> list[AnyArray]:
+def _batches(questions: PixelArray, batch: int) -> list[PixelArray]:
     """The questions in batches of one size, the last of which is filled up with black pictures."""
     short = -len(questions) % batch
     padded = np.concatenate([questions, np.zeros((short, *questions.shape[1:]), dtype=np.uint8)])
     return list(padded.reshape(-1, batch, *questions.shape[1:]))
+
+
+_HIDDEN = 64  # width between two layers
+_INNER = 192 / 224  # share of the input's side that the paper leaves to the picture
+
+
+class Prompts:
+    """Visual prompts and label maps, one of each for every teacher, around one frozen network.
+
+    A picture x is squeezed to inner × inner and put in the middle of the network's input, with zeros (what
+    the network takes for a middle grey) around it. With ω the prompt, of the input's shape, the network sees
+
+    - with the mask, M ⊙ ω + (1 − M) ⊙ ZeroPad(x), where M is 1 outside of the inner square: the prompt is
+      a frame around the picture;
+    - without it, ω + ZeroPad(x): the prompt is added to every pixel.
+
+    It answers with logits of its own public classes. `random` takes one of these for each declared class,
+    drawn once with a public seed, whoever's pictures are whose; `one-layer` and `two-layer` learn an affine
+    map of all of them, the latter with ReLU between. Prompts start at zero and layers at public random
+    numbers, the same for every teacher.
+
+    Args:
+        network: the frozen classifier.
+        classes: how many are declared.
+        inner: side of the square that the picture is squeezed to; default: 192 of 224 parts of the whole.
+        mask: whether the prompt is a frame only.
+        label_map: how the network's classes become the declared ones.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        classes: int,
+        *,
+        inner: int | None = None,
+        mask: bool = True,
+        label_map: str = "one-layer",
+    ) -> None:
+        import torch
+
+        self.network, self.device, self._label_map = network, network.device, label_map
+        side, source = network.side, network.source_classes
+        self.inner = round(_INNER * side) if inner is None else inner
+        _require(network, classes, self.inner, label_map)
+        self._low = (side - self.inner) // 2
+        self._high = self._low + self.inner
+        self._mask = torch.ones(side, side, device=self.device)
+        if mask:
+            self._mask[self._low : self._high, self._low : self._high] = 0
+        bits = np.random.Generator(np.random.PCG64(0))
+        self._chosen = torch.from_numpy(bits.permutation(source)[:classes].copy()).to(self.device)
+        widths = {"random": (), "one-layer": (source, classes), "two-layer": (source, _HIDDEN, classes)}
+        layers = (public_layer(bits, *pair) for pair in pairwise(widths[label_map]))
+        self._start = [np.zeros((3, side, side)), *(array for layer in layers for array in layer)]
+
+    def start(self, count: int) -> list[Tensor]:
+        """The prompts, and each layer's weights and offsets."""
+        return repeat(self._start, count, self.device)
+
+    def logits(self, weights: list[Tensor], raw: Tensor) -> Tensor:
+        """(teachers, pictures, classes) for bytes (teachers, pictures, side, side, 3), each teacher's own."""
+        prompts, *layers = weights
+        teachers, pictures = raw.shape[:2]
+        framed = self.with_prompts(prompts, raw)
+        source = self.network.classify(self.network.rows(framed.flatten(0, 1)))
+        return self._mapped(layers, source.reshape(teachers, pictures, -1))
+
+    def with_prompts(self, prompts: Tensor, raw: Tensor) -> Tensor:
+        """What the network sees of each picture, (teachers, pictures, 3, side, side)."""
+        import torch
+
+        inputs = self.network.from_bytes(raw.flatten(0, 1))
+        small = torch.nn.functional.interpolate(
+            inputs, (self.inner, self.inner), mode="bilinear", antialias=True
+        )
+        after = self.network.side - self._high
+        padded = torch.nn.functional.pad(small, (self._low, after, self._low, after))
+        return (self._mask * prompts)[:, None] + padded.reshape(*raw.shape[:2], *padded.shape[1:])
+
+    def _mapped(self, layers: list[Tensor], source: Tensor) -> Tensor:
+        """Logits of the declared classes."""
+        import torch
+
+        if not layers:
+            return source[..., self._chosen]
+        mapped = torch.baddbmm(layers[1][:, None], source, layers[0])
+        return mapped if len(layers) == 2 else torch.baddbmm(layers[3][:, None], mapped.relu(), layers[2])
+
+
+def _require(network: Network, classes: int, inner: int, label_map: str) -> None:
+    """Raise for what cannot be prompted; all of it is public."""
+    name, source = network.identity.name, network.source_classes
+    if source == 0:
+        raise ArgumentError(
+            f"Prompts need an encoder that brings its public classifier; '{name}' brings none. Use "
+            "'efficientnet-lite0', or an image classifier saved by transformers."
+        )
+    if not 0 < inner < network.side:
+        raise ArgumentError(
+            f"inner must leave a frame for the prompt, between 1 and {network.side - 1} for the encoder "
+            f"'{name}'; got {inner}. Choose a smaller one."
+        )
+    if label_map == "random" and source < classes:
+        raise ArgumentError(
+            f"A random label map needs a source class for each declared class; '{name}' has {source} and "
+            f"{classes} are declared. Use label_map='one-layer'."
+        )
+
+
+NAME = "small-cnn"
+_WIDTHS = (3, 32, 64, 128)
+GROUPS = 8
+
+
+def public_kernels(widths: Sequence[int]) -> Iterator[Floats32]:
+    """Random 3 × 3 convolutions from each width to the next, (outputs, inputs, 3, 3), from one public seed.
+
+    Uniform, with the variance 2 ÷ inputs of He et al. (2015).
+    """
+    bits = np.random.Generator(np.random.PCG64(0))
+    for inputs, outputs in pairwise(widths):
+        most = np.sqrt(6 / (9 * inputs))
+        yield ((2 * bits.random((outputs, inputs, 3, 3)) - 1) * most).astype(np.float32)
+
+
+def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
+    """The encoder: three convolutions with group normalisation, 128 features.
+
+    Its weights are random but the same for everyone; see `public_kernels`.
+
+    Args:
+        size: pictures are squeezed to size × size; part of the identity.
+        device: where to run.
+    """
+    checks.whole("size (--image-size)", size, at_least=8)
+    torch = checks.import_optional("torch", "torch", "The encoder small-cnn")
+    layers = []
+    for weights in public_kernels(_WIDTHS):
+        outputs, inputs = weights.shape[:2]
+        convolution = torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+        convolution.weight.data = torch.from_numpy(weights)
+        last = torch.nn.AvgPool2d(2) if outputs != _WIDTHS[-1] else torch.nn.Identity()
+        layers.append(
+            torch.nn.Sequential(convolution, torch.nn.GroupNorm(GROUPS, outputs), torch.nn.ReLU(), last)
+        )
+
+    def prepare(image: Image.Image) -> Floats32:
+        from PIL import Image
+
+        small = image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+        pixels: Floats32 = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
+        return (pixels - np.float32(127)) / np.float32(64)
+
+    return TorchModuleEncoder(
+        torch.nn.Sequential(*layers),
+        prepare,
+        name=NAME,
+        transform_name=f"rgb {size} bicubic (x-127)/64, mean pool",
+        device=device,
+        size=size,
+        pixel_map=PixelMap(size, 127.0, 64.0),
+    )
+
+
+NOTE = EncoderNote(
+    name=NAME,
+    load=small_cnn,
+    summary="Random weights, for training on pixels from scratch.",
+    kind="image",
+    dimension=_WIDTHS[-1],
+    install="pip install 'dptransfer[torch]'",
+    licence="Apache-2.0",
+    training_data="none",
+)
+
+
+_SIDE = 32
+_CHANNELS = (3, 16, 32, 64)
+
+
+class SmallTeachers:
+    """Networks of the form of the encoder `small-cnn` at half its width, each with a head of its own.
+
+    A convolution of all teachers at once is one with as many groups as there are teachers, and so is their
+    group normalisation; no teacher's numbers meet another's. All start at the same public random weights.
+
+    They learn on the CPU, where this was found to hold bit for bit. On an H200 one of two checks found
+    weights that differ beside other neighbours: kernels of grouped convolutions do not keep groups apart.
+
+    Args:
+        classes: how many are declared.
+    """
+
+    device: ClassVar[str] = "cpu"
+
+    def __init__(self, classes: int) -> None:
+        bits = np.random.Generator(np.random.PCG64(0))
+        self._start: list[AnyArray] = []
+        for kernels in public_kernels(_CHANNELS):
+            self._start += [kernels, np.ones(len(kernels)), np.zeros(len(kernels))]
+        self._start += public_layer(bits, _CHANNELS[-1], classes)
+
+    def start(self, count: int) -> list[Tensor]:
+        """Kernels, scales and shifts of each layer; weights and offsets of the head."""
+        return repeat(self._start, count, self.device)
+
+    def logits(self, weights: list[Tensor], raw: Tensor) -> Tensor:
+        """(teachers, pictures, classes) for bytes (teachers, pictures, side, side, 3), each teacher's own."""
+        import torch
+        from torch.nn import functional
+
+        teachers, pictures = raw.shape[:2]
+        inputs = (raw.flatten(0, 1).permute(0, 3, 1, 2).float() - 127) / 64
+        small = functional.interpolate(inputs, (_SIDE, _SIDE), mode="bilinear", antialias=True)
+        maps = small.reshape(teachers, pictures, 3, _SIDE, _SIDE).transpose(0, 1).flatten(1, 2)
+        *layers, head, offset = weights
+        for number, (kernels, scale, shift) in enumerate(zip(*[iter(layers)] * 3, strict=True)):
+            maps = functional.avg_pool2d(maps, 2) if number else maps
+            maps = functional.conv2d(maps, kernels.flatten(0, 1), padding=1, groups=teachers)
+            maps = functional.group_norm(maps, teachers * GROUPS, scale.flatten(), shift.flatten()).relu()
+        rows = maps.mean((2, 3)).reshape(pictures, teachers, -1).transpose(0, 1)
+        return torch.baddbmm(offset[:, None], rows, head)

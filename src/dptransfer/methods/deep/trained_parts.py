@@ -16,9 +16,10 @@ Stages in front of the first trained layer never change, so `front` is computed 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy, deepcopy
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -27,21 +28,24 @@ from dptransfer.base.types import Floats
 from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.encoders.per_example import PerExample, keeps_pictures_apart, plain_kernels
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm, UnitNorm
+from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm, RowMap, UnitNorm
 from dptransfer.exact.public_map import FittedPublicMap
 from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.network_gradient import MOST_PARAMETERS
-from dptransfer.methods.deep.per_example_layers import Bias, Carried, Film, LowRank, Shift
+from dptransfer.methods.deep.per_example_layers import Bias, Film, LowRank, TrainedLayer
+
+if TYPE_CHECKING:
+    import torch
 
 _FLAT = 0.01
 """Below this share of a row's mean entry the slope of a square root counts as there: at 0 it has none."""
 
 
-def row_map(features: FittedFeatures, device: Any) -> Callable[[Any], Any]:
+def row_map(features: FittedFeatures, device: torch.device) -> RowMap:
     """From rows of an encoder, a tensor (pictures, dimension) there, to rows as the map gives them."""
     import torch
 
-    normalised: Callable[[Any], Any] = torch.nn.functional.normalize
+    normalised: RowMap = torch.nn.functional.normalize
     if isinstance(features, FittedUnitNorm) and features.pool == 1:
         return normalised
     if not isinstance(features, FittedPublicMap):
@@ -53,7 +57,7 @@ def row_map(features: FittedFeatures, device: Any) -> Callable[[Any], Any]:
         torch.from_numpy(part).float().to(device) for part in (features.centre(), features.axis_vectors())
     )
 
-    def mapped(rows: Any) -> Any:
+    def mapped(rows: torch.Tensor) -> torch.Tensor:
         centred = normalised(_signed_root(rows) if features.root else rows) - centre
         # A product for each row: threads that share one product of all round some rows otherwise than others.
         return normalised(torch.bmm(centred[:, None], axes.expand(len(rows), -1, -1))[:, 0])
@@ -61,7 +65,7 @@ def row_map(features: FittedFeatures, device: Any) -> Callable[[Any], Any]:
     return mapped
 
 
-def _signed_root(rows: Any) -> Any:
+def _signed_root(rows: torch.Tensor) -> torch.Tensor:
     """Signed square roots, whose slope stays finite: the value is exact, the slope that of a shifted root."""
     sizes = rows.abs()
     shift = (_FLAT * sizes.mean(dim=1, keepdim=True)).detach() + 1e-30
@@ -78,7 +82,7 @@ TRAINED = {
 }
 """What can be trained; the head always is."""
 
-Loss = Callable[[Any], Any]
+Loss: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 """From logits (pictures, classes) to a loss for each."""
 
 
@@ -128,20 +132,20 @@ class TrainedParts:
         own.module = deepcopy(network.module)
         self._is_known, name = keeps_pictures_apart(network.module), network.identity.name
         self._front_alone, self._rows_alone = PerExample(self._front, name), PerExample(self._rows, name)
-        stages = own.stages
-        kept = 0 if blocks is None else max(0, len(stages) - blocks)
-        self._module, self._parts = own.module, dict[str, Carried]()
-        units: list[Any] = []
-        self.first = 0 if train == "all" else len(stages)
-        for which, layer, stage in _layers(own) if train not in ("last", "all") else ():
-            part = _part(train, layer, rank) if stage >= kept else None
-            if part is not None:
-                self._parts[which] = part
-                self.first = min(self.first, stage)
-                units += part.units
-                layer.forward = part
+        self._stages, self._module, self._layers = own.stages, own.module, dict[str, TrainedLayer]()
+        units: list[torch.Tensor] = []
+        self.first = len(self._stages)
         if train == "all":
-            units = [_sizes(own.module, which) for which, _ in own.module.named_parameters()]
+            units = [_size(own.module, which) for which, _ in own.module.named_parameters()]
+            self.first = 0
+        frozen = 0 if blocks is None else max(0, len(self._stages) - blocks)
+        for which, layer, stage in _layers_in_use(own) if train not in ("last", "all") else ():
+            trained = _trained_layer(train, layer, rank) if stage >= frozen else None
+            if trained is not None:
+                self._layers[which] = trained
+                self.first = min(self.first, stage)
+                units += trained.units
+                layer.forward = trained
         if train != "last" and not units:
             raise ArgumentError(
                 f"A network must have what is to be trained, {TRAINED[train]}; '{name}' has none in the "
@@ -149,7 +153,7 @@ class TrainedParts:
             )
         self.features = UnitNorm().fit(network.dimension, None) if features is None else features
         self._mapped = row_map(self.features, network.device)
-        self._stages, head = stages, (classes, self.features.dimension)
+        head = classes, self.features.dimension
         self._shapes = [tuple(unit.shape) for unit in units] + [head]
         self._lengths = [math.prod(shape) for shape in self._shapes]
         self.size, self.trunk = sum(self._lengths), sum(self._lengths[:-1])
@@ -161,21 +165,23 @@ class TrainedParts:
         flat = [pace * unit.reshape(-1).float() for unit in units]
         self._units = torch.cat([*flat, torch.ones(math.prod(head), device=network.device)])
 
-    def front(self, inputs: Any) -> Any:
+    def front(self, inputs: torch.Tensor) -> torch.Tensor:
         """What comes out of the frozen stages for the network's inputs: maps, or rows if all are frozen."""
         import torch
 
         with torch.no_grad(), plain_kernels():
             return self._front(inputs) if self._is_known or not self.first else self._front_alone(inputs)
 
-    def logits(self, theta: Any, maps: Any) -> Any:
+    def logits(self, theta: torch.Tensor, maps: torch.Tensor) -> torch.Tensor:
         """(pictures, classes) at θ, a tensor (size,), for what `front` gives."""
         import torch
 
         with torch.no_grad(), plain_kernels():
             return self._logits((theta * self._units).expand(len(maps), -1), maps, views=1)
 
-    def gradients(self, theta: Any, maps: Any, loss: Loss, *, views: int = 1) -> Any:
+    def gradients(
+        self, theta: torch.Tensor, maps: torch.Tensor, loss: Loss, *, views: int = 1
+    ) -> torch.Tensor:
         """(examples, size) gradients of each example's own loss, averaged over its views.
 
         Args:
@@ -200,77 +206,86 @@ class TrainedParts:
         """What is changed in the encoder; None where the head alone is trained."""
         import torch
 
-        if self.train == "last":
-            return None
-        here: Any = torch.from_numpy(np.asarray(theta, dtype=np.float32)).to(self._units.device)
-        values = here * self._units
-        own = [
-            part.reshape(shape) for part, shape in zip(values.split(self._lengths), self._shapes, strict=True)
-        ]
-        if self.train == "all":
-            named = zip(self._module.named_parameters(), own[:-1], strict=True)
-            changed = {name: value + part for (name, value), part in named}
-        else:
-            changed, left = {}, iter(own)
-            for name, part in self._parts.items():
-                arrays = part.released(*(next(left) for _ in part.shapes))
-                changed |= {f"{name}.{which}": array for which, array in arrays.items()}
         kind = delta_kind(self.train)
-        assert kind is not None
+        if kind is None:
+            return None
+        values = torch.from_numpy(np.asarray(theta, dtype=np.float32)).to(self._units.device) * self._units
+        pairs = zip(torch.split(values, self._lengths), self._shapes, strict=True)
+        *changes, _ = (part.reshape(shape) for part, shape in pairs)
+        if self.train == "all":
+            changed = self._with_changes(changes)
+        else:
+            changed = {
+                f"{name}.{which}": array
+                for name, layer, own in self._by_layer(changes)
+                for which, array in layer.new_arrays(*own).items()
+            }
         arrays = {name: value.detach().float().cpu().numpy() for name, value in changed.items()}
         return EncoderDelta(self.network.identity, kind, arrays)
 
-    def _logits(self, copies: Any, maps: Any, views: int) -> Any:
+    def _logits(self, copies: torch.Tensor, maps: torch.Tensor, views: int) -> torch.Tensor:
         """Logits with a copy of all parameters for each example, (examples, size)."""
-        values = [
+        import torch
+
+        *changes, head = (
             part.reshape(len(copies), 1, *shape).expand(-1, views, *shape).reshape(-1, *shape)
-            for part, shape in zip(copies.split(self._lengths, dim=1), self._shapes, strict=True)
-        ]
-        *changes, head = values
+            for part, shape in zip(torch.split(copies, self._lengths, dim=1), self._shapes, strict=True)
+        )
         plain = self._is_known or self.first == len(self._stages)
-        rows = self._mapped(self._rows(maps, *changes) if plain else self._rows_alone(maps, *changes))
+        rows = self._mapped((self._rows if plain else self._rows_alone)(maps, *changes))
         return (head @ rows[:, :, None])[:, :, 0]
 
-    def _front(self, inputs: Any) -> Any:
+    def _front(self, inputs: torch.Tensor) -> torch.Tensor:
         """What `front` gives, by a plain pass."""
         for stage in self._stages[: self.first]:
             inputs = stage(inputs)
         return inputs if self.first < len(self._stages) else _pooled(inputs)
 
-    def _rows(self, maps: Any, *changes: Any) -> Any:
+    def _rows(self, maps: torch.Tensor, *changes: torch.Tensor) -> torch.Tensor:
         """Rows of the network by a plain pass, with what is changed of it for each picture."""
         import torch
 
         if self.train == "all":
             return _pooled(torch.func.vmap(self._output)(changes, maps))
-        left = iter(changes)
-        for part in self._parts.values():
-            part.copies = tuple(next(left) for _ in part.shapes)
+        for _, layer, own in self._by_layer(changes):
+            layer.copies = own
         for stage in self._stages[self.first :]:
             maps = stage(maps)
         return _pooled(maps)
 
-    def _output(self, changes: tuple[Any, ...], inputs: Any) -> Any:
+    def _output(self, changes: tuple[torch.Tensor, ...], inputs: torch.Tensor) -> torch.Tensor:
         """The network's output for one picture, with every parameter changed."""
         import torch
 
+        state = self._with_changes(changes)
+        found: torch.Tensor = torch.func.functional_call(self._module, state, inputs[None])
+        return found[0]
+
+    def _with_changes(self, changes: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:
+        """All parameters of the network, changed by so much."""
         named = zip(self._module.named_parameters(), changes, strict=True)
-        state = {name: value + change for (name, value), change in named}
-        return torch.func.functional_call(self._module, state, inputs[None])[0]
+        return {name: value + change for (name, value), change in named}
+
+    def _by_layer(
+        self, changes: Iterable[torch.Tensor]
+    ) -> Iterator[tuple[str, TrainedLayer, tuple[torch.Tensor, ...]]]:
+        """Each trained layer, with its name and what is changed of it."""
+        left = iter(changes)
+        for name, layer in self._layers.items():
+            yield name, layer, tuple(islice(left, len(layer.units)))
 
 
-def _pooled(maps: Any) -> Any:
+def _pooled(maps: torch.Tensor) -> torch.Tensor:
     return maps.mean((2, 3)) if maps.ndim == 4 else maps
 
 
-def _part(train: str, layer: Any, rank: int) -> Carried | None:
+def _trained_layer(train: str, layer: torch.nn.Module, rank: int) -> TrainedLayer | None:
     """How this layer is trained, if it is."""
     from torch import nn
 
     if isinstance(layer, nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
-        kind = {"film": Film, "bias": Shift}.get(train)
         one_axis = layer.weight is not None and layer.weight.ndim == 1 and layer.bias is not None
-        return kind(layer) if kind and one_axis else None
+        return Film(layer, shift_only=train == "bias") if one_axis and train in ("film", "bias") else None
     if train == "bias" and layer.bias is not None:
         return Bias(layer)
     # A class that derives from Conv2d may pad in its own way, which a single pixel needs none of.
@@ -279,7 +294,7 @@ def _part(train: str, layer: Any, rank: int) -> Carried | None:
     return LowRank(layer, rank) if train == "low-rank" and whole else None
 
 
-def _layers(network: Network) -> list[tuple[str, Any, int]]:
+def _layers_in_use(network: Network) -> list[tuple[str, torch.nn.Module, int]]:
     """Layers that can be trained, in the order of use, each with the stage that uses it.
 
     Found by a blank picture that goes through all stages. A layer that is used twice is where it is first.
@@ -288,40 +303,37 @@ def _layers(network: Network) -> list[tuple[str, Any, int]]:
     from torch import nn
 
     kinds = nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm | nn.Linear | nn.Conv2d
-    used: dict[str, tuple[str, Any, int]] = {}
-    stage_now = [0]
+    names: dict[torch.nn.Module, str] = {
+        layer: name for name, layer in network.module.named_modules() if isinstance(layer, kinds)
+    }
+    used: dict[torch.nn.Module, int] = {}
+    outputs = [network.inputs(np.zeros((1, network.side, network.side, 3), dtype=np.uint8))]
 
-    def note(name: str, layer: Any) -> None:
-        used.setdefault(name, (name, layer, stage_now[0]))
+    def note(layer: torch.nn.Module, _: object) -> None:
+        used.setdefault(layer, len(outputs) - 1)
 
-    hooks = [
-        layer.register_forward_pre_hook(lambda layer, _, name=name: note(name, layer))
-        for name, layer in network.module.named_modules()
-        if isinstance(layer, kinds)
-    ]
-    blank = network.inputs(np.zeros((1, network.side, network.side, 3), dtype=np.uint8))
+    hooks = [layer.register_forward_pre_hook(note) for layer in names]
     with torch.no_grad():
-        for stage_now[0], stage in enumerate(network.stages):
-            blank = stage(blank)
+        for stage in network.stages:
+            outputs.append(stage(outputs[-1]))
     for hook in hooks:
         hook.remove()
-    return list(used.values())
+    return [(names[layer], layer, number) for layer, number in used.items()]
 
 
-def _sizes(module: Any, name: str) -> Any:
+def _size(module: torch.nn.Module, name: str) -> torch.Tensor:
     """What one unit of a parameter stands for, if all are trained: its size in the public network.
 
     Of weights, the root mean square of an output's own; of a bias, what the output's weights add up to.
     """
+    import torch
+
     owner = module.get_submodule(name.rpartition(".")[0])
     value, weight = module.get_parameter(name), getattr(owner, "weight", None)
     if value.ndim > 1:
         rows = value.flatten(1)
-        return (
-            (rows.norm(dim=1) / math.sqrt(rows.shape[1]))
-            .reshape(-1, *(1,) * (value.ndim - 1))
-            .expand_as(value)
-        )
-    if weight is None or len(weight) != len(value):
+        sizes: torch.Tensor = rows.norm(dim=1) / math.sqrt(rows.shape[1])
+        return sizes.reshape(-1, *(1,) * (value.ndim - 1)).expand_as(value)
+    if not isinstance(weight, torch.Tensor) or len(weight) != len(value):
         return value.square().mean().sqrt().expand_as(value)
     return weight.abs() if weight.ndim == 1 else weight.flatten(1).norm(dim=1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, cast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import About, Fraction, Hue, Moderate, Whole, one_of
 from dptransfer.methods.deep.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 from dptransfer.methods.deep.network import Network
-from dptransfer.methods.deep.picture_loss import Combination, PictureLoss
+from dptransfer.methods.deep.picture_loss import PictureLoss
 from dptransfer.methods.deep.trained_parts import TrainedParts
 from dptransfer.methods.heads.warm_start import (
     LOSSES,
@@ -34,7 +34,7 @@ from dptransfer.methods.heads.warm_start import (
 from dptransfer.methods.method import Outcome, Outline, Plan
 from dptransfer.noise import NoiseSource
 from dptransfer.queries.softmax_gradient import ROW_NORM
-from dptransfer.release.heads import Head, LinearHead
+from dptransfer.release.heads import Head
 from dptransfer.sources import PrivateImages, PublicImages
 
 _TRAIN = ("film", "bias", "low-rank", "last", "all")
@@ -108,11 +108,6 @@ class WarmStartNetwork(FineTuning):
                 f"and blocks is {self.blocks}. Leave it out, or set train to 'film', 'bias' or 'low-rank'."
             )
 
-    @property
-    def trained(self) -> Mapping[str, Any]:
-        """As it is set."""
-        return {"train": self.train, "rank": self.rank}
-
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """As it is set; the released head will see both rows of a picture, side by side."""
         if self.train != "last":
@@ -122,11 +117,11 @@ class WarmStartNetwork(FineTuning):
     def map_of(self, network: Network, public: PublicImages) -> None:
         """None: the head sees rows of two networks side by side, of unit norm each."""
 
-    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+    def pre_steps(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for their share; a plan knows no network, so there is room for the widest rows."""
         return [sums_before(rounds, Outline(LARGEST_DIMENSION), facts, self.share)]
 
-    def informed(
+    def with_released(
         self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
     ) -> PictureLoss:
         """The loss beside the prior that the released centres give."""
@@ -140,14 +135,13 @@ class WarmStartNetwork(FineTuning):
         logits = IntegerLogits.of(prior, np.zeros(len(prior)), None, ROW_NORM)
         steps = logit_steps(features.lattice(rows, ROW_NORM).astype(np.float64), logits)
         fixed = torch.from_numpy((steps.T * 2.0**-10).astype(np.float32)).to(network.device)
-        return _BesidePrior(loss.pictures, fixed, cast(Combination, self.loss), prior)
+        return PictureLoss(loss.pictures, fixed, self.loss, prior)
 
     def outcome(self, loss: PictureLoss, theta: Floats, plan: Plan) -> Outcome:
         """Both heads, on rows of the changed network and of the unchanged one, side by side."""
-        assert isinstance(loss, _BesidePrior)
-        own = super().outcome(loss, theta, plan)
-        assert isinstance(own.head, LinearHead)
-        weights, prior, delta = own.head.weights, loss.weights, own.encoder_delta
+        assert loss.prior_weights is not None
+        own, weights = super().outcome(loss, theta, plan), loss.pictures.parts.head(theta)
+        prior, delta = loss.prior_weights, own.encoder_delta
         if delta is None:  # both have the same rows
             return replace(own, head=self._joined(weights, prior))
         # Two rows of unit norm side by side are one of norm √2, which the map scales to unit norm.
@@ -161,13 +155,5 @@ class WarmStartNetwork(FineTuning):
         )
 
     def _joined(self, weights: Floats, prior: Floats) -> Head:
-        return (
-            combine_heads(weights + prior, None) if self.loss == "logits" else combine_heads(weights, prior)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _BesidePrior(PictureLoss):
-    """The loss beside a prior, whose weights the released head needs."""
-
-    weights: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+        both, beside = (weights + prior, None) if self.loss == "logits" else (weights, prior)
+        return combine_heads(both, beside)

@@ -22,7 +22,7 @@ from scipy.special import softmax
 from dptransfer.base.types import Floats, Integers
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.methods.heads.start import fitted_to_chances
-from dptransfer.methods.votes.voting import Answers, spread
+from dptransfer.methods.votes.voting import TeacherAnswers, spread
 from dptransfer.release.heads import LinearHead, unit_rows
 
 _MOST_ROWS = 10_000  # public rows that self-training looks at
@@ -43,7 +43,9 @@ class PublicRows(Protocol):
         """Those at these positions."""
 
 
-def linear_student(rows: PublicRows, answers: Answers, *, soft: bool, self_training: bool) -> LinearHead:
+def linear_student(
+    rows: PublicRows, answers: TeacherAnswers, *, soft: bool, self_training: bool
+) -> LinearHead:
     """A linear head on mapped public rows: post-processing of the answers, and the same whenever it is asked.
 
     The numbers of self-training were decided on caltech101, gtsrb, hwu64 and news20. There and on four sets

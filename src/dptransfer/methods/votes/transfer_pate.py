@@ -14,10 +14,12 @@ does not change it here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, Labels
@@ -28,9 +30,10 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods.about import TEACHERS, About, Hue
 from dptransfer.methods.method import EmbeddingMethod, Outcome, RowsTask
 from dptransfer.methods.votes.student import linear_student
-from dptransfer.methods.votes.voting import Voting, teacher_of_each_row
+from dptransfer.methods.votes.voting import Voting
+from dptransfer.queries.votes import ABSTAINS
 
-_NO_VOTE = -1  # `queries.votes.ABSTAINS`
+Integers32: TypeAlias = NDArray[np.int32]
 _AT_ONCE = 32  # teachers that one thread is given at a time
 RIDGE = 0.5
 """λ, for rows in the unit ball. Chosen on caltech101, gtsrb, hwu64 and news20 with 20 to 1,000 teachers: 0.1
@@ -38,46 +41,43 @@ was worse for small parts, and the nearest class mean was worse on gtsrb and ali
 
 
 def linear_ballots(
-    rows: Floats32, labels: Labels, teacher: Integers, questions: Floats32, *, teachers: int
-) -> AnyArray:
+    rows: Floats32, labels: Labels, parts: Sequence[Integers], questions: Floats32
+) -> Integers32:
     """(teachers, questions) positions of classes: what each teacher takes each question for.
 
     A teacher without rows abstains, with −1. A class that it has no row of gets no vote from it; of classes
     with equal scores the first does.
 
     >>> x = np.array([[1, 0], [0, 1]], dtype=np.float32)
-    >>> linear_ballots(x, np.array([2, 0]), np.array([1, 1]), x, teachers=2).tolist()
+    >>> linear_ballots(x, np.array([2, 0]), [np.array([], dtype=int), np.array([0, 1])], x).tolist()
     [[-1, -1], [2, 0]]
 
     Args:
         rows: (examples, dimension) private rows in the unit ball.
         labels: their classes, as positions.
-        teacher: who learns from each.
+        parts: the positions of each teacher's rows.
         questions: (questions, dimension) public rows.
-        teachers: how many there are.
     """
-    order = np.argsort(teacher, kind="stable")
-    ends = np.searchsorted(teacher[order], np.arange(teachers + 1))
 
-    def cast(first: int) -> AnyArray:
-        several = range(first, min(first + _AT_ONCE, teachers))
-        parts = (order[ends[one] : ends[one + 1]] for one in several)
-        return np.stack([_ballot(rows[own], labels[own], questions) for own in parts])
+    def cast(first: int) -> Integers32:
+        return np.stack(
+            [_ballot(rows[own], labels[own], questions) for own in parts[first : first + _AT_ONCE]]
+        )
 
-    found: list[AnyArray] = []
-    for some in side_by_side(cast, range(0, teachers, _AT_ONCE), usable_cores()):
+    found: list[Integers32] = []
+    for some in side_by_side(cast, range(0, len(parts), _AT_ONCE), usable_cores()):
         found.append(some)
-        tell(min(len(found) * _AT_ONCE, teachers), teachers, "teacher")
+        tell(min(len(found) * _AT_ONCE, len(parts)), len(parts), "teacher")
     return np.concatenate(found)
 
 
-def _ballot(rows: Floats32, labels: Labels, questions: Floats32) -> AnyArray:
+def _ballot(rows: Floats32, labels: Labels, questions: Floats32) -> Integers32:
     """What one teacher votes, from its own rows."""
     seen = np.unique(labels)
     if len(seen) < 2:  # it knows one answer, or none
-        return np.full(len(questions), seen[0] if len(seen) else _NO_VOTE, dtype=np.int32)
+        return np.full(len(questions), seen[0] if len(seen) else ABSTAINS, dtype=np.int32)
     scores = questions @ _ridge(rows.astype(np.float64), np.searchsorted(seen, labels)).astype(np.float32)
-    ballot: AnyArray = seen.astype(np.int32)[scores.argmax(axis=1)]
+    ballot: Integers32 = seen.astype(np.int32)[scores.argmax(axis=1)]
     return ballot
 
 
@@ -143,21 +143,21 @@ class TransferPATE(Voting, EmbeddingMethod):
 
     def run(self, task: RowsTask) -> Outcome:
         """Teachers, votes, and a student on public rows."""
-        private, public, noise = task.private, task.public, task.noise
+        private, public, features = task.private, task.public, task.prepared
         assert public is not None
-        assert self.teachers is not None
-        questions = self.questions(len(public))
-        teacher = teacher_of_each_row(len(private.labels), private.people, self.teachers, noise)
 
-        def ballots() -> AnyArray:
-            rows, asked = (_mapped(task.prepared, one) for one in (private.rows, public.rows[questions]))
-            return linear_ballots(rows, private.labels, teacher, asked, teachers=self.teachers or 0)
+        def ballots(parts: list[Integers], questions: Integers) -> AnyArray:
+            def cast() -> AnyArray:
+                rows, asked = (_mapped(features, one) for one in (private.rows, public.rows[questions]))
+                return linear_ballots(rows, private.labels, parts, asked)
 
-        cast = noise.keep("ballots", ballots)
-        answers = self.answered(task.plan.mechanisms, cast, questions, noise)
-        pool, soft = _MappedPool(task.prepared, public.rows), self.labels == "soft"
+            return task.noise.keep("ballots", cast)
+
+        answers = self.ask(task, ballots)
+        pool, soft = _MappedPool(features, public.rows), self.labels == "soft"
         head = linear_student(pool, answers, soft=soft, self_training=self.self_training)
-        return Outcome(head, task.plan.events, notes=self.answer_notes(answers), answers=answers.by_class())
+        notes = self.notes_of(len(answers.positions))
+        return Outcome(head, task.plan.events, notes=notes, answers=answers.by_class())
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ number of public questions, one ballot for each teacher, and noisy counts of the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -21,9 +21,10 @@ from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import GaussianMechanism, Step
 from dptransfer.methods.about import Moderate, Whole, one_of
-from dptransfer.methods.method import Plan, PrivateMethod
+from dptransfer.methods.method import Plan, PrivateMethod, Task
 from dptransfer.methods.votes.vote_aggregation import (
     MOST_NOISE,
+    gaussian_steps,
     noisy_answers,
     questions_of,
     require_passable,
@@ -68,7 +69,7 @@ _TEST_SHARE = 1 / 20  # of μ² for its tests; in the paper 1000/200² of 1000/2
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class TeacherAnswers:
     """What the teachers answered, with noise: released, and free to use.
 
     Attributes:
@@ -96,8 +97,7 @@ class Voting(PrivateMethod):
     """Base of the methods whose teachers vote on public examples; a subclass has teachers and a student.
 
     Its `run` makes one ballot for each teacher, from the units that `teacher_of_each_row` gives it and from
-    nothing else, about the public examples at `questions(len(public))`; hands the ballots to `answered`; and
-    trains a student on what comes back.
+    nothing else, by way of `ask`; and trains a student on what comes back.
 
     Attributes:
         teachers: how many; None for one per 40 declared examples (linear ones: per 4), at most 10,000, as if
@@ -142,22 +142,23 @@ class Voting(PrivateMethod):
     def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
         """One noisy answer of all votes, or one of all tests and one of all votes that pass."""
         settled = self._settled(facts, budget, None if public is None else len(public))
-        steps = partial(settled._steps, facts, budget)
-        if settled._noise_is_given:
-            plan = settled.make_plan(steps(1.0), budget)
-            if not fits(plan.events, budget):
-                raise BudgetError(
-                    f"The noise that is given must fit the budget; with it the votes cost ε = "
-                    f"{plan.guarantee.epsilon:.4g}. Raise the noise, ask less, or leave it out."
-                )
-        else:
-            plan = settled.calibrated_plan(steps, budget)
-        if any(isinstance(step, GaussianMechanism) and step.scale > MOST_NOISE for step in plan.mechanisms):
+        plan_at = partial(settled._steps, facts, budget)
+        multiplier = 1.0
+        if not settled._noise_is_given:
+            multiplier = noise_multiplier_for(budget, lambda z: [step.event for step in plan_at(z)])
+        steps = plan_at(multiplier)
+        plan = settled.make_plan(steps, budget)
+        if settled._noise_is_given and not fits(plan.events, budget):
+            raise BudgetError(
+                f"The noise that is given must fit the budget; with it the votes cost ε = "
+                f"{plan.guarantee.epsilon:.4g}. Raise the noise, ask less, or leave it out."
+            )
+        if any(step.scale > MOST_NOISE for step in steps):
             raise BudgetError(
                 f"Noise must stay below {MOST_NOISE:g} votes, which 64-bit integers hold; this is more. "
                 "Lower the noise that is given, ask less, or raise epsilon or delta."
             )
-        notes = [settled._note(plan.mechanisms)]
+        notes = [settled._note(steps)]
         assumed = self._teachers_for(None, facts.declared_units)
         if facts.declared_size is None and settled.teachers == assumed:  # also when planned again, to verify
             notes.append(
@@ -171,17 +172,30 @@ class Voting(PrivateMethod):
         assert self.queries is not None
         return spread(pool, self.queries)
 
-    def answered(
-        self, mechanisms: Sequence[Step], ballots: AnyArray, questions: Integers, noise: NoiseSource
-    ) -> Answers:
+    def ask(
+        self, task: Task[Any, Any, Any], ballots: Callable[[list[Integers], Integers], AnyArray]
+    ) -> TeacherAnswers:
+        """What is released of the teachers' ballots.
+
+        Args:
+            task: what the run is given.
+            ballots: from the positions of each teacher's private examples, and of the public examples that
+                are asked about, to (teachers, questions) classes; a ballot is a function of its own
+                teacher's examples.
+        """
+        assert self.teachers is not None
+        private, noise, questions = task.private, task.noise, self.questions(len(task.public))
+        teacher = teacher_of_each_row(len(private.labels), private.people, self.teachers, noise)
+        cast = ballots(parts_of(teacher, self.teachers), questions)
+        return self.release_answers(task.plan.mechanisms, cast, questions, noise)
+
+    def release_answers(
+        self, mechanisms: Iterable[Step], ballots: AnyArray, questions: Integers, noise: NoiseSource
+    ) -> TeacherAnswers:
         """What is released of the ballots (teachers, questions) on the public examples at `questions`."""
         assert self.teachers is not None
-        asked, votes, scale = noisy_answers(mechanisms, ballots, self.threshold, noise)
-        return Answers(questions[asked], votes.argmax(axis=1), votes, scale, self.teachers)
-
-    def answer_notes(self, answers: Answers) -> tuple[str, ...]:
-        """What the card says about them."""
-        return self.notes_of(len(answers.positions))
+        asked, votes, scale = noisy_answers(gaussian_steps(mechanisms), ballots, self.threshold, noise)
+        return TeacherAnswers(questions[asked], votes.argmax(axis=1), votes, scale, self.teachers)
 
     def notes_of(self, answered: int) -> tuple[str, ...]:
         """What the card says of so many answers: where there was a test, how many passed is released."""
@@ -274,17 +288,25 @@ class Voting(PrivateMethod):
         """Whether nothing is left to calibrate."""
         return self.noise is not None and (self.threshold is None or self.threshold_noise is not None)
 
-    def _note(self, mechanisms: Sequence[Step]) -> str:
-        *tests, voting = mechanisms
-        assert isinstance(voting, GaussianMechanism)
+    def _note(self, steps: list[GaussianMechanism]) -> str:
+        *tests, voting = (step.scale for step in steps)
         said = f"{self.teachers} teachers vote on {self.queries} public examples, "
-        for test in tests:
-            assert isinstance(test, GaussianMechanism)
+        for scale in tests:
             said += (
                 f"of which at most {self.answers} are answered, where the favourite has {self.threshold:g} "
-                f"votes with noise of {test.scale:.4g}; "
+                f"votes with noise of {scale:.4g}; "
             )
-        return f"{said}with noise of {voting.scale:.4g} votes on each count."
+        return f"{said}with noise of {voting:.4g} votes on each count."
+
+
+def parts_of(teacher: Integers, teachers: int) -> list[Integers]:
+    """The positions of each teacher's examples, in their order.
+
+    >>> [part.tolist() for part in parts_of(np.array([2, 0, 2]), 3)]
+    [[1], [], [0, 2]]
+    """
+    order = np.argsort(teacher, kind="stable")
+    return np.split(order, np.searchsorted(teacher[order], np.arange(1, teachers)))
 
 
 def spread(pool: int, most: int) -> Integers:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from dptransfer.accounting import epsilon_of
 from dptransfer.encoders import apply_delta, encode_pixels, get_encoder
@@ -15,10 +16,7 @@ from dptransfer.release import read_release
 from dptransfer.release.heads import AverageHead, LinearHead
 from dptransfer.sources import PrivateImages
 from methods.deep.tiny import PLACE, coloured
-
-from .samples import Repeatable, Silent, unit
-
-torch = pytest.importorskip("torch")
+from methods.samples import Repeatable, Silent, unit
 
 BUDGET = Budget(epsilon=8.0, delta=1e-5)
 CLASSES = ("red", "green", "blue")

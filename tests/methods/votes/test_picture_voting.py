@@ -1,28 +1,35 @@
 """What all methods share whose teachers see pixels, by way of both of them."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 
 import dptransfer as dpt
 from dptransfer import evaluate
 from dptransfer.data import Facts
-from dptransfer.encoders import encode_pixels, get_encoder
+from dptransfer.encoders import apply_delta, encode_pixels, encoder_of, get_encoder
 from dptransfer.errors import ArgumentError, BudgetError, Incompatible
 from dptransfer.methods.checkpoint import Workspace
+from dptransfer.methods.deep import semi_supervised
+from dptransfer.methods.deep import teachers as side_by_side
+from dptransfer.methods.deep.teachers import SmallTeachers  # torch is there
+from dptransfer.methods.method import Outcome
 from dptransfer.methods.replan import verify_release
-from dptransfer.methods.votes.voting import spread
+from dptransfer.methods.votes.voting import TeacherAnswers, spread
 from dptransfer.noise import SeededNoise
 from methods.deep.tiny import PLACE, coloured
-
-from .samples import Repeatable, Silent
-from .test_checkpoint import answers, charges
-
-torch = pytest.importorskip("torch")
-
-from dptransfer.methods.deep import teachers as side_by_side  # noqa: E402 (torch is there)
+from methods.samples import Repeatable, Silent
+from methods.test_checkpoint import answers, charges
 
 CLASSES = ["red", "green", "blue"]
 BUDGET = dpt.Budget(epsilon=8.0, delta=1e-5)
@@ -211,9 +218,9 @@ class Killed(BaseException):
 
 
 MOMENTS = {
-    "the second group of teachers": ("kept", lambda what: "from teacher 8 on" in what, 1),
-    "the votes": ("once", lambda what: "votes" in what, 1),
-    "the student": ("learned", None, 2),
+    "the second group of teachers": ("keep", lambda what: "from teacher 8 on" in what, 1),
+    "the votes": ("draw_once", lambda what: "votes" in what, 1),
+    "the student": ("train_student", None, 2),
 }
 
 
@@ -232,7 +239,7 @@ def test_a_run_that_was_killed_goes_on_with_one_charge_and_asks_nothing_twice(mo
                 raise Killed
             return whole(self, *given)
 
-        owner = type(method) if name == "learned" else Workspace
+        owner = type(method) if name == "train_student" else Workspace
         whole = getattr(owner, name)
         patch.setattr(owner, name, dying)
         fitted(method, **settings)
@@ -240,8 +247,8 @@ def test_a_run_that_was_killed_goes_on_with_one_charge_and_asks_nothing_twice(mo
     before = answers(tmp_path)
     assert len(before) == left
     taught = []
-    teach = side_by_side._taught
-    monkeypatch.setattr(side_by_side, "_taught", lambda *given: taught.append(1) or teach(*given))
+    teach = side_by_side.teach
+    monkeypatch.setattr(side_by_side, "teach", lambda *given: taught.append(1) or teach(*given))
     model = fitted(method, **settings)
     assert len(taught) == (1 if "teachers" in moment else 0)
     (charge,), after = charges(tmp_path), answers(tmp_path)
@@ -291,3 +298,202 @@ def test_teachers_that_see_each_others_pictures_are_refused_before_the_charge(mo
         with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
             fitted(method, ledger=ledger)
         assert not ledger.datasets(), name
+
+
+def test_its_teachers_have_networks_of_their_own_and_its_student_works_on_the_encoder():
+    prepared = METHODS["pate"].prepare(private().facts, POOL)
+    assert isinstance(prepared.teachers, SmallTeachers)
+    assert prepared.student.network.identity.name == "tiny-classifier"
+
+
+@pytest.mark.parametrize(
+    ("settings", "inner", "framed", "arrays"),
+    [
+        ({}, 4, 8 * 8 - 4 * 4, 3),
+        ({"inner": None}, 7, 8 * 8 - 7 * 7, 3),
+        ({"mask": False, "label_map": "random"}, 4, 8 * 8, 1),
+        ({"label_map": "two-layer"}, 4, 8 * 8 - 4 * 4, 5),
+    ],
+)
+def test_settings_of_prom_pate_are_those_of_its_prompts(settings, inner, framed, arrays):
+    teachers = replace(METHODS["prom-pate"], **settings).prepare(private().facts, POOL).teachers
+    assert (teachers.inner, teachers._mask.sum(), len(teachers.start(1))) == (inner, framed, arrays)
+
+
+def test_the_course_of_prom_pate_is_the_papers():
+    method = dpt.methods.PromPATE(encoder=PLACE, teachers=4)
+    course = method.prepare(private(size=200).facts, POOL).course
+    assert (course.batch, course.rate, course.decay) == (16, 0.05, 0.7)
+    assert course.steps == 32  # ten times fifty pictures, in batches of sixteen
+
+
+STUDENT = replace(METHODS["prom-pate"], epochs=1, student="freematch", student_steps=40, student_batch=4)
+SCRATCH = replace(STUDENT, student_encoder="small-cnn", student_trains="full", student_steps=20)
+
+
+def right_answers(votes=40.0):
+    """What forty teachers who know say about twelve public pictures."""
+    labels = coloured(60, seed=1)[1]
+    positions = np.arange(12)
+    return TeacherAnswers(positions, labels[positions], votes * np.eye(3)[labels[positions]], 1.0, 40)
+
+
+def learned(method, told=None):
+    start = method.student_start(method.network(), POOL)
+    head, features, encoder, delta = method.train_student(start, POOL, told or right_answers(), Silent())
+    return Outcome(head, (), features=features, encoder=encoder, encoder_delta=delta)
+
+
+def accuracy(found, encoder):
+    pixels, labels = coloured(90, seed=2)
+    rows = encode_pixels(pixels, encoder)
+    return float((found.head.scores(dpt.features.apply(found.features, rows)).argmax(1) == labels).mean())
+
+
+@pytest.mark.parametrize("labels", ["soft", "hard"])
+@pytest.mark.parametrize("student", ["linear", "fixmatch", "freematch"])
+def test_every_student_learns_from_right_answers(student, labels):
+    found = learned(replace(STUDENT, student=student, labels=labels))
+    assert accuracy(found, get_encoder(PLACE)) > 0.9
+    assert found.encoder_delta is None
+    assert found.encoder == get_encoder(PLACE).identity
+
+
+def test_a_student_may_start_from_a_network_of_its_own_and_change_it():
+    found = learned(SCRATCH)
+    encoder = encoder_of(found.encoder)
+    assert encoder.identity.name == "small-cnn"
+    assert accuracy(found, apply_delta(encoder, found.encoder_delta)) > 0.9
+
+
+def test_soft_labels_are_what_a_linear_student_makes_of_all_votes_and_hard_ones_the_teachers_own(monkeypatch):
+    wrong = right_answers().labels.copy()
+    wrong[0] = (wrong[0] + 1) % 3
+    told = replace(right_answers(), labels=wrong, votes=40 * np.eye(3)[wrong])
+    seen = []
+    monkeypatch.setattr(semi_supervised, "train_student", lambda *given: seen.append(given[3]) or TRAINED)
+    for labels in ("soft", "hard"):
+        learned(replace(STUDENT, labels=labels), told)
+    soft, hard = seen
+    assert (hard == np.eye(3)[wrong]).all()
+    assert np.allclose(soft.sum(axis=1), 1)
+    assert (soft.argmax(axis=1) == right_answers().labels).all()  # eleven right answers outvote a wrong one
+
+
+TRAINED = semi_supervised.TrainedStudent(np.zeros((3, 12)), np.zeros(3), None)
+
+
+@pytest.mark.parametrize("student", ["linear", "freematch"])
+def test_without_an_answer_there_is_a_student_all_the_same(student):
+    none = TeacherAnswers(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 3)), 1.0, 40)
+    found = learned(replace(STUDENT, student=student), none)
+    assert np.isfinite(found.head.scores(np.ones((2, 12)))).all()
+
+
+def test_settings_that_do_not_go_together_are_refused():
+    with pytest.raises(ArgumentError, match="linear student"):
+        dpt.methods.PromPATE(student_trains="full")
+    bad = {"student": "mixmatch", "student_trains": "film", "student_steps": 0, "label_map": "three-layer"}
+    for setting, value in bad.items():
+        with pytest.raises(ArgumentError, match=f"{setting} must be"):
+            dpt.methods.PromPATE(**{setting: value})
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A release whose student has trained a whole network."""
+    model = fitted(replace(SCRATCH, student_steps=3))
+    return model, model.save(tmp_path_factory.mktemp("full") / "model")
+
+
+def test_a_full_student_is_released_with_its_network_and_loads_again(released):
+    model, path = released
+    loaded = dpt.load(path)
+    assert loaded.encoder == model.encoder == model.encoder_delta.identity
+    assert loaded.encoder.name == "small-cnn+state"
+    assert json.loads((path / "release.json").read_text())["encoder_delta"]["base"]["size"] == 8
+    rows = encode_pixels(coloured(9)[0], apply_delta(get_encoder("small-cnn", size=8), model.encoder_delta))
+    assert (loaded.scores(rows) == model.scores(rows)).all()
+    assert verify_release(path).outcome == "verified"
+    assert set(model.provenance.answers["rows"]) == set(CLASSES)
+
+
+def test_new_pictures_are_classified_by_the_students_network(released, tmp_path):
+    from typer.testing import CliRunner
+
+    from dptransfer.cli.commands import app
+
+    model, path = released
+    pixels = coloured(6, seed=4)[0]
+    for number, one in enumerate(pixels):
+        Image.fromarray(one).save(tmp_path / f"{number}.png")
+    done = CliRunner().invoke(app, ["predict", str(path), str(tmp_path), "--json"])
+    told = {Path(one["input"]).stem: one for one in json.loads(done.stdout)}
+    rows = encode_pixels(pixels, apply_delta(get_encoder("small-cnn", size=8), model.encoder_delta))
+    wanted = model.predict_proba(rows)
+    assert [told[str(number)]["label"] for number in range(6)] == model.predict(rows).tolist()
+    assert [told[str(number)]["score"] for number in range(6)] == pytest.approx(wanted.max(axis=1), rel=1e-4)
+
+
+DEEP = replace(SCRATCH, student_steps=20)
+
+
+def in_workspace(folder):
+    return {
+        "ledger": dpt.Ledger(folder / "ledger.sqlite"),
+        "noise": dpt.SecureNoise(),
+        "workspace": folder / "run",
+    }
+
+
+def stopped_at(step, stop, monkeypatch):
+    """Let the student's training be stopped in that step; what is returned counts steps."""
+    whole, taken = semi_supervised.RULES["freematch"], []
+
+    def counted(*arguments):
+        taken.append(len(taken))
+        if len(taken) == step:
+            stop()
+        return whole(*arguments)
+
+    monkeypatch.setitem(semi_supervised.RULES, "freematch", counted)
+    return taken
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def test_a_run_stopped_while_its_student_learns_goes_on_under_one_charge(tmp_path, monkeypatch):
+    taken = stopped_at(27, interrupt, monkeypatch)  # the network's seventh step, after twenty of the head
+    with pytest.raises(KeyboardInterrupt):
+        fitted(DEEP, **in_workspace(tmp_path))
+    asked = answers(tmp_path)
+    model = fitted(DEEP, **in_workspace(tmp_path))
+    assert len(taken) == 27 + 14  # what was kept after six steps of the network is not done again
+    again = fitted(DEEP, **in_workspace(tmp_path))
+    assert len(taken) == 41
+    assert (again.weights["weights"] == model.weights["weights"]).all()
+    assert again.encoder == model.encoder
+    assert model.events == DEEP.plan(private().facts, BUDGET, POOL).events
+    assert len(charges(tmp_path)) == 1
+    assert answers(tmp_path) == asked  # no vote is asked for twice
+
+
+@pytest.mark.slow
+def test_a_run_killed_by_the_system_while_its_student_learns_goes_on(tmp_path, monkeypatch):
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    command = [sys.executable, "-W", "ignore", "-m", "methods.votes.test_picture_voting", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == -signal.SIGKILL
+    asked, taken = answers(tmp_path), stopped_at(-1, interrupt, monkeypatch)
+    model = fitted(DEEP, **in_workspace(tmp_path))
+    assert len(taken) == 14
+    assert (len(charges(tmp_path)), answers(tmp_path)) == (1, asked)
+    assert model.encoder_delta is not None
+
+
+if __name__ == "__main__":
+    with pytest.MonkeyPatch.context() as patch:
+        stopped_at(27, lambda: os.kill(os.getpid(), signal.SIGKILL), patch)
+        fitted(DEEP, **in_workspace(Path(sys.argv[1])))

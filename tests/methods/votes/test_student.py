@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.methods.votes.student import _regressed, linear_student
-from dptransfer.methods.votes.voting import Answers
+from dptransfer.methods.votes.voting import TeacherAnswers
 
 CLASSES, WIDTH = 4, 12
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ def answers(questions, scale, teachers=100, agree=0.6, seed=3):
     shares = np.full((questions, CLASSES), (1 - agree) / CLASSES)
     shares[np.arange(questions), TRUTH[:questions]] += agree
     votes = teachers * shares + np.random.default_rng(seed).normal(0, scale, shares.shape)
-    return Answers(np.arange(questions), votes.argmax(axis=1), votes, scale, teachers)
+    return TeacherAnswers(np.arange(questions), votes.argmax(axis=1), votes, scale, teachers)
 
 
 def accuracy(told, pool=POOL, **how):
@@ -37,7 +37,7 @@ def test_a_student_learns_from_votes_and_from_labels():
     clear = answers(300, scale=5.0)
     assert accuracy(clear) > 0.75
     assert accuracy(clear, soft=False) > 0.75
-    upside_down = Answers(clear.positions, clear.votes.argmin(axis=1), -clear.votes, 5.0, 100)
+    upside_down = TeacherAnswers(clear.positions, clear.votes.argmin(axis=1), -clear.votes, 5.0, 100)
     assert accuracy(upside_down) < 0.1
 
 
@@ -58,7 +58,7 @@ def test_more_questions_cost_nothing_as_their_noise_is_averaged_out():
 
 def test_how_often_teachers_choose_a_class_decides_nothing():
     told = answers(300, scale=5.0)
-    popular = Answers(told.positions, told.labels, told.votes + np.array([500, 0, 0, 0]), 5.0, 100)
+    popular = TeacherAnswers(told.positions, told.labels, told.votes + np.array([500, 0, 0, 0]), 5.0, 100)
     assert accuracy(popular) == accuracy(told)
 
 

@@ -12,12 +12,11 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.methods import TransferPATE
 from dptransfer.methods.votes.vote_aggregation import Inquiry
-from dptransfer.methods.votes.voting import Voting, spread
-from dptransfer.noise import SeededNoise
+from dptransfer.methods.votes.voting import Voting, spread, teacher_of_each_row
+from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import LargestVotes, VoteCounts
-
-from .samples import Silent
+from methods.samples import Silent
 
 DELTA = 1e-5
 TEN = tuple("abcdefghij")
@@ -186,7 +185,7 @@ def asked(ballots, noise=None, **settings):
     method = Asked(teachers=len(ballots), queries=ballots.shape[1], **settings)
     plan = method.plan(Facts(("a", "b"), (8,)), Budget(epsilon=4.0, delta=DELTA))
     questions = np.arange(ballots.shape[1]) * 10
-    return plan.method.answered(plan.mechanisms, ballots, questions, noise or Silent()), plan
+    return plan.method.release_answers(plan.mechanisms, ballots, questions, noise or Silent()), plan
 
 
 def test_all_questions_are_answered_with_the_votes_and_the_class_that_has_most():
@@ -203,7 +202,7 @@ def test_of_the_questions_that_pass_the_first_are_asked_and_no_more_than_are_pai
     assert found.positions.tolist() == [0, 20, 30]
     assert found.labels.tolist() == [1, 0, 1]
     assert plan.mechanisms[1].query.questions == 3
-    assert plan.method.answer_notes(found) == (
+    assert plan.method.notes_of(len(found.positions)) == (
         "3 of 7 questions were answered: the first that passed the noisy test.",
     )
     few, _ = asked(ballots, threshold=96.0, answers=3)
@@ -321,3 +320,35 @@ def test_a_test_and_an_answer_cost_what_their_sensitivities_say():
     ]
     assert np.hypot(*ratios) == pytest.approx(mu)
     assert delta_of_mu(mu, 3.1776) == pytest.approx(DELTA, rel=1e-3)
+
+
+class Fixed(SeededNoise):
+    """Draws that are known, whatever their number."""
+
+    def integers(self, below, count):
+        return (np.arange(count) * 7 + 3) % below
+
+
+def test_all_rows_of_a_person_go_to_one_teacher():
+    people = np.random.default_rng(0).integers(0, 40, 500)
+    teachers = teacher_of_each_row(500, people, 9, SecureNoise())
+    assert all(len(set(teachers[people == one])) == 1 for one in range(40))
+    assert len(set(teachers)) > 1
+
+
+def test_one_row_more_leaves_the_teachers_of_the_others_alone():
+    before = teacher_of_each_row(20, None, 6, Fixed(0))
+    after = teacher_of_each_row(21, None, 6, Fixed(0))
+    assert (after[:20] == before).all()
+
+
+def test_parts_have_random_sizes_that_no_number_of_rows_decides():
+    sizes = np.bincount(teacher_of_each_row(1000, None, 10, SeededNoise(1)), minlength=10)
+    assert sizes.sum() == 1000
+    assert sizes.min() > 50  # nobody is left out, the last one neither
+    assert sizes.max() - sizes.min() > 10  # parts of equal size would tell the number of rows
+
+
+def test_no_rows_are_with_no_teacher():
+    assert teacher_of_each_row(0, None, 5, SecureNoise()).tolist() == []
+    assert teacher_of_each_row(0, np.zeros(0, dtype=np.int64), 5, SecureNoise()).tolist() == []

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import dptransfer as dpt
@@ -20,10 +21,7 @@ from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures, losses
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget, Relation, SampledGaussianEvent, Unit
 from dptransfer.sources import PrivateImages
-
-from .samples import SIDE, Repeatable, images, pictures
-
-torch = pytest.importorskip("torch")
+from methods.samples import SIDE, Repeatable, images, pictures
 
 BUDGET = Budget(epsilon=6.0, delta=1e-5)
 TINY = {
@@ -95,6 +93,20 @@ def test_what_is_trained_is_what_is_asked_for(models):
         "film": "state",
         "lora": "low-rank",
     }
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        (FiLM(), 2 * (32 + 64 + 128)),
+        (FiLM(train="bias"), 32 + 64 + 128),
+        (FiLM(blocks=1), 2 * 128),
+        (LoRA(rank=2, blocks=1), 2 * (128 + 9 * 64)),
+        (LoRA(rank=1, blocks=2), (128 + 9 * 64) + (64 + 9 * 32)),
+    ],
+)
+def test_so_many_parameters_are_trained(method, parameters):
+    assert method.parts(network_of("small-cnn", size=8), 3, None).trunk == parameters
 
 
 def loss_after(method, pixels, labels, reach, steps=20):
@@ -205,29 +217,20 @@ def test_a_run_in_a_workspace_gives_what_it_gave_and_asks_nothing_twice(tmp_path
     assert len([entry for entry in ledger.history() if hasattr(entry, "events")]) == 1
 
 
-BAD = {
-    "a rate for each row": ({"sampling_rate": [0.1, 0.2]}, "sampling_rate"),
-    "a rate above one": ({"sampling_rate": 1.5}, "sampling_rate"),
-    "no steps": ({"steps": 0}, "steps"),
-    "no clip": ({"clip": 0.0}, "clip"),
-    "more views than there are": ({"views": 11}, "views must be at most 10"),
-    "no blocks": ({"blocks": 0}, "blocks"),
-    "another part": ({"train": "all"}, "train must be one of bias, film"),
-}
+# A chance for each row would make the accounting wrong: the rate is one public number, for all.
+RATES = (np.full(90, 0.5), (0.5,) * 90, [0.1, 0.2], {0: 0.5}, "0.5", 1.5)
+BAD = [("steps", 0), ("clip", 0.0), ("views", 11), ("blocks", 0), ("train", "all")]
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_bad_settings_are_refused_when_the_method_is_made(bad):
-    settings, words = BAD[bad]
-    with pytest.raises(ArgumentError, match=words):
-        FiLM(**TINY | settings)
+@pytest.mark.parametrize(("name", "value"), [*BAD, *(("sampling_rate", rate) for rate in RATES)])
+def test_bad_settings_are_refused_when_the_method_is_made(name, value):
+    with pytest.raises(ArgumentError, match=f"{name} must"):
+        FiLM(**TINY | {name: value})
 
 
-def test_a_weighted_sampler_has_no_way_in():
-    """A chance for each row would make the accounting wrong: it is one public number, for all."""
-    for rates in (np.full(90, 0.5), (0.5,) * 90, {0: 0.5}, "0.5"):
-        with pytest.raises(ArgumentError, match="sampling_rate must be"):
-            FiLM(**TINY | {"sampling_rate": rates})
+def test_a_rank_of_nothing_is_refused():
+    with pytest.raises(ArgumentError, match="rank"):
+        LoRA(rank=0)
 
 
 PUBLIC_FAULTS = {
@@ -276,14 +279,9 @@ def test_a_plan_needs_no_network():
 def test_on_a_gpu_a_seed_gives_the_same_predictions():
     pixels, _ = pictures(60, seed=5)
     for method in METHODS.values():
-        here, there = (fitted(one, noise=Repeatable(3)) for one in (method, on_gpu(method)))
+        on_gpu = replace(method, device="cuda")
+        here, there = (fitted(one, noise=Repeatable(3)) for one in (method, on_gpu))
         assert (here.predict(rows_of(here, pixels)) == there.predict(rows_of(there, pixels))).mean() > 0.98
-
-
-def on_gpu(method):
-    from dataclasses import replace
-
-    return replace(method, device="cuda")
 
 
 class Active(torch.nn.GroupNorm):
