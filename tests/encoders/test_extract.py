@@ -1,10 +1,12 @@
 import threading
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from contracts.backwards import Backwards
 from dptransfer.base.progress import reported_to
 from dptransfer.data import Labelled
 from dptransfer.data.examples import file_digests
@@ -13,9 +15,7 @@ from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import TextList, find_images, read_private, read_public, read_table
 
 from . import toys
-from .toys import MeanColour, WordLengths, encode, pictures
-
-PARTS = ("rows-00000.npy", "labels.npy", "sources.json")
+from .toys import MeanColour, WordLengths, contents, encode, pictures
 
 
 @pytest.fixture
@@ -29,10 +29,6 @@ def _parts_are_small(monkeypatch):
     monkeypatch.setattr(shards, "_FEWEST", 8)
 
 
-def contents(folder):
-    return [(folder / part).read_bytes() for part in PARTS]
-
-
 def test_images_become_an_emb_folder_with_labels_and_encoder(images, tmp_path):
     encoder, seen = MeanColour(), []
     report = encode(
@@ -44,14 +40,9 @@ def test_images_become_an_emb_folder_with_labels_and_encoder(images, tmp_path):
     assert private.labels.tolist() == images.labels.tolist()
     assert np.array_equal(private.rows[9], encoder.encode([toys.Image.open(images.paths[9])])[0])
     assert (report.examples, report.resumed, report.unreadable) == (21, 0, ())
+    assert encoder.calls[:3] == [8, 8, 8]
     assert seen == [(0, 21), (8, 21), (16, 21), (21, 21)]
     assert not (tmp_path / "a.emb.partial").exists()
-
-
-def test_every_call_of_the_model_has_one_shape(images, tmp_path):
-    encoder = MeanColour()
-    encode(images, encoder, tmp_path / "a.emb", batch=8)
-    assert encoder.calls == [8, 8, 8]
 
 
 def test_an_unreadable_file_is_a_row_of_zeros_and_the_owner_is_told(images, tmp_path):
@@ -83,41 +74,108 @@ def test_an_encoder_that_breaks_on_every_picture_is_an_error_and_not_a_set_of_ze
         encode(images, Broken(), tmp_path / "a.emb")
 
 
-@pytest.mark.parametrize("batches", [0, 1, 2])
-def test_an_interrupted_run_goes_on_and_ends_the_same(images, tmp_path, batches):
-    images.paths[3].write_bytes(b"damaged")
-    whole = encode(images, MeanColour(), tmp_path / "whole.emb", batch=8)
+HOW = {"in one": {"batch": 8}, "in shards": {"batch": 8, "shard_rows": 8}}
+
+
+def interrupted(found, out, batches=1, encoder=MeanColour, **how):
     with pytest.raises(KeyboardInterrupt):
-        encode(images, MeanColour(fails_after=batches), tmp_path / "a.emb", batch=8)
+        encode(found, encoder(fails_after=batches), out, **{"batch": 8, **how})
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2, 3])
+@pytest.mark.parametrize("how", HOW)
+def test_an_interrupted_run_goes_on_and_ends_the_same(images, tmp_path, monkeypatch, batches, how):
+    """After the last batch, by an error while the folder is finished."""
+    images.paths[3].write_bytes(b"damaged")
+    whole = encode(images, MeanColour(), tmp_path / "whole.emb", **HOW[how])
+    if batches < 3:
+        interrupted(images, tmp_path / "a.emb", batches, **HOW[how])
+    else:
+        with monkeypatch.context() as patch:
+            for step in ("finish_shards", "write_embeddings"):
+                patch.setattr(extract, step, mock.Mock(side_effect=OSError("no space")))
+            with pytest.raises(OSError, match="no space"):
+                encode(images, MeanColour(), tmp_path / "a.emb", **HOW[how])
     assert not (tmp_path / "a.emb").exists()
     rest = MeanColour()
-    report = encode(images, rest, tmp_path / "a.emb", batch=8)
-    assert (report.resumed, len(rest.calls)) == (8 * batches, 3 - batches)
+    report = encode(images, rest, tmp_path / "a.emb", **HOW[how])
+    assert (report.resumed, len(rest.calls)) == (min(21, 8 * batches), 3 - batches)
     assert report.unreadable == whole.unreadable
     assert contents(tmp_path / "a.emb") == contents(tmp_path / "whole.emb")
 
 
-def interrupted(images, out, batch=8):
-    with pytest.raises(KeyboardInterrupt):
-        encode(images, MeanColour(fails_after=1), out, batch=batch)
+CHANGES = {
+    "batch": {"batch": 4},
+    "cut": {"shard_rows": 7},
+    "type": {"dtype": "float16"},
+    "one": {"shard_rows": None},
+    "source": {},
+    "encoder": {},
+}
 
 
-def test_another_job_in_the_same_place_is_refused_or_restarted(images, tmp_path):
-    out = tmp_path / "a.emb"
-    interrupted(images, out)
-    other = MeanColour(name="other")
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_job_in_the_same_place_is_refused_or_begun_anew(images, tmp_path, change):
+    interrupted(images, tmp_path / "a.emb", shard_rows=8)
+    if change == "source":
+        images.paths[0].write_bytes(images.paths[1].read_bytes())
+    how = HOW["in shards"] | CHANGES[change]
+    encoder = MeanColour(name="other" if change == "encoder" else "mean-colour")
     with pytest.raises(DataError, match="another unfinished job"):
-        encode(images, other, out, batch=8)
-    with pytest.raises(DataError, match="another unfinished job"):
-        encode(images, MeanColour(), out, batch=4)
-    assert encode(images, other, out, batch=8, overwrite=True).resumed == 0
+        encode(images, encoder, tmp_path / "a.emb", **how)
+    assert encode(images, encoder, tmp_path / "a.emb", overwrite=True, **how).resumed == 0
 
 
-def test_an_edited_picture_is_another_job(images, tmp_path):
+def test_texts_keep_their_order_and_people_and_resume(tmp_path):
+    labelled, people = Labelled(np.arange(21) % 2, ("x", "y")), np.arange(21) % 5
+    texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)), labelled, people=people)
+    interrupted(texts, tmp_path / "a.emb", 2, WordLengths, batch=4)
+    encoder = WordLengths()
+    report = encode(texts, encoder, tmp_path / "a.emb", batch=4)
+    assert report.resumed == 8
+    assert encoder.calls == [4] * 4
+    table = read_table(report.path)
+    assert table.rows[:, 0].tolist() == [len(text) for text in texts.texts]
+    assert table.people.tolist() == people.tolist()
+    assert table.labels.tolist() == texts.labels.tolist()
+    encoder.made_by = WordLengths
+    encode(texts, encoder, tmp_path / "cut.emb", batch=4, shard_rows=6, workers=Backwards())
+    assert np.array_equal(read_table(tmp_path / "cut.emb").rows[:], table.rows)
+
+
+def test_who_an_image_is_of_changes_no_row_so_an_encoding_goes_on(images, tmp_path):
     interrupted(images, tmp_path / "a.emb")
-    images.paths[0].write_bytes(images.paths[1].read_bytes())
-    with pytest.raises(DataError, match="another unfinished job"):
-        encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    whose = replace(images, people=np.arange(len(images)))
+    assert encode(whose, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
+    assert read_table(tmp_path / "a.emb").people.tolist() == list(range(21))
+
+
+@pytest.mark.parametrize("shard_rows", [None, 8])
+def test_whoever_listens_hears_of_an_encoding_in_batches(images, tmp_path, shard_rows):
+    heard = []
+    with reported_to(lambda *told: None if told[2] else heard.append(told)):
+        encode(images, MeanColour(), tmp_path / "a.emb", batch=4, shard_rows=shard_rows)
+    assert heard == [(done, 21, "") for done in (0, 4, 8, 12, 16, 20, 21)]
+
+
+def test_rows_may_be_of_half_the_precision(images, tmp_path):
+    expected = read_table(encode(images, MeanColour(), tmp_path / "full.emb").path).rows.astype(np.float16)
+    for shard_rows in (None, 8):
+        out = tmp_path / f"{shard_rows}.emb"
+        encode(images, MeanColour(), out, dtype="float16", shard_rows=shard_rows)
+        assert np.array_equal(read_table(out).rows[:], expected)
+
+
+def test_a_pool_without_a_readable_picture_is_an_error_and_a_shard_without_one_is_none(images, tmp_path):
+    for path in images.paths[:8]:
+        path.write_bytes(b"damaged")
+    how = HOW["in shards"] | {"drop_unreadable": True, "public": True}
+    assert encode(images, MeanColour(), tmp_path / "a.emb", **how).examples == 13
+    assert len(read_public(tmp_path / "a.emb")) == 13
+    for path in images.paths:
+        path.write_bytes(b"damaged")
+    with pytest.raises(DataError, match="At least one"):
+        encode(images, MeanColour(), tmp_path / "b.emb", **how)
 
 
 def test_a_finished_folder_is_not_encoded_again(images, tmp_path):
@@ -127,33 +185,6 @@ def test_a_finished_folder_is_not_encoded_again(images, tmp_path):
         encode(images, encoder, tmp_path / "a.emb")
     assert encoder.calls == []
     assert encode(images, encoder, tmp_path / "a.emb", overwrite=True).examples == 21
-
-
-def test_a_failure_while_writing_keeps_the_encoded_rows(images, tmp_path, monkeypatch):
-    def full(*args, **kwargs):
-        raise DataError("no space")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(extract, "write_embeddings", full)
-        with pytest.raises(DataError, match="no space"):
-            encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
-    encoder = MeanColour()
-    assert encode(images, encoder, tmp_path / "a.emb", batch=8).resumed == 21
-    assert encoder.calls == []
-
-
-def test_texts_keep_their_order_and_resume(tmp_path):
-    labelled = Labelled(np.arange(21) % 2, ("x", "y"))
-    texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)), labelled)
-    with pytest.raises(KeyboardInterrupt):
-        encode(texts, WordLengths(fails_after=2), tmp_path / "a.emb", batch=4)
-    encoder = WordLengths()
-    report = encode(texts, encoder, tmp_path / "a.emb", batch=4)
-    assert report.resumed == 8
-    assert encoder.calls == [4] * 4
-    private = read_private(report.path)
-    assert private.rows[:, 0].tolist() == [len(text) for text in texts.texts]
-    assert private.labels.tolist() == texts.labels.tolist()
 
 
 def test_arguments_that_do_not_fit_are_refused(images, tmp_path):
@@ -185,34 +216,6 @@ def test_a_folder_that_may_not_be_replaced_is_refused_before_anything_is_encoded
     with pytest.raises(DataError, match="may be overwritten"):
         encode(["one", "two"], WordLengths(fails_after=0), tmp_path / "a.emb", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a.emb"]
-
-
-def test_people_stay_with_their_rows_though_the_run_is_killed(images, tmp_path):
-    images = replace(images, people=np.arange(len(images)) % 5)
-    with pytest.raises(KeyboardInterrupt):
-        encode(images, MeanColour(fails_after=1), tmp_path / "a.emb", batch=8)
-    resumed = encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
-    assert resumed.resumed == 8
-    assert read_table(tmp_path / "a.emb").people.tolist() == images.people.tolist()
-    texts = TextList(("three words here", "one", "two words"), people=np.array([0, 1, 0]))
-    encode(texts, WordLengths(), tmp_path / "t.emb", batch=2)
-    table = read_table(tmp_path / "t.emb")
-    assert (table.rows[:, 1].tolist(), table.people.tolist()) == ([3, 1, 2], [0, 1, 0])
-
-
-def test_who_an_image_is_of_changes_no_row_so_an_encoding_goes_on(images, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        encode(images, MeanColour(fails_after=1), tmp_path / "a.emb", batch=8)
-    whose = replace(images, people=np.arange(len(images)))
-    assert encode(whose, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
-    assert read_table(tmp_path / "a.emb").people.tolist() == list(range(21))
-
-
-def test_whoever_listens_hears_of_an_encoding_in_batches(images, tmp_path):
-    heard = []
-    with reported_to(lambda *told: heard.append(told)):
-        encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
-    assert heard == [(0, 21, ""), (8, 21, ""), (16, 21, ""), (21, 21, "")]
 
 
 @pytest.mark.parametrize("how", [{}, {"shard_rows": 5}, {"shard_rows": 5, "dtype": "float16"}])

@@ -1,14 +1,22 @@
 """Each picture goes through a network by itself, or the network is refused: whatever its code does."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
 
 from contracts import mixers  # noqa: E402
 from contracts.mixers import CODES, HONEST, SIDE, encoder, mixing, network  # noqa: E402
-from dptransfer.encoders import TorchModuleEncoder, torch_module  # noqa: E402
-from dptransfer.encoders.per_example import PerExample  # noqa: E402
+from dptransfer.encoders import TorchModuleEncoder, get_encoder, torch_module  # noqa: E402
+from dptransfer.encoders.per_example import (  # noqa: E402
+    PerExample,
+    is_plain_linear,
+    keeps_pictures_apart,
+    probe_pictures,
+)
 from dptransfer.errors import ArgumentError  # noqa: E402
 from dptransfer.methods.deep.network import Network  # noqa: E402
 from dptransfer.methods.deep.network_gradient import NetworkGradient  # noqa: E402
@@ -112,7 +120,7 @@ def test_an_honest_network_gives_what_a_plain_pass_gives_and_learns(kind):
 @pytest.mark.parametrize("train", ["film", "bias", "low-rank", "last", "all"])
 def test_gradients_are_those_of_a_plain_pass(train, monkeypatch):
     def gradients():
-        parts = TrainedParts(Network(encoder(network(torch.nn.Hardswish()))), train, 3, rank=2)
+        parts = TrainedParts(Network(encoder(network(nn.Hardswish()))), train, 3, rank=2)
         rng = np.random.default_rng(0)
         pixels, labels = rng.integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8), np.arange(5) % 3
         theta = rng.normal(size=parts.size) * 0.1
@@ -137,7 +145,7 @@ def test_an_encoder_with_rows_of_its_own_is_not_known():
             rows = super().rows_of(inputs)
             return rows - rows.mean(0)
 
-    made = encoder(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3)))
+    made = encoder(nn.Sequential(nn.Conv2d(3, 8, 3)))
     told = {"name": "own", "transform_name": "as it is", "pixel_map": made.pixel_map}
     with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
         Own(made.module, made.prepare, **told)
@@ -151,7 +159,7 @@ def test_a_function_in_the_place_of_an_encoders_own_sees_one_picture_at_a_time()
     def mixed(rows):
         return rows - rows.mean(0)
 
-    made = encoder(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3)).eval())
+    made = encoder(nn.Sequential(nn.Conv2d(3, 8, 3)).eval())
     own = encoder(made.module)
     own.__class__ = Own
     changed = [encoder(made.module), encoder(made.module)]
@@ -166,14 +174,14 @@ def test_a_function_in_the_place_of_an_encoders_own_sees_one_picture_at_a_time()
 
 
 def test_weights_that_change_later_are_those_of_later_rows():
-    made = encoder(network(torch.nn.Tanh()))
+    made = encoder(network(nn.Tanh()))
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (2, SIDE, SIDE, 3), dtype=np.uint8)
     before = made.forward(pixels)
     with torch.no_grad():
         made.module[0].weight.mul_(2)
     changed = made.forward(pixels)
-    made.module[0].weight = torch.nn.Parameter(made.module[0].weight * 0)
+    made.module[0].weight = nn.Parameter(made.module[0].weight * 0)
     assert not np.allclose(before, changed)
     assert not np.allclose(changed, made.forward(pixels))
     assert np.allclose(made.forward(pixels), made.rows_of(made._inputs(pixels)).detach().numpy(), atol=1e-5)
@@ -212,7 +220,7 @@ IMPURE = {
     "stays from call to call": lambda given: given * COUNTER.add_(1),
     "fails for some values": lambda given: torch.linalg.inv(given[..., None] @ given[:, None] + torch.eye(3)),
     "fails for some values, as": lambda given: given * (6 // (given.detach().sum() * 3).long().clamp(min=1)),
-    "fails for some values, by range": lambda given: torch.nn.functional.binary_cross_entropy(
+    "fails for some values, by range": lambda given: nn.functional.binary_cross_entropy(
         given * 0.01 + 0.5, torch.ones_like(given), reduction="none"
     ),
     "fails for some values, by lengths": lambda given: torch.segment_reduce(
@@ -221,7 +229,7 @@ IMPURE = {
     "fails for some values, by counts": lambda given: torch.zeros(1, 3).masked_scatter(
         given > 9, given[:, 1:]
     ),
-    "fails for some values, by target": lambda given: torch.nn.functional.nll_loss(
+    "fails for some values, by target": lambda given: nn.functional.nll_loss(
         given, (given.detach()[:, 0] > 9).long() * 7
     )[None],
     "memory by strides": lambda given: given + given.as_strided((3,), (0,)),
@@ -267,13 +275,13 @@ def test_memory_that_nobody_wrote_to_holds_no_other_pictures(empty):
 INDEXED = {
     "looked up": lambda given, places: torch.arange(10.0)[places],
     "put": lambda given, places: torch.zeros(1, 10).index_put((torch.zeros(1).long(), places), given),
-    "embedded": lambda given, places: torch.nn.functional.embedding(places, torch.eye(10)),
+    "embedded": lambda given, places: nn.functional.embedding(places, torch.eye(10)),
     "gathered": lambda given, places: torch.arange(10.0)[None].gather(1, places[:, None]),
     "selected": lambda given, places: torch.arange(10.0).index_select(0, places),
     "scattered": lambda given, places: torch.zeros(1, 10).scatter_add(1, places[:, None], given[:, None]),
     "taken": lambda given, places: torch.arange(10.0).take(places),
     "reduced": lambda given, places: torch.zeros(10).index_reduce(0, places, given, "amax")[None],
-    "unpooled": lambda given, places: torch.nn.functional.max_unpool2d(
+    "unpooled": lambda given, places: nn.functional.max_unpool2d(
         given.reshape(1, 1, 1, 1), places.reshape(1, 1, 1, 1), 5, output_size=(2, 5)
     ),
 }
@@ -296,9 +304,158 @@ def test_a_parameter_with_code_of_its_own_is_refused():
 
 
 def test_the_check_of_rows_allows_what_halves_round():
-    class Halves(torch.nn.Module):
+    class Halves(nn.Module):
         def forward(self, maps):
             return (maps.bfloat16() * torch.ones(1).bfloat16()).float()
 
     encoder(network(Halves()))
     assert torch_module._MORE_THAN_ROUNDING < 0.1
+
+
+def known():
+    return nn.Sequential(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU6()),
+        nn.Sequential(nn.Conv2d(4, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.AvgPool2d(2), nn.Identity()),
+    ).eval()
+
+
+def efficient():
+    return get_encoder("efficientnet-lite0", size=32, runtime="torch").module
+
+
+def test_the_networks_of_this_library_are_known_and_stay_so_when_they_are_copied():
+    for module in (known(), efficient(), get_encoder("small-cnn", size=8).module):
+        assert keeps_pictures_apart(module)
+        assert keeps_pictures_apart(deepcopy(module))
+
+
+class Derived(nn.Conv2d):
+    """It could do anything."""
+
+
+class Table(dict):
+    """It could give other layers than it holds."""
+
+
+class FeatureMaps(nn.Module):
+    """It has the name of another."""
+
+
+def _looks(network):
+    network.__class__ = type("Sequential", (nn.Sequential,), {})
+
+
+CHANGES = {
+    "a layer of no known type": lambda one: one.append(nn.Flatten(0)),
+    "a layer normalisation, which may normalise whatever it is told to": lambda one: one.append(
+        nn.LayerNorm((8, 4, 3, 3))
+    ),
+    "a softmax along the first axis": lambda one: one.append(nn.Softmax(0)),
+    "a derived layer": lambda one: one.append(Derived(4, 4, 1)),
+    "a derived container": _looks,
+    "a function in the place of forward": lambda one: setattr(
+        one[0][0], "forward", lambda maps: maps.roll(1, 0)
+    ),
+    "a hook": lambda one: one[0][0].register_forward_hook(lambda *_: None),
+    "a hook before": lambda one: one[1].register_forward_pre_hook(lambda *_: None),
+    "a hook on the way back": lambda one: one[0][2].register_full_backward_hook(lambda *_: None),
+    "a hook before the way back": lambda one: one[0][2].register_full_backward_pre_hook(lambda *_: None),
+    "training": lambda one: one[0][1].train(),
+    "statistics of the batch": lambda one: setattr(one[0][1], "running_mean", None),
+    "a parametrisation": lambda one: nn.utils.parametrizations.weight_norm(one[0][0]),
+    "a tensor of another type": lambda one: setattr(
+        one[0][0], "weight", type("Own", (nn.Parameter,), {})(one[0][0].weight.detach())
+    ),
+    "a tensor of another type in the place of the weight": lambda one: vars(one[0][0]).update(
+        weight=one[0][0].weight.detach().as_subclass(type("Own", (torch.Tensor,), {}))
+    ),
+    "a function in a list": lambda one: vars(one[0][0]).update(stride=[lambda maps: maps]),
+    "a function in a list in a dictionary": lambda one: vars(one[0][0]).update(more={"a": [nn.Softmax(0)]}),
+    "a dictionary of another type": lambda one: vars(one[0][0]).update(more=Table()),
+    "a table of another type": lambda one: vars(one[0]).update(_modules=Table(one[0]._modules)),
+    "padding of the axis of pictures": lambda one: vars(one[0][0]).update(
+        padding_mode="constant", _reversed_padding_repeated_twice=[0] * 6 + [1, -1]
+    ),
+    "a buffer of another type": lambda one: one[0][1]._buffers.update(
+        running_mean=one[0][1].running_mean.as_subclass(type("Own", (torch.Tensor,), {}))
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_network_is_not_known_with(change):
+    module = known()
+    CHANGES[change](module)
+    if change != "training":
+        module.eval()
+    assert not keeps_pictures_apart(module)
+
+
+def test_a_network_is_not_known_by_its_name_or_by_one_part_of_it():
+    assert not keeps_pictures_apart(FeatureMaps().eval())
+    assert not keeps_pictures_apart(nn.Conv2d(3, 4, 3).eval())
+    assert not keeps_pictures_apart(nn.Sequential(efficient(), nn.ReLU()).eval())
+    longer = efficient()
+    longer.network._blocks.append(nn.Flatten(0).eval())
+    assert not keeps_pictures_apart(longer)
+    padded = efficient()
+    padded.network._blocks[1]._depthwise_conv.static_padding = nn.ZeroPad2d((0, 0, 0, 0, 0, 0, 1, -1)).eval()
+    assert not keeps_pictures_apart(padded)
+    flat = efficient()  # whose logits have no height and width, so that others take pictures for these
+    flat.network._blocks = nn.ModuleList([efficient().network, nn.ZeroPad2d((0, 0, 1, -1))]).eval()
+    assert not keeps_pictures_apart(flat)
+    replaced = efficient()
+    replaced.network.__class__ = type("EfficientNet", (type(replaced.network),), {})
+    assert not keeps_pictures_apart(replaced)
+    listed = efficient()
+    vars(listed.network)["_blocks"] = [nn.Softmax(0)]
+    assert not keeps_pictures_apart(listed)
+    named = efficient()  # a class of that name, around the very network
+    named.__class__ = type("FeatureMaps", (type(named),), {"forward": lambda self, pixels: pixels.roll(1, 0)})
+    assert not keeps_pictures_apart(named)
+    shifted = efficient()
+    shifted._stem = lambda pixels: pixels.roll(1, 0)
+    assert not keeps_pictures_apart(shifted)
+
+
+def test_a_hook_on_all_modules_makes_none_known():
+    head = nn.Linear(3, 2).eval()
+    assert is_plain_linear(head)
+    hook = nn.modules.module.register_module_forward_hook(lambda *_: None)
+    try:
+        assert not keeps_pictures_apart(known())
+        assert not is_plain_linear(head)
+    finally:
+        hook.remove()
+    assert keeps_pictures_apart(known())
+
+
+def test_a_head_is_known_as_a_linear_layer_and_no_more():
+    assert not is_plain_linear(nn.Sequential(nn.Linear(3, 2)).eval())
+    assert not is_plain_linear(type("Own", (nn.Linear,), {})(3, 2).eval())
+    head = nn.Linear(3, 2).eval()
+    head.register_forward_hook(lambda *_: None)
+    assert not is_plain_linear(head)
+
+
+def test_extremes_come_between_noise_and_the_ends_are_noise():
+    shown = probe_pictures(15, 8)
+    noise, black, white, halves, pixel, board, faint = shown[:7]
+    assert shown.shape == (15, 8, 8, 3)
+    assert shown.dtype == np.uint8
+    assert [black.max(), white.min()] == [0, 255]
+    assert [one.astype(int).sum() // 255 // 3 for one in (halves, pixel, board)] == [32, 1, 32]
+    assert (halves[:, 0] == 0).all()
+    assert (board[0, 0] != board[0, 1]).all()
+    assert 0 < np.ptp(faint.astype(int)) < 40
+    for one in (noise, shown[7], shown[14]):
+        assert np.ptp(one.astype(int)) > 200
+    assert len({one.tobytes() for one in shown}) == 10
+    assert (probe_pictures(15, 8) == shown).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_few_pictures_begin_and_end_with_noise(count):
+    shown = probe_pictures(count, 8)
+    assert len(shown) == count
+    assert all(np.ptp(one.astype(int)) > 200 for one in (shown[0], shown[-1]))

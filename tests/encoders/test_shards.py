@@ -4,20 +4,20 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from contracts.backwards import Backwards
-from dptransfer.base.progress import reported_to
 from dptransfer.base.workers import Processes
 from dptransfer.encoders import EncodeOptions, get_encoder, shards
 from dptransfer.encoders.shards import EncodeShard
 from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.sources import TextList, find_images, read_public, read_table
+from dptransfer.sources import find_images, read_table
 
 from . import toys
-from .toys import MeanColour, WordLengths, encode, pictures
+from .toys import MeanColour, contents, encode, pictures
 
 
 @pytest.fixture
@@ -25,15 +25,12 @@ def images(tmp_path):
     return find_images(pictures(tmp_path / "in", 21))
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
-
-
-def elsewhere(encoder):
-    encoder.made_by = partial(
-        type(encoder), **({"name": encoder.identity.name} if encoder.kind == "image" else {})
-    )
-    return encoder
+@pytest.fixture
+def encoder():
+    """One that can be made elsewhere."""
+    made = MeanColour()
+    made.made_by = MeanColour
+    return made
 
 
 @pytest.mark.parametrize(("size", "drop"), [(1, True), (5, False), (8, True), (100, False)])
@@ -50,16 +47,15 @@ def test_rows_labels_and_sources_are_those_of_one_piece(images, tmp_path, size, 
     assert not (tmp_path / "cut.emb.partial").exists()
 
 
-def test_whoever_works_in_whatever_order_and_twice_makes_the_same(images, tmp_path):
+def test_whoever_works_in_whatever_order_and_twice_makes_the_same(images, encoder, tmp_path):
     encode(images, MeanColour(), tmp_path / "here.emb", batch=4, shard_rows=5)
-    report = encode(
-        images, elsewhere(MeanColour()), tmp_path / "there.emb", batch=4, shard_rows=5, workers=Backwards()
-    )
+    how = {"batch": 4, "shard_rows": 5, "workers": Backwards()}
+    report = encode(images, encoder, tmp_path / "there.emb", **how)
     assert contents(tmp_path / "here.emb") == contents(tmp_path / "there.emb")
     assert report.examples == 21
 
 
-def test_workers_may_be_in_another_folder(images, tmp_path, monkeypatch):
+def test_workers_may_be_in_another_folder(images, encoder, tmp_path, monkeypatch):
     class Elsewhere(Backwards):
         def each(self, work, pieces, what):
             monkeypatch.chdir(tmp_path / "in" / "cat")
@@ -68,71 +64,20 @@ def test_workers_may_be_in_another_folder(images, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     how = {"batch": 4, "shard_rows": 5, "workers": Elsewhere()}
-    report = encode(find_images("in"), elsewhere(MeanColour()), "a.emb", **how)
+    report = encode(find_images("in"), encoder, "a.emb", **how)
     assert report.unreadable == ()
     encode(images, MeanColour(), "here.emb", batch=4, shard_rows=5)
     assert contents(tmp_path / "here.emb") == contents(tmp_path / "a.emb")
 
 
-def test_texts_come_in_shards_too(tmp_path):
-    texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)))
-    encode(texts, WordLengths(), tmp_path / "whole.emb", batch=4)
-    how = {"batch": 4, "shard_rows": 6, "workers": Backwards()}
-    encode(texts, elsewhere(WordLengths()), tmp_path / "cut.emb", **how)
-    assert np.array_equal(read_table(tmp_path / "whole.emb").rows, read_table(tmp_path / "cut.emb").rows[:])
-
-
-@pytest.mark.parametrize("batches", [0, 1, 3])
-def test_an_interrupted_run_goes_on_shard_by_shard_and_ends_the_same(images, tmp_path, batches):
-    images.paths[3].write_bytes(b"damaged")
-    whole = encode(images, MeanColour(), tmp_path / "whole.emb", batch=8, shard_rows=8)
-    how = {"batch": 8, "shard_rows": 8}
-    if batches < 3:
-        with pytest.raises(KeyboardInterrupt):
-            encode(images, MeanColour(fails_after=batches), tmp_path / "a.emb", **how)
-    else:  # killed while it was finished
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("dptransfer.encoders.extract.finish_shards", full_disk)
-            with pytest.raises(OSError, match="No space"):
-                encode(images, MeanColour(), tmp_path / "a.emb", **how)
-    rest = MeanColour()
-    report = encode(images, rest, tmp_path / "a.emb", **how)
-    assert (report.resumed, len(rest.calls)) == (min(21, 8 * batches), 3 - batches)
-    assert report.unreadable == whole.unreadable
-    assert contents(tmp_path / "a.emb") == contents(tmp_path / "whole.emb")
-
-
-def full_disk(*_, **__):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
 def test_a_full_disk_is_one_clear_line_and_what_is_finished_stays(images, tmp_path, monkeypatch):
-    real, count = shards.written_whole, []
-
-    def fills_up(file, opener=None):
-        count.append(file)
-        return real(file, opener) if len(count) <= 2 else full_disk()
-
-    monkeypatch.setattr(shards, "written_whole", fills_up)
-    with pytest.raises(DataError, match=r"No space left on device\. Free some space and run again"):
+    ends = [mock.DEFAULT, mock.DEFAULT, OSError(errno.ENOSPC, "No space left on device")]
+    files = mock.Mock(wraps=shards.written_whole, side_effect=ends)
+    monkeypatch.setattr(shards, "written_whole", files)
+    with pytest.raises(DataError, match="No space left"):
         encode(images, MeanColour(), tmp_path / "a.emb", batch=8, shard_rows=8)
     monkeypatch.undo()
     assert encode(images, MeanColour(), tmp_path / "a.emb", batch=8, shard_rows=8).resumed == 8
-
-
-@pytest.mark.parametrize("change", ["source", "encoder", "cut", "type", "unsharded"])
-def test_another_request_is_refused_or_begun_anew(images, tmp_path, change):
-    how = {"batch": 8, "shard_rows": 8}
-    with pytest.raises(KeyboardInterrupt):
-        encode(images, MeanColour(fails_after=1), tmp_path / "a.emb", **how)
-    if change == "source":
-        images.paths[0].write_bytes(images.paths[1].read_bytes())
-    encoder = MeanColour(name="other" if change == "encoder" else "mean-colour")
-    how |= {"cut": {"shard_rows": 7}, "type": {"dtype": "float16"}}.get(change, {})
-    how |= {"unsharded": {"shard_rows": None}}.get(change, {})
-    with pytest.raises(DataError, match="another unfinished job"):
-        encode(images, encoder, tmp_path / "a.emb", **how)
-    assert encode(images, encoder, tmp_path / "a.emb", overwrite=True, **how).resumed == 0
 
 
 @pytest.mark.parametrize("harm", ["cut short", "gone", "no record"])
@@ -165,75 +110,43 @@ def test_private_shards_are_the_owners_alone_and_public_ones_may_be_read(images,
     assert modes == {False: {0}, True: {0o066 & ~umask}}
 
 
-def test_rows_may_be_of_half_the_precision(images, tmp_path):
-    encode(images, MeanColour(), tmp_path / "full.emb")
-    expected = read_table(tmp_path / "full.emb").rows.astype(np.float16)
-    for shard_rows in (None, 8):
-        out = tmp_path / f"{shard_rows}.emb"
-        encode(images, MeanColour(), out, dtype="float16", shard_rows=shard_rows)
-        assert np.array_equal(read_table(out).rows[:], expected)
-
-
-def test_a_pool_without_a_readable_picture_is_an_error_and_a_shard_without_one_is_none(images, tmp_path):
-    for path in images.paths[:8]:
-        path.write_bytes(b"damaged")
-    how = {"batch": 8, "shard_rows": 8, "drop_unreadable": True, "public": True}
-    assert encode(images, MeanColour(), tmp_path / "a.emb", **how).examples == 13
-    assert len(read_public(tmp_path / "a.emb")) == 13
-    for path in images.paths:
-        path.write_bytes(b"damaged")
-    with pytest.raises(DataError, match="At least one image"):
-        encode(images, MeanColour(), tmp_path / "b.emb", **how)
-
-
-def test_an_encoder_that_cannot_be_made_elsewhere_is_refused_before_anything_is_done(images, tmp_path):
+def test_an_encoder_that_cannot_be_made_elsewhere_is_refused_before_anything_is_done(
+    images, encoder, tmp_path
+):
     for made_by in (None, lambda: MeanColour()):
-        encoder = MeanColour()
         encoder.made_by = made_by
         with pytest.raises(ArgumentError, match="made_by"):
             encode(images, encoder, tmp_path / "a.emb", workers=Backwards())
     assert not list(tmp_path.glob("a.emb*"))
 
 
-def test_workers_are_given_the_time_of_all_batches_of_a_shard(images, tmp_path):
-    @dataclass(frozen=True)
-    class Patient(Backwards):
-        patience: float | None = None
-
-        def each(self, work, pieces, what):
-            given.append(self.patience)
-            return super().each(work, pieces, what)
-
-    given = []
-    for number, patience in enumerate((None, 5.0)):
-        how = {"batch": 4, "shard_rows": 10, "workers": Patient(patience)}
-        encode(images, elsewhere(MeanColour()), tmp_path / f"{number}.emb", **how)
-    assert given == [3 * shards._QUIET, 5.0]
-
-
-def test_tasks_of_a_cluster_have_a_gpu_each_where_the_encoder_needs_one(images, tmp_path):
-    @dataclass(frozen=True)
-    class Cluster(Backwards):
-        gpus: int = 0
-
-        def each(self, work, pieces, what):
-            given.append(self.gpus)
-            return super().each(work, pieces, what)
-
-    given = []
-    for device in ("cpu", "cuda"):
-        encoder = MeanColour()
-        encoder.made_by = partial(on_device, device=device)
-        encode(images, encoder, tmp_path / f"{device}.emb", workers=Cluster())
-    assert given == [0, 1]
-
-
 def on_device(device):
     return MeanColour()
 
 
-def test_a_worker_with_another_encoder_is_refused(images, tmp_path):
-    encoder = MeanColour()
+@pytest.mark.parametrize(
+    ("device", "patience", "given"), [("cpu", None, (3 * shards._QUIET, 0)), ("cuda", 5.0, (5.0, 1))]
+)
+def test_workers_have_the_time_of_all_batches_of_a_shard_and_a_gpu_if_needed(
+    images, encoder, tmp_path, device, patience, given
+):
+    asked = []
+
+    @dataclass(frozen=True)
+    class Cluster(Backwards):
+        patience: float | None = None
+        gpus: int = 0
+
+        def each(self, work, pieces, what):
+            asked.append((self.patience, self.gpus))
+            return super().each(work, pieces, what)
+
+    encoder.made_by = partial(on_device, device=device)
+    encode(images, encoder, tmp_path / "a.emb", batch=4, shard_rows=10, workers=Cluster(patience))
+    assert asked == [given]
+
+
+def test_a_worker_with_another_encoder_is_refused(images, encoder, tmp_path):
     encoder.made_by = partial(MeanColour, name="other")
     with pytest.raises(Incompatible, match="those of a worker"):
         encode(images, encoder, tmp_path / "a.emb", workers=Backwards())
@@ -264,14 +177,6 @@ def test_whoever_finds_that_a_shard_was_begun_opens_pictures_apart(images, tmp_p
     assert work((1, images.paths[:8])).unreadable == (3,)
     assert sorted(asked) == sorted(images.paths[:8])
     assert not list(tmp_path.glob("*.begun"))
-
-
-def test_how_far_it_is_is_told_in_items_to_whoever_listens(images, tmp_path):
-    heard = []
-    with reported_to(lambda *told: None if told[2] else heard.append(told)):
-        encode(images, MeanColour(), tmp_path / "a.emb", batch=4, shard_rows=8)
-    assert [done for done, _, _ in heard] == [0, 4, 8, 12, 16, 20, 21]
-    assert {of for _, of, _ in heard} == {21}
 
 
 @pytest.mark.gpu

@@ -67,6 +67,11 @@ def encode(found, encoder, out, *, progress=None, **options):
     return way(found, encoder, out, EncodeOptions(**options), progress=progress)
 
 
+def contents(folder):
+    """All files of an `.emb` folder but the manifest, which says when it was written."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
+
+
 if __name__ == "__main__":
     from dptransfer.sources import find_images
 

@@ -1,5 +1,7 @@
 import hashlib
 import os
+from contextlib import nullcontext
+from unittest import mock
 
 import pytest
 
@@ -19,70 +21,54 @@ def weights(tmp_path):
     return tmp_path / "weights"
 
 
-class Maker:
-    def __init__(self):
-        self.made = 0
-
-    def __call__(self):
-        self.made += 1
-        return b"a graph"
+@pytest.fixture
+def make():
+    return mock.Mock(return_value=b"a graph")
 
 
-def test_a_graph_is_made_once_for_a_name_and_its_weights(cache, weights):
-    make = Maker()
+def test_a_graph_is_made_once_for_a_name_and_its_weights(cache, weights, make):
     assert [cached_onnx_model("net", weights, make) for _ in range(3)] == [b"a graph"] * 3
-    assert make.made == 1
+    assert make.call_count == 1
     cached_onnx_model("net-2", weights, make)
     weights.write_bytes(b"other")
     cached_onnx_model("net", weights, make)
-    assert make.made == 3
+    assert make.call_count == 3
     assert len(list(cache.iterdir())) == 3
 
 
 @pytest.mark.parametrize("left", [b"", b"a grapf", b"a graph and more"])
-def test_a_damaged_graph_is_made_again(cache, weights, left):
-    cached_onnx_model("net", weights, Maker())
+def test_a_damaged_graph_is_made_again(cache, weights, make, left):
+    cached_onnx_model("net", weights, make)
     next(cache.iterdir()).write_bytes(left)
-    make = Maker()
-    assert cached_onnx_model("net", weights, make) == b"a graph"
-    assert make.made == 1
-    assert cached_onnx_model("net", weights, make) == b"a graph"
-    assert make.made == 1
-
-
-def test_a_cache_that_cannot_be_written_costs_time_alone(weights, monkeypatch):
-    monkeypatch.setenv("DPTRANSFER_CACHE", str(weights / "below"))
-    make = Maker()
     assert [cached_onnx_model("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
-    assert make.made == 2
+    assert make.call_count == 2
 
 
-def test_a_graph_for_which_there_is_no_room_costs_time_alone(cache, weights):
-    make = Maker()
-    with full_disk(3):
+@pytest.mark.parametrize("problem", ["no folder", "no room"])
+def test_a_cache_that_cannot_be_written_costs_time_alone(cache, weights, make, monkeypatch, problem):
+    if problem == "no folder":
+        monkeypatch.setenv("DPTRANSFER_CACHE", str(weights / "below"))
+    with full_disk(3) if problem == "no room" else nullcontext():
         assert [cached_onnx_model("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
-    assert make.made == 2
+    assert make.call_count == 2
     assert list(cache.iterdir() if cache.exists() else []) == []
 
 
-def test_nothing_is_left_of_a_graph_that_could_not_be_made(cache, weights):
-    def fail():
-        raise RuntimeError("half")
-
+def test_nothing_is_left_of_a_graph_that_could_not_be_made(cache, weights, make):
+    make.side_effect = RuntimeError("half")
     with pytest.raises(RuntimeError, match="half"):
-        cached_onnx_model("net", weights, fail)
+        cached_onnx_model("net", weights, make)
     assert not cache.exists()
 
 
-def test_a_graph_that_others_could_have_written_is_made_again(cache, weights):
+def test_a_graph_that_others_could_have_written_is_made_again(cache, weights, make):
     old = os.umask(0o002)
     try:
-        cached_onnx_model("net", weights, Maker())
+        cached_onnx_model("net", weights, make)
     finally:
         os.umask(old)
-    make = Maker()
     assert cached_onnx_model("net", weights, make) == b"a graph"
-    assert make.made == 0
+    assert make.call_count == 1
     (kept,) = cache.iterdir()
     planted = kept.with_name(f"{kept.name[:-69]}{hashlib.sha256(b'theirs').hexdigest()}.onnx")
     planted.write_bytes(b"theirs")
