@@ -6,11 +6,11 @@ import tomllib
 from pathlib import Path
 
 import dptransfer
-from contracts.method_suite import budget_for, private
 from dptransfer import Ledger
 from dptransfer.methods import MeanPrototypes
 from dptransfer.release import current_versions
 from dptransfer.release.manifest import _found_on
+from dptransfer.testing.sample_data import ROWS, budget_for
 
 ROOT = Path(__file__).parents[1]
 PROJECTS = ("pyproject.toml", "lab/pyproject.toml")
@@ -52,7 +52,7 @@ def test_releases_cards_and_ledgers_record_it_whatever_is_installed(tmp_path, mo
     _found_on.cache_clear()
     ledger = Ledger(tmp_path / "ledger.sqlite")
     method = MeanPrototypes()
-    path = method.fit(private(), budget=budget_for(method), ledger=ledger).save(tmp_path / "model")
+    path = method.fit(ROWS.private(), budget=budget_for(method), ledger=ledger).save(tmp_path / "model")
     told = json.loads((path / "release.json").read_text())
     assert told["library_version"] == told["versions"]["dptransfer"] == VERSION
     assert told["versions"]["numpy"] == "0.0"

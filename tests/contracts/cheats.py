@@ -1,7 +1,7 @@
 """Methods that break one rule each; the suite must notice every one of them."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from dptransfer.methods import CoinPressPrototypes, FiLM, MeanPrototypes, NoisyG
 from dptransfer.methods.method import Outcome, Plan, with_query
 from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead
-
-from .method_suite import Watched
+from dptransfer.testing.sample_data import CountedReads
 
 
 def with_steps(task, *steps):
@@ -19,16 +18,14 @@ def with_steps(task, *steps):
     return replace(task, plan=replace(task.plan, mechanisms=steps))
 
 
-@dataclass(frozen=True)
 class PeeksInPlan(MeanPrototypes):
     """Looks at private rows while it plans."""
 
     def plan(self, facts, budget, public=None):
-        Watched.latest.rows.mean()
+        CountedReads.latest.rows.mean()
         return super().plan(facts, budget, public)
 
 
-@dataclass(frozen=True)
 class LooksForFree(MeanPrototypes):
     """Plans nothing, so that nothing is charged, and looks at the rows all the same."""
 
@@ -41,19 +38,17 @@ class LooksForFree(MeanPrototypes):
         return replace(outcome, events=())
 
 
-@dataclass(frozen=True)
 class FitsItsPlanToTheData(MeanPrototypes):
     """Releases less when there is less, so that the plan tells how many rows there are."""
 
     def plan(self, facts, budget, public=None):
         plan = super().plan(facts, budget, public)
-        declared = getattr(Watched.latest, "facts", None) is facts
+        declared = getattr(CountedReads.latest, "facts", None) is facts
         (step,) = plan.mechanisms
         step = replace(step, noise_multiplier=step.noise_multiplier * (1.5 if declared else 1.0))
         return self.make_plan([step], budget)
 
 
-@dataclass(frozen=True)
 class ReturnsOtherEvents(MeanPrototypes):
     """Says after the run that it cost less."""
 
@@ -62,7 +57,6 @@ class ReturnsOtherEvents(MeanPrototypes):
         return replace(outcome, events=tuple(replace(e, noise_multiplier=99.0) for e in outcome.events))
 
 
-@dataclass(frozen=True)
 class ChangesItsEvent(MeanPrototypes):
     """Runs with less noise than it planned, and is honest about it afterwards."""
 
@@ -71,7 +65,6 @@ class ChangesItsEvent(MeanPrototypes):
         return super().run(with_steps(task, *bold))
 
 
-@dataclass(frozen=True)
 class WidensItsQuery(MeanPrototypes):
     """Asks a costlier query than the one it planned, by way of `with_query`."""
 
@@ -80,7 +73,6 @@ class WidensItsQuery(MeanPrototypes):
         return super().run(with_steps(task, with_query(step, features=task.prepared, classes=99)))
 
 
-@dataclass(frozen=True)
 class TakesOneMoreStep(NoisyGD):
     """Descends one step further than it paid for."""
 
@@ -89,7 +81,6 @@ class TakesOneMoreStep(NoisyGD):
         return super().run(with_steps(task, replace(paid, times=paid.times + 1)))
 
 
-@dataclass(frozen=True)
 class Overspends(MeanPrototypes):
     """Plans with half of the noise that the budget asks for."""
 
@@ -99,7 +90,6 @@ class Overspends(MeanPrototypes):
         return self.make_plan([replace(step, noise_multiplier=step.noise_multiplier / 2)], budget)
 
 
-@dataclass(frozen=True)
 class Boasts(MeanPrototypes):
     """Promises a smaller ε than its events give."""
 
@@ -108,7 +98,6 @@ class Boasts(MeanPrototypes):
         return Plan(self, plan.mechanisms, replace(plan.guarantee, epsilon=plan.guarantee.epsilon / 2))
 
 
-@dataclass(frozen=True)
 class ChargesTwice(MeanPrototypes):
     """Talks to the ledger itself."""
 
@@ -125,7 +114,6 @@ class ChargesTwice(MeanPrototypes):
         return super().run(task)
 
 
-@dataclass(frozen=True)
 class Swallows(MeanPrototypes):
     """Hides a failed run behind a release of zeros."""
 
@@ -136,36 +124,35 @@ class Swallows(MeanPrototypes):
             return Outcome(CosineHead(np.zeros((3, task.prepared.dimension))), task.plan.events)
 
 
-@dataclass(frozen=True)
-class BringsItsOwnNoise(MeanPrototypes):
+class ChangesItsHead(MeanPrototypes):
+    """Releases other prototypes than those that it paid for."""
+
+    def run(self, task):
+        outcome = super().run(task)
+        return replace(outcome, head=CosineHead(self.changed(outcome.head.prototypes, task)))
+
+
+class BringsItsOwnNoise(ChangesItsHead):
     """Adds randomness that no seed repeats."""
 
-    def run(self, task):
-        outcome = super().run(task)
-        more = np.random.default_rng().normal(size=outcome.head.prototypes.shape)
-        return replace(outcome, head=CosineHead(outcome.head.prototypes + more))
+    def changed(self, prototypes, task):
+        return prototypes + np.random.default_rng().normal(size=prototypes.shape)
 
 
-@dataclass(frozen=True)
-class MindsTheOrder(MeanPrototypes):
+class MindsTheOrder(ChangesItsHead):
     """Lets the first row count more."""
 
-    def run(self, task):
-        outcome = super().run(task)
-        nudge = np.nan_to_num(task.private.rows[:1], posinf=0.0, neginf=0.0).sum()
-        return replace(outcome, head=CosineHead(outcome.head.prototypes + np.tanh(nudge)))
+    def changed(self, prototypes, task):
+        return prototypes + np.tanh(np.nan_to_num(task.private.rows[:1], posinf=0.0, neginf=0.0).sum())
 
 
-@dataclass(frozen=True)
-class InfersItsClasses(MeanPrototypes):
+class InfersItsClasses(ChangesItsHead):
     """Releases prototypes of the classes it found, not of those declared."""
 
-    def run(self, task):
-        outcome = super().run(task)
-        return replace(outcome, head=CosineHead(outcome.head.prototypes[np.unique(task.private.labels)]))
+    def changed(self, prototypes, task):
+        return prototypes[np.unique(task.private.labels)]
 
 
-@dataclass(frozen=True)
 class RefusesNan(MeanPrototypes):
     """Raises on a row that is not finite, and so tells that it is there."""
 
@@ -175,16 +162,13 @@ class RefusesNan(MeanPrototypes):
         return super().run(task)
 
 
-@dataclass(frozen=True)
-class ReleasesRows(MeanPrototypes):
+class ReleasesRows(ChangesItsHead):
     """Hands out three private rows as prototypes."""
 
-    def run(self, task):
-        outcome = super().run(task)
-        return replace(outcome, head=CosineHead(np.array(task.private.rows[:3], dtype=np.float64)))
+    def changed(self, prototypes, task):
+        return np.array(task.private.rows[:3], dtype=np.float64)
 
 
-@dataclass(frozen=True)
 class KeepsAReference(MeanPrototypes):
     """Keeps the data inside the released head."""
 
@@ -194,13 +178,11 @@ class KeepsAReference(MeanPrototypes):
         return outcome
 
 
-@dataclass(frozen=True, eq=False)
 class _Upside(CosineHead):
     def scores(self, rows):
         return -super().scores(rows)
 
 
-@dataclass(frozen=True)
 class PredictsByUnsavedRule(MeanPrototypes):
     """Predicts by a rule that the release does not contain."""
 
@@ -209,16 +191,14 @@ class PredictsByUnsavedRule(MeanPrototypes):
         return replace(outcome, head=_Upside(outcome.head.prototypes))
 
 
-@dataclass(frozen=True)
 class PeeksAtPixels(FiLM):
     """Looks at private pictures while it plans."""
 
     def plan(self, facts, budget, public=None):
-        Watched.latest.pixels[:1].mean()
+        CountedReads.latest.pixels[:1].mean()
         return super().plan(facts, budget, public)
 
 
-@dataclass(frozen=True)
 class RefusesBlackPictures(FiLM):
     """Raises where a picture could not be read, and so tells that there is one."""
 
@@ -228,7 +208,6 @@ class RefusesBlackPictures(FiLM):
         return super().run(task)
 
 
-@dataclass(frozen=True)
 class ReleasesPicturesAsRows(FiLM):
     """Hands out the rows of three private pictures as the head's weights."""
 
@@ -238,18 +217,14 @@ class ReleasesPicturesAsRows(FiLM):
         return replace(outcome, head=replace(outcome.head, weights=rows.astype(np.float64)))
 
 
-@dataclass(frozen=True)
-class AddsAnAnswer(MeanPrototypes):
+class AddsAnAnswer(ChangesItsHead):
     """Draws noise of its own for an answer that no event pays for."""
 
-    def run(self, task):
-        outcome = super().run(task)
+    def changed(self, prototypes, task):
         total = np.nan_to_num(task.private.rows, posinf=0.0, neginf=0.0).sum(axis=0)
-        noisy = total + task.noise.discrete_gaussian(10.0, total.shape)
-        return replace(outcome, head=CosineHead(outcome.head.prototypes + np.tanh(noisy)))
+        return prototypes + np.tanh(total + task.noise.discrete_gaussian(10.0, total.shape))
 
 
-@dataclass(frozen=True)
 class AsksTwice(MeanPrototypes):
     """Asks the one mechanism that it paid for a second time."""
 
@@ -258,14 +233,12 @@ class AsksTwice(MeanPrototypes):
         return super().run(task)
 
 
-@dataclass(frozen=True)
 class NamesNoUnit(MeanPrototypes):
     """Bounds nothing, by its own word."""
 
     units = ()
 
 
-@dataclass(frozen=True)
 class GivesNoReason(MeanPrototypes):
     """Bounds rows alone, and does not say why."""
 
@@ -273,7 +246,6 @@ class GivesNoReason(MeanPrototypes):
     rows_only = ""
 
 
-@dataclass(frozen=True)
 class TakesAnything(MeanPrototypes):
     """Does not say which data it takes."""
 
@@ -283,7 +255,6 @@ class TakesAnything(MeanPrototypes):
         pass
 
 
-@dataclass(frozen=True)
 class ForgetsThePeople(MeanPrototypes):
     """Plans for single rows where persons are declared."""
 
@@ -291,7 +262,6 @@ class ForgetsThePeople(MeanPrototypes):
         return super().plan(replace(facts, unit=Unit.ROW), budget, public)
 
 
-@dataclass(frozen=True)
 class RefusesMissingIds(MeanPrototypes):
     """Raises where a person has a single row."""
 
@@ -301,18 +271,13 @@ class RefusesMissingIds(MeanPrototypes):
         return super().run(task)
 
 
-@dataclass(frozen=True)
 class TakesPersonsAsRows(CoinPressPrototypes):
     """Bounds rows alone, and takes persons all the same."""
 
     def require_unit(self, facts):
         pass
 
-    def plan(self, facts, budget, public=None):
-        return super().plan(facts, budget, public)
 
-
-@dataclass(frozen=True)
 class CountsRowsAsPersons(MeanPrototypes):
     """Bounds every row as if it were a person."""
 

@@ -15,9 +15,9 @@ from dptransfer.methods.heads import start
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release import export_onnx, read_release, release_digest
+from dptransfer.testing.sample_data import POOL, ROWS, WIDTH, fit_sample
 from methods import test_public_prior
 
-from .method_suite import POOL, WIDTH, fitted, private
 from .test_method_suite import small
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -53,13 +53,13 @@ def require_same(model, folder):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_methods_release_scores_in_onnx_as_in_python(name, tmp_path):
-    require_same(fitted(small(name)), tmp_path)
+    require_same(fit_sample(small(name)), tmp_path)
 
 
 def fitted_in_words(method, **options):
     """Of a pool whose encoder has words of its own."""
     budget, made = Budget(epsilon=1.0, delta=1e-5), {"ledger": Ledger.in_memory(), "noise": SeededNoise(1)}
-    return method.fit(private(), IN_WORDS, budget=budget, **made, **options)
+    return method.fit(ROWS.private(), IN_WORDS, budget=budget, **made, **options)
 
 
 @pytest.mark.parametrize("path", test_public_prior.PATHS)
@@ -75,4 +75,4 @@ def test_so_do_other_maps_and_releases_that_are_calibrated_on_a_holdout(features
 
 
 def test_so_does_a_search_among_methods(tmp_path):
-    require_same(fitted(PrivateTuning(candidates=(NoisyGD(steps=5), METHODS["mean"]()))), tmp_path)
+    require_same(fit_sample(PrivateTuning(candidates=(NoisyGD(steps=5), METHODS["mean"]()))), tmp_path)

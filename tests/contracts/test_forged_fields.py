@@ -1,5 +1,9 @@
 """Whoever changes a field of a release is found out, or the field is one that `verify` calls unverifiable."""
 
+import copy
+import json
+import shutil
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -8,17 +12,100 @@ import pytest
 
 from dptransfer import evaluate
 from dptransfer.data import PrivateEmbeddings
+from dptransfer.errors import DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PrivateTuning, TransferPATE
 from dptransfer.methods.heads import start
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Guarantee, Relation
+from dptransfer.release.bundle import read_evaluation, read_release
+from dptransfer.release.card import card_of
 from dptransfer.release.verify import UNVERIFIABLE
+from dptransfer.testing.sample_data import CLASSES, POOL, ROWS, budget_for, fit_sample, ordinary_rows
+from release.models import rewrite
 
-from .forgeries import forged_outcome, forgeries, record
-from .method_suite import CLASSES, POOL, budget_for, fitted, ordinary, private
 from .test_method_suite import small
+
+_OF_THE_FILE = ("digest", "files", "arrays")  # which are put right, or are checked against the weights
+_MOST = 2  # of the entries of a long list
+
+
+def leaves(value, path=()):
+    """Paths of all plain values; of a long list, of its first and its last."""
+    if isinstance(value, dict):
+        for name, own in value.items():
+            yield from leaves(own, (*path, name))
+    elif isinstance(value, list):
+        yield path
+        for place in sorted({*range(min(len(value), _MOST - 1)), *range(max(0, len(value) - 1), len(value))}):
+            yield from leaves(value[place], (*path, place))
+    else:
+        yield path
+
+
+def others(value):
+    """Values that a forger might put in the place of this one."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, max(0, value - 1), 10 * value + 3]
+    if isinstance(value, float):
+        return [value * 0.5, value * 1.05, value + 0.25]
+    if isinstance(value, str):
+        return [f"{value} x", ""]
+    if value is None:
+        return ["x", 1, 0.5]
+    return [[], value[:-1], [*value, *value[-1:]]] if value else [[1], ["x"]]
+
+
+def forgeries(fields):
+    """(path, changed fields) for every field and every other value."""
+    for path in leaves({name: own for name, own in fields.items() if name not in _OF_THE_FILE}):
+        for other in others(_at(fields, path)):
+            if other != _at(fields, path):
+                yield path, other
+
+
+def _at(fields, path):
+    for name in path:
+        fields = fields[name]
+    return fields
+
+
+def forged_outcome(release, scratch, path, other):
+    """What verification says of a copy with this value there, and with everything else put right."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.copytree(release, scratch)
+
+    def change(fields):
+        _at(fields, path[:-1])[path[-1]] = copy.deepcopy(other)
+        if path[:1] == ("guarantee",) and path != ("guarantee", "sentence"):
+            _state_again(fields)
+        if path[0] in ("relation", "delta"):
+            fields["guarantee"][path[0]] = other
+            _state_again(fields)
+
+    try:
+        rewrite(scratch, change)
+        card = card_of(read_release(scratch), read_evaluation(scratch))
+    except (DPTransferError, TypeError, ValueError, KeyError, AttributeError):
+        return verify_release(scratch).outcome
+    files = {"CARD.md": card.markdown().encode(), "card.html": card.html().encode()}
+    rewrite(scratch, lambda fields: None, content=files)
+    return verify_release(scratch).outcome
+
+
+def _state_again(fields):
+    """The sentence of the changed guarantee, where one can be written."""
+    fields["relation"], fields["delta"] = fields["guarantee"]["relation"], fields["guarantee"]["delta"]
+    with suppress(ValueError, TypeError, KeyError):
+        fields["guarantee"]["sentence"] = str(Guarantee.from_dict(fields["guarantee"]))
+
+
+def record(release):
+    return json.loads((release / "release.json").read_text())
+
 
 FREE = tuple(pattern for patterns in UNVERIFIABLE.values() for pattern in patterns.split())
 
@@ -34,23 +121,23 @@ def made(method, data, relation=Relation.ADD_REMOVE, **options):
 
 
 def with_holdout_and_results():
-    model = made(MeanPrototypes(), private(), holdout=0.3)
-    return model, evaluate(model, *ordinary(), name="others")
+    model = made(MeanPrototypes(), ROWS.private(), holdout=0.3)
+    return model, evaluate(model, *ordinary_rows(), name="others")
 
 
 def of_people_under_replace_one():
-    x, y = ordinary()
+    x, y = ordinary_rows()
     told = {"people": np.arange(len(x)) // 3, "person_bound": 2.0, "rows_per_person": 3.0}
     data = PrivateEmbeddings(x, y, classes=CLASSES, **told)
     return made(NoisyGD(steps=5), data, Relation.REPLACE_ONE, holdout=0.3), None
 
 
 def with_a_threshold():
-    return made(TransferPATE(teachers=5, queries=8, threshold=2.0, answers=6), private()), None
+    return made(TransferPATE(teachers=5, queries=8, threshold=2.0, answers=6), ROWS.private()), None
 
 
 def tuned():
-    return fitted(PrivateTuning(candidates=(NoisyGD(steps=5), MeanPrototypes()))), None
+    return fit_sample(PrivateTuning(candidates=(NoisyGD(steps=5), MeanPrototypes()))), None
 
 
 MORE = {
@@ -62,7 +149,7 @@ RELEASES = {**MORE, **{name: None for name in METHODS}}
 
 def saved(name, folder):
     """As if the noise had been secret, which no file tells."""
-    model, results = (fitted(small(name)), None) if RELEASES[name] is None else RELEASES[name]()
+    model, results = (fit_sample(small(name)), None) if RELEASES[name] is None else RELEASES[name]()
     charged = None if model.charged is None else replace(model.charged, seeded=False)
     model = replace(model, provenance=replace(model.provenance, seeded=False), charged=charged)
     return model.save(folder, evaluation=results)

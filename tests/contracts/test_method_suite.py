@@ -10,11 +10,10 @@ from dptransfer.methods import METHODS, FromNames, MeanPrototypes
 from dptransfer.methods.heads import start
 from dptransfer.sources import PrivateImages
 from dptransfer.testing.contract import ContractBroken
-from dptransfer.testing.method_rules import check_method
-from dptransfer.testing.sample_data import RecordedAnswers
+from dptransfer.testing.method_rules import METHOD_CHECKS, check_method
+from dptransfer.testing.sample_data import ROWS, RecordedAnswers, budget_for, fit_sample
 
 from .cheats import CHEATS, PICTURE_CHEATS, Boasts, Overspends, ReleasesRows
-from .method_suite import CHECKS, budget_for, fitted, private
 from .pictures import PICTURES, quick
 
 CAUGHT = (AssertionError, DPTransferError, ValueError, IndexError)
@@ -42,10 +41,10 @@ def small(name):
     return METHODS[name]()
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", METHOD_CHECKS)
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_passes(name, check):
-    CHECKS[check](small(name))
+    METHOD_CHECKS[check](small(name))
 
 
 @pytest.mark.parametrize(
@@ -58,14 +57,14 @@ def test_every_method_passes(name, check):
 )
 def test_every_check_catches_a_method_that_cheats(check, cheat):
     with pytest.raises(CAUGHT):
-        CHECKS[check](cheat())
-    CHECKS[check](MeanPrototypes())
+        METHOD_CHECKS[check](cheat())
+    METHOD_CHECKS[check](MeanPrototypes())
 
 
 @pytest.mark.parametrize("check", PICTURE_CHEATS)
 def test_what_is_about_pictures_catches_a_method_on_pictures_that_cheats(check):
     with pytest.raises(CAUGHT):
-        CHECKS[check](quick(PICTURE_CHEATS[check]))
+        METHOD_CHECKS[check](quick(PICTURE_CHEATS[check]))
 
 
 @pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind.takes is PrivateImages])
@@ -82,7 +81,7 @@ def test_one_call_tries_every_rule_and_names_the_broken_one():
     assert "the order of the rows does not matter" in str(broken.value)
     with pytest.raises(ArgumentError):
         check_method(MeanPrototypes, skip=["no such rule"])
-    every = [*CHECKS]
+    every = [*METHOD_CHECKS]
     check_method(ReleasesRows, skip=every)
 
 
@@ -98,13 +97,13 @@ def test_noise_belongs_to_a_mechanisms_answer():
 
 
 def test_every_check_has_a_cheat():
-    assert CHEATS.keys() == CHECKS.keys()
+    assert CHEATS.keys() == METHOD_CHECKS.keys()
 
 
 @pytest.mark.parametrize("cheat", [Overspends, Boasts])
 def test_a_dishonest_plan_is_refused_before_anything_is_read_or_charged(cheat):
-    data, ledger = private(), Ledger.in_memory()
+    data, ledger = ROWS.private(), Ledger.in_memory()
     with pytest.raises(DPTransferError, match="Nothing was read or charged"):
-        fitted(cheat(), data, ledger=ledger)
+        fit_sample(cheat(), data, ledger=ledger)
     assert data.reads == 0
     assert ledger.history() == []

@@ -16,10 +16,20 @@ from dptransfer.privacy import Relation, Unit
 from dptransfer.release import read_release
 from dptransfer.testing import method_rules
 from dptransfer.testing.method_rules import person_shares
-from dptransfer.testing.sample_data import EACH_OF_TEN, add_loud_person, private_with_people
+from dptransfer.testing.sample_data import (
+    EACH_OF_TEN,
+    POOL,
+    add_loud_person,
+    budget_for,
+    fit_sample,
+    fresh_rows,
+    is_same_release,
+    private_with_people,
+    reads_in_order,
+    without_sampling,
+)
 from methods.samples import Repeatable
 
-from .method_suite import POOL, budget_for, fitted, fresh, in_their_order, same, undrawn
 from .test_method_suite import names_without_a_model, small
 
 __all__ = ["names_without_a_model"]
@@ -31,7 +41,7 @@ BOUNDING = [name for name in METHODS if name not in REFUSING]
 def test_replaced_persons_are_protected_too(name):
     method = small(name)
     budget = budget_for(method, Relation.REPLACE_ONE)
-    model = fitted(method, private_with_people(method, EACH_OF_TEN), budget=budget)
+    model = fit_sample(method, private_with_people(method, EACH_OF_TEN), budget=budget)
     assert model.guarantee.unit is Unit.PERSON
     assert {(event.unit, event.relation) for event in model.events} <= {(Unit.PERSON, Relation.REPLACE_ONE)}
 
@@ -41,11 +51,11 @@ def test_what_bounds_rows_alone_refuses_persons_before_the_charge_with_the_reaso
     method, ledger = small(name), Ledger.in_memory()
     data = private_with_people(method, EACH_OF_TEN, class_counts=[14, 9, 7])
     with pytest.raises(ArgumentError, match=f"{REFUSING[name]}.*one person"):
-        fitted(method, data, ledger=ledger)
+        fit_sample(method, data, ledger=ledger)
     with pytest.raises(ArgumentError, match=REFUSING[name]):
         method.plan(data.facts, budget_for(method), POOL)
     with pytest.raises(ArgumentError, match=REFUSING[name]):
-        fitted(PrivateTuning(candidates=(MeanPrototypes(), method)), data, ledger=ledger)
+        fit_sample(PrivateTuning(candidates=(MeanPrototypes(), method)), data, ledger=ledger)
     assert ledger.history() == []
 
 
@@ -63,25 +73,29 @@ def test_teachers_among_whom_a_persons_rows_are_shared_out_are_caught(name, monk
 
 @pytest.mark.parametrize("name", BOUNDING)
 def test_the_order_of_the_rows_does_not_matter(name):
-    method = undrawn(small(name))
-    if in_their_order(method):
+    method = without_sampling(small(name))
+    if reads_in_order(method):
         pytest.skip("teachers look at their pictures one after the other")
     x, y, ids = add_loud_person(method, "huge")
     order = np.random.default_rng(3).permutation(len(x))
     turned = private_with_people(method, ids[order], x[order], y[order])
-    assert same(fitted(method, private_with_people(method, ids, x, y)), fitted(method, turned))
+    assert is_same_release(
+        fit_sample(method, private_with_people(method, ids, x, y)), fit_sample(method, turned)
+    )
 
 
 @pytest.mark.parametrize("name", BOUNDING)
 def test_saved_it_loads_verifies_and_says_whom_it_protects(name, tmp_path):
     method = small(name)
-    model = fitted(method, private_with_people(method, EACH_OF_TEN, person_bound=2.0), noise=Repeatable(1))
+    model = fit_sample(
+        method, private_with_people(method, EACH_OF_TEN, person_bound=2.0), noise=Repeatable(1)
+    )
     path = model.save(tmp_path / "model")
     again = read_release(path)
-    assert same(model, again)
+    assert is_same_release(model, again)
     assert again.guarantee == model.guarantee
     assert again.facts.bound == model.facts.bound
-    assert (model.predict(fresh(model)) == again.predict(fresh(model))).all()
+    assert (model.predict(fresh_rows(model)) == again.predict(fresh_rows(model))).all()
     assert verify_release(path).failed == ()
     assert "one person, with all their examples" in (path / "CARD.md").read_text()
 
@@ -89,6 +103,6 @@ def test_saved_it_loads_verifies_and_says_whom_it_protects(name, tmp_path):
 @pytest.mark.parametrize("name", BOUNDING)
 def test_a_larger_bound_lets_a_person_say_more(name):
     method = small(name)
-    model = fitted(method, private_with_people(method, EACH_OF_TEN, person_bound=3.0))
+    model = fit_sample(method, private_with_people(method, EACH_OF_TEN, person_bound=3.0))
     assert model.facts.bound.examples == 3.0
     assert all(moved <= 1 for moved in person_shares(method, "huge", person_bound=3.0))

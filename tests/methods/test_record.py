@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from contracts.method_suite import POOL, fitted, private
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.exact.feature_map import FittedSideBySide, FittedUnitNorm
 from dptransfer.exact.public_map import PublicMap
@@ -19,7 +18,7 @@ from dptransfer.methods.replan import check_record, check_steps, verify_release
 from dptransfer.privacy import Budget, Relation
 from dptransfer.release import Verification
 from dptransfer.release.verify import RECORD, Check
-from dptransfer.testing.sample_data import ordinary_rows
+from dptransfer.testing.sample_data import POOL, ROWS, fit_sample, ordinary_rows
 from release.models import rewrite
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -45,24 +44,24 @@ def listing(rows, model):
 
 @pytest.fixture(scope="module")
 def votes():
-    return fitted(VOTES)
+    return fit_sample(VOTES)
 
 
 @pytest.fixture(scope="module")
 def tested():
-    model = fitted(TESTED)
+    model = fit_sample(TESTED)
     assert 0 < sum(map(len, model.provenance.answers["rows"].values())) < 6
     return model
 
 
 @pytest.fixture(scope="module")
 def chosen():
-    return fitted(METHODS["top-k"]())
+    return fit_sample(METHODS["top-k"]())
 
 
 def test_answers_that_were_not_paid_for_fail(votes, tmp_path):
     """A guarantee for 2 answers, beside the 8 that were given."""
-    paid = recorded(fitted(replace(VOTES, queries=2)), seeded=False)
+    paid = recorded(fit_sample(replace(VOTES, queries=2)), seeded=False)
     forged = recorded(paid, answers=votes.provenance.answers)
     assert check_steps(forged).passed
     assert fails(forged, "8 answers are listed, and 2 were paid for")
@@ -86,7 +85,7 @@ def test_as_many_answers_as_questions_are_listed_and_each_once(votes):
 
 def test_answers_are_to_the_questions_that_are_asked():
     asked = set(VOTES.questions(25).tolist())
-    model = fitted(VOTES)
+    model = fit_sample(VOTES)
     rows = [list(own) for own in model.provenance.answers["rows"].values()]
     place = next(place for place in range(3) if rows[place])
     rows[place][0] = next(row for row in range(25) if row not in asked)
@@ -163,16 +162,16 @@ def test_prototypes_are_as_many_as_are_chosen_and_as_the_head_has(chosen):
     assert fails(recorded(chosen, prototypes=listing(more, chosen)), "5 prototypes")
     fewer = replace(chosen, head=replace(chosen.head, prototypes=chosen.head.prototypes[:, :4]))
     assert fails(fewer, "the head has others")
-    one = fitted(METHODS["public"]())
+    one = fit_sample(METHODS["public"]())
     assert check_record(one).passed
     two = listing([[0, 1], [2, 3], [4, 5]], one)
     assert fails(recorded(one, prototypes=two), "1 prototypes")
-    assert fails(replace(one, head=fitted(METHODS["noisy-gd"](steps=5)).head), "the head has others")
+    assert fails(replace(one, head=fit_sample(METHODS["noisy-gd"](steps=5)).head), "the head has others")
 
 
 @pytest.mark.parametrize("name", ["prototypes", "answers"])
 def test_methods_that_list_nothing_list_nothing(name, votes, chosen):
-    plain = fitted(METHODS["mean"]())
+    plain = fit_sample(METHODS["mean"]())
     for model in (plain, votes, chosen):
         if getattr(model.provenance, name) is None:
             lists = listing([[0], [1], [2]], model)
@@ -180,7 +179,7 @@ def test_methods_that_list_nothing_list_nothing(name, votes, chosen):
 
 
 def test_a_trial_that_was_released_may_list_what_its_method_lists():
-    made = fitted(dpt.methods.PrivateTuning(candidates=(METHODS["top-k"](k=2), METHODS["top-k"](k=3))))
+    made = fit_sample(dpt.methods.PrivateTuning(candidates=(METHODS["top-k"](k=2), METHODS["top-k"](k=3))))
     assert check_record(made).passed
     assert fails(recorded(made, prototypes=listing([[0]] * 3, made)), "prototypes of each class")
 
@@ -201,7 +200,7 @@ def test_notes_are_those_of_the_plan_and_of_the_run(votes):
         ("Auto chose 'transfer-pate'. It suits.", note, "All is well."),
     ):
         assert fails(recorded(votes, notes=notes), "notes")
-    default = fitted(METHODS["public-prior"]())
+    default = fit_sample(METHODS["public-prior"]())
     assert "1 note " in check_record(default).detail
     assert fails(recorded(default, notes=(*default.provenance.notes, "All is well.")), "notes")
 
@@ -209,7 +208,7 @@ def test_notes_are_those_of_the_plan_and_of_the_run(votes):
 def test_the_note_on_a_number_of_teachers_that_nobody_chose_is_of_the_plan():
     """It is planned again from a record that has this number, as if it had been given."""
     x, y = ordinary_rows()
-    made = fitted(dpt.methods.TransferPATE(queries=8), dpt.PrivateEmbeddings(x, y, classes=3))
+    made = fit_sample(dpt.methods.TransferPATE(queries=8), dpt.PrivateEmbeddings(x, y, classes=3))
     assert len(made.provenance.notes) == 2
     assert check_steps(made).passed
     assert check_record(made).passed
@@ -227,7 +226,7 @@ def test_numbers_in_notes_agree_but_for_their_last_digit():
 def test_a_holdout_is_in_the_notes_as_it_was_drawn(relation):
     budget = replace(BUDGET, relation=relation)
     given = {"budget": budget, "ledger": Ledger.in_memory()}
-    made = dpt.methods.MeanPrototypes().fit(private(), holdout=0.25, **given)
+    made = dpt.methods.MeanPrototypes().fit(ROWS.private(), holdout=0.25, **given)
     assert check_record(made).passed
     (note,) = made.provenance.notes
     for notes in ((), (note.replace("25%", "35%"),), (note, note)):
@@ -240,13 +239,15 @@ def test_a_holdout_is_in_the_notes_as_it_was_drawn(relation):
 
 @pytest.mark.parametrize("assumed", [(), ("nothing",)])
 def test_a_charged_evaluation_assumes_what_every_one_does(assumed):
-    made = dpt.methods.MeanPrototypes().fit(private(), holdout=0.25, budget=BUDGET, ledger=Ledger.in_memory())
+    made = dpt.methods.MeanPrototypes().fit(
+        ROWS.private(), holdout=0.25, budget=BUDGET, ledger=Ledger.in_memory()
+    )
     told = replace(made.charged, guarantee=replace(made.charged.guarantee, assumptions=assumed))
     assert fails(replace(made, charged=told), "assumptions")
 
 
 def test_a_map_is_of_the_settings_and_the_public_data_on_record():
-    made = fitted(dpt.methods.MeanPrototypes(features=PublicMap(axes=4, whitening=0.1)))
+    made = fit_sample(dpt.methods.MeanPrototypes(features=PublicMap(axes=4, whitening=0.1)))
     assert check_record(made).passed
     for features, word in (
         (replace(made.features, pool="0" * 64), "other public rows"),
@@ -258,7 +259,7 @@ def test_a_map_is_of_the_settings_and_the_public_data_on_record():
     assert fails(
         recorded(made, public={**made.provenance.public, "fingerprint": "0" * 64}), "other public rows"
     )
-    pooled = fitted(dpt.methods.MeanPrototypes(features=dpt.features.UnitNorm(pool=2)))
+    pooled = fit_sample(dpt.methods.MeanPrototypes(features=dpt.features.UnitNorm(pool=2)))
     assert fails(replace(pooled, features=FittedUnitNorm(6, 3)), "settings")
     assert fails(replace(pooled, features=made.features), "settings")
 
@@ -268,10 +269,10 @@ def test_a_map_is_in_the_words_on_record():
     words, others = (Vocabulary(("x", "y", "z"), rng.normal(size=(3, 6)), np.zeros(3)) for _ in range(2))
     given = {"budget": BUDGET, "ledger": Ledger.in_memory()}
     method = dpt.methods.MeanPrototypes(features=VocabularyMap())
-    made = method.fit(private(), POOL.with_vocabulary(words), **given)
+    made = method.fit(ROWS.private(), POOL.with_vocabulary(words), **given)
     assert check_record(made).passed
     assert fails(recorded(made, public={**made.provenance.public, "vocabulary": others.record}), "words")
-    axes = METHODS["public-prior"]().fit(private(), POOL.with_vocabulary(words), **given)
+    axes = METHODS["public-prior"]().fit(ROWS.private(), POOL.with_vocabulary(words), **given)
     both, odd = (
         replace(axes, features=FittedSideBySide(axes.features, FittedVocabularyMap.of(one)))
         for one in (words, others)
@@ -294,14 +295,14 @@ def test_public_data_are_on_record_where_they_are_needed_and_of_the_same_encoder
 def test_a_method_on_rows_is_not_fitted_on_pictures_and_the_other_way_round():
     from contracts.pictures import quick
 
-    rows, pictures = fitted(METHODS["mean"]()), fitted(quick(METHODS["film"]))
+    rows, pictures = fit_sample(METHODS["mean"]()), fit_sample(quick(METHODS["film"]))
     assert check_record(pictures).passed
     assert not check_record(replace(rows, facts=pictures.facts)).passed
     assert not check_record(replace(pictures, facts=rows.facts)).passed
 
 
 def test_noise_that_contradicts_the_settings_fails():
-    made = fitted(dpt.methods.NoisyGD(steps=5, noise_multiplier=10.0))
+    made = fit_sample(dpt.methods.NoisyGD(steps=5, noise_multiplier=10.0))
     assert check_steps(made).passed
     settings = {**made.provenance.configuration, "noise_multiplier": 12.0}
     assert "noise" in check_steps(recorded(made, configuration=settings)).detail
@@ -318,7 +319,7 @@ def test_the_record_of_another_version_is_a_note_and_nothing_is_verified(votes, 
 
 
 def test_words_and_cards_under_the_name_of_another_version_are_not_verified(tmp_path):
-    made = recorded(fitted(METHODS["mean"]()), seeded=False)
+    made = recorded(fit_sample(METHODS["mean"]()), seeded=False)
     lied = recorded(
         made, summary="Nothing was used.", versions={**made.provenance.versions, "dptransfer": "9.9"}
     )
@@ -369,6 +370,6 @@ def _changing(kind):
 def test_a_change_of_the_encoder_of_another_kind_fails():
     from contracts.pictures import quick
 
-    made = fitted(quick(METHODS["film"]))
+    made = fit_sample(quick(METHODS["film"]))
     assert check_record(made).passed
     assert fails(replace(made, encoder_delta=replace(made.encoder_delta, kind="low-rank")), "encoder")

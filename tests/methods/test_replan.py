@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from contracts.method_suite import CLASSES, POOL, budget_for, fitted, ordinary, private, relations
 from contracts.test_method_suite import small
 from dptransfer.accounting import guarantee_of
 from dptransfer.methods import METHODS, EmbeddingMethod
@@ -15,6 +14,15 @@ from dptransfer.methods.method import configuration_of
 from dptransfer.methods.replan import check_record, check_steps, check_words
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.release.verify import NOT_SHOWN, verify_files
+from dptransfer.testing.sample_data import (
+    CLASSES,
+    POOL,
+    ROWS,
+    budget_for,
+    fit_sample,
+    ordinary_rows,
+    relations_of,
+)
 
 TUNED = dpt.methods.PrivateTuning(candidates=(dpt.methods.NoisyGD(steps=5), dpt.methods.MeanPrototypes()))
 VARIANTS = (
@@ -49,7 +57,7 @@ def recorded(model, **changes):
 
 @pytest.fixture(scope="module")
 def model():
-    return dpt.methods.MeanPrototypes().fit(private(), budget=BUDGET, ledger=dpt.Ledger.in_memory())
+    return dpt.methods.MeanPrototypes().fit(ROWS.private(), budget=BUDGET, ledger=dpt.Ledger.in_memory())
 
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -58,8 +66,8 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5)
 @pytest.mark.parametrize("method", [*METHODS_HERE, *VARIANTS], ids=lambda method: method.name)
 def test_what_a_method_releases_is_what_it_plans_again(method):
     # Searching a tuned plan takes a while, and its steps' sensitivities are those of the others.
-    for relation in relations(method)[: 1 if method is TUNED else None]:
-        made = fitted(method, budget=budget_for(method, relation))
+    for relation in relations_of(method)[: 1 if method is TUNED else None]:
+        made = fit_sample(method, budget=budget_for(method, relation))
         for check in (check_steps(made), check_record(made), check_words(made)):
             assert check.passed, check.detail
             assert check.required
@@ -79,12 +87,12 @@ def test_what_a_method_releases_is_what_it_plans_again(method):
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_a_budget_in_any_currency_is_planned_again(method, amount):
-    check = check_steps(fitted(method, budget=Budget(**amount)))
+    check = check_steps(fit_sample(method, budget=Budget(**amount)))
     assert check.passed, check.detail
 
 
 def test_the_auto_methods_release_is_that_of_the_method_it_took():
-    made = fitted(dpt.Auto())
+    made = fit_sample(dpt.Auto())
     assert made.provenance.method != "auto"
     assert check_steps(made).passed
 
@@ -111,37 +119,37 @@ def test_an_event_that_is_not_the_methods_fails(model, change, said, tmp_path):
 
 
 def test_sampled_steps_of_another_rate_or_number_fail():
-    made = fitted(dpt.methods.DPSGDProbe(steps=20))
+    made = fit_sample(dpt.methods.DPSGDProbe(steps=20))
     for change in ({"sampling_rate": 0.01}, {"times": 10}, {"sensitivity": 0.5}, {"numeric_epsilon": 0.0}):
         assert not check_steps(forged(made, **change)).passed
 
 
 def test_a_numeric_error_that_is_not_the_methods_fails_though_it_is_larger_and_paid_for():
-    for made in (fitted(dpt.methods.DPSGDProbe(steps=20)), fitted(dpt.methods.NoisyGD(steps=5))):
+    for made in (fit_sample(dpt.methods.DPSGDProbe(steps=20)), fit_sample(dpt.methods.NoisyGD(steps=5))):
         other = forged(made, numeric_delta=1e-40)
         assert other.guarantee.epsilon >= made.guarantee.epsilon
         assert not check_steps(other).passed
 
 
 def test_a_selection_that_claims_a_bounded_range_it_has_not_fails():
-    made = fitted(dpt.methods.PublicPrototypes(mechanism="laplace"))
+    made = fit_sample(dpt.methods.PublicPrototypes(mechanism="laplace"))
     assert not check_steps(forged(made, bounded_range=True)).passed
     assert not check_steps(forged(made, mechanism="exponential")).passed
 
 
 def test_a_step_that_is_left_out_or_put_in_fails():
-    made = fitted(dpt.methods.LeastSquares())
+    made = fit_sample(dpt.methods.LeastSquares())
     for events in (made.events[:-1], (*made.events, made.events[0]), made.events[::-1]):
         assert not check_steps(with_events(made, events)).passed
 
 
 def test_another_kind_of_step_fails(model):
-    chosen = fitted(dpt.methods.PublicPrototypes())
+    chosen = fit_sample(dpt.methods.PublicPrototypes())
     assert "kind" in check_steps(with_events(model, chosen.events)).detail
 
 
 def test_a_tuned_release_is_compared_trial_by_trial():
-    made = fitted(TUNED)
+    made = fit_sample(TUNED)
     (search,) = made.events
     (fit, score), other = search.candidates
     for candidates in (
@@ -157,12 +165,12 @@ def test_a_tuned_release_is_compared_trial_by_trial():
 
 def test_settings_facts_and_assumptions_are_those_of_the_plan():
     relation = Relation.REPLACE_ONE
-    made = fitted(dpt.methods.NoisyGD(steps=5), budget=Budget(epsilon=1.0, delta=1e-5, relation=relation))
+    made = fit_sample(dpt.methods.NoisyGD(steps=5), budget=Budget(epsilon=1.0, delta=1e-5, relation=relation))
     other_steps = {**made.provenance.configuration, "steps": 6}
     assert "times 5, where the method has 6" in check_steps(recorded(made, configuration=other_steps)).detail
     assert not check_steps(replace(made, facts=replace(made.facts, shape=(60,)))).passed
     assert not check_steps(recorded(made, method="mean")).passed
-    coinpress = fitted(dpt.methods.CoinPressPrototypes())
+    coinpress = fit_sample(dpt.methods.CoinPressPrototypes())
     bare = replace(coinpress.guarantee, assumptions=())
     assert "assumptions" in check_steps(replace(coinpress, guarantee=bare)).detail
 
@@ -171,13 +179,13 @@ def test_a_configuration_that_cannot_be_read_fails(model):
     check = check_steps(recorded(model, configuration={"type": "Popen", "args": "ls"}))
     assert (check.passed, check.required) == (False, True)
     assert "Popen" in check.detail
-    pooled = fitted(dpt.methods.MeanPrototypes(features=dpt.features.PublicMap(axes=3)))
+    pooled = fit_sample(dpt.methods.MeanPrototypes(features=dpt.features.PublicMap(axes=3)))
     for rows in (0, -1, "many", 2.5, True):
         assert not check_steps(recorded(pooled, public={**pooled.provenance.public, "rows": rows})).passed
 
 
 def test_no_room_is_made_for_rows_that_no_fit_takes():
-    made = fitted(dpt.methods.NoisyGD(steps=5))
+    made = fit_sample(dpt.methods.NoisyGD(steps=5))
     wide = replace(made, facts=replace(made.facts, shape=(10**12,)))
     assert "at most 16384 dimensions" in check_steps(wide).detail
 
@@ -200,7 +208,7 @@ def test_no_version_excuses_a_sensitivity_below_the_methods(model, version, tmp_
 
 
 def test_no_version_excuses_a_trial_with_a_sensitivity_below_the_methods():
-    made = recorded(fitted(TUNED), versions={"dptransfer": "0.0.1"})
+    made = recorded(fit_sample(TUNED), versions={"dptransfer": "0.0.1"})
     (search,) = made.events
     (fit, score), other = search.candidates
     low = replace(search, candidates=((fit, replace(score, sensitivity=score.sensitivity / 2)), other))
@@ -212,7 +220,7 @@ VERSIONS = ("0.0.1", dpt.__version__)
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_version_makes_a_promise_to_persons_of_steps_about_examples(version, tmp_path):
-    made = fitted(METHODS["coinpress"]())  # which bounds what an example contributes, and no person
+    made = fit_sample(METHODS["coinpress"]())  # which bounds what an example contributes, and no person
     wrong = recorded(
         forged(made, unit=Unit.PERSON), versions={**made.provenance.versions, "dptransfer": version}
     )
@@ -225,7 +233,7 @@ def test_no_version_makes_a_promise_to_persons_of_steps_about_examples(version, 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_steps_for_persons_are_planned_again_with_the_bound_on_record(version, tmp_path):
-    x, y = ordinary()
+    x, y = ordinary_rows()
     data = dpt.PrivateEmbeddings(x, y, classes=CLASSES, people=np.arange(len(x)) // 3, person_bound=2.0)
     made = dpt.methods.MeanPrototypes().fit(data, budget=BUDGET, ledger=dpt.Ledger.in_memory())
     made = recorded(made, versions={**made.provenance.versions, "dptransfer": version})
@@ -260,7 +268,7 @@ def test_a_release_cannot_describe_a_method_otherwise_than_it_does(model, words,
     assert (check_words(older).passed, check_words(older).required) == (False, False)
     theirs = recorded(model, method="plugged", **words)
     assert (check_words(theirs).passed, check_words(theirs).required) == (False, False)
-    assert check_words(fitted(TUNED)).passed
+    assert check_words(fit_sample(TUNED)).passed
 
 
 def test_another_versions_steps_are_a_note_and_not_a_verdict(model):
@@ -285,7 +293,7 @@ class Plugged(EmbeddingMethod):
 
 
 def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path):
-    made = Plugged().fit(private(), budget=BUDGET, ledger=dpt.Ledger.in_memory())
+    made = Plugged().fit(ROWS.private(), budget=BUDGET, ledger=dpt.Ledger.in_memory())
     found = dpt.verify(made.save(tmp_path / "plugged"))
     (check,) = [one for one in found.checks if one.name == "steps"]
     assert (check.passed, check.required) == (False, False)
@@ -308,7 +316,7 @@ def test_no_word_of_a_release_is_imported(model, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     starts = dpt.methods.NoisyGD(steps=5, start=dpt.methods.FromNames(tower="trap:X"))
     assert check_steps(
-        recorded(fitted(dpt.methods.NoisyGD(steps=5)), configuration=configuration_of(starts))
+        recorded(fit_sample(dpt.methods.NoisyGD(steps=5)), configuration=configuration_of(starts))
     ).passed
     for name, type_ in (("trap:X", "MeanPrototypes"), ("mean", "trap:X"), ("private-tuning", "trap:X")):
         settings = {**model.provenance.configuration, "type": type_}
@@ -323,7 +331,7 @@ def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():
     method = dpt.methods.PrivateTuning(
         candidates=(dpt.methods.MeanPrototypes(), dpt.Auto(candidates=(dpt.methods.MeanPrototypes(),)))
     )
-    made = method.fit(private(), many, budget=BUDGET, ledger=dpt.Ledger.in_memory())
+    made = method.fit(ROWS.private(), many, budget=BUDGET, ledger=dpt.Ledger.in_memory())
     assert check_steps(made).passed  # one candidate: nothing to try, so no row is looked at
     several = dpt.Auto(candidates=(dpt.methods.MeanPrototypes(), dpt.methods.MeanEstimation()))
     tried = dpt.methods.PrivateTuning(candidates=(dpt.methods.MeanPrototypes(), several))
@@ -339,7 +347,7 @@ def test_a_search_among_methods_that_are_not_installed_is_not_checked():
 
         name: ClassVar[str] = "elsewhere"
 
-    made = fitted(dpt.methods.PrivateTuning(candidates=(Elsewhere(), dpt.methods.MeanPrototypes())))
+    made = fit_sample(dpt.methods.PrivateTuning(candidates=(Elsewhere(), dpt.methods.MeanPrototypes())))
     check = check_steps(made)
     assert (check.passed, check.required) == (False, False)
     assert "'Elsewhere'" in check.detail
