@@ -100,7 +100,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
             return
         self._requests(Relation.REPLACE_ONE, new)
 
-    def require_rule(self, rule: Rule) -> None:
+    def require_rule(self, rule: str) -> None:
         """Raise unless the owner may still declare this rule: it is settled by the first charge."""
         asked = ([in_relation(event, Relation.REPLACE_ONE) for event in one.events] for one in self.charges)
         charged = Requests.of(asked, self.declared_rule)

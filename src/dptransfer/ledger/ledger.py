@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from dptransfer.accounting import Rule, warn_if_weak
+from dptransfer.accounting import warn_if_weak
 from dptransfer.accounting.filters import RULES
 from dptransfer.base import checks
 from dptransfer.base.document import Document, Paragraph, Section, Table
@@ -215,14 +215,12 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             rule, cost, settled = account.require_room(events), account.stated_cost(events), account
         if events and hasattr(dataset, "require_content"):
             dataset.require_content()
-        sketch = sources = None
         # This may take a while, so it happens outside of any transaction.
-        data = OpenData([beside], key)
-        has_rows = not isinstance(dataset, str | DataSet)
-        if has_rows and (data or (events and not self._strict_names)):
-            sketch, sources = sketches_of(dataset, key, data)
-        if self._strict_names or not events:
-            sketch = sources = None
+        data, is_recorded = OpenData([beside], key), bool(events) and not self._strict_names
+        sketch = sources = None
+        if not isinstance(dataset, str | DataSet) and (data or is_recorded):
+            found = sketches_of(dataset, key, data)
+            sketch, sources = found if is_recorded else (None, None)
         with self._store.transaction(write=True) as chain:
             register = Register(key, self._entries(chain))
             account = register.account(identity)
@@ -234,16 +232,16 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             if holders and not new_data_set:
                 raise rows_on_record(holders)
             known = {one for charge in account.charges for one in (charge.sketch, charge.sources)}
+            new = {"sketch": sketch, "sources": sources}
             fields = entry_fields(
                 "charge",
                 account.dataset,
                 label=label,
                 events=steps,
                 rule=rule,
-                sketch=None if sketch is None or sketch in known else sealed_sketch(sketch, key),
-                sources=None if sources is None or sources in known else sealed_sketch(sources, key),
                 apart_from=[one.id for one in holders] or None,
                 workspace=workspace,
+                **{name: sealed_sketch(one, key) for name, one in new.items() if one and one not in known},
                 **cost,
             )
             row = chain.append(fields)
@@ -338,20 +336,27 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         if most_rows_per_person is not None:
             most_rows_per_person = checks.whole("most_rows_per_person", most_rows_per_person)
         warn_if_weak(budget, stacklevel=2)
-        declared = None if rule is None else cast(Rule, checks.one_of("rule", rule, RULES))
+        if rule is not None:
+            checks.one_of("rule", rule, RULES)
         key = self._store.key  # names that are new get an id by it
-        limit = {"budget": budget.to_dict(), "note": str(note), "rule": declared}
         identity = identity_of(dataset)
         with self._store.transaction(write=True) as chain:
             account = Register(key, self._entries(chain)).account(identity)
-            if declared is not None:
-                account.require_rule(declared)
+            if rule is not None:
+                account.require_rule(rule)
             unit = unit or account.unit or Unit.ROW
             bound = most_rows_per_person or account.most_rows_per_person
             replace(account, budget=budget, budget_unit=unit, most_rows_per_person=bound).require_restatable()
-            by = None if unit is Unit.ROW else unit.value
-            declared_rows = {"unit": by, "most_rows_per_person": most_rows_per_person}
-            chain.append(entry_fields("budget", account.dataset, **limit, **declared_rows))
+            fields = entry_fields(
+                "budget",
+                account.dataset,
+                budget=budget.to_dict(),
+                note=str(note),
+                rule=rule,
+                unit=None if unit is Unit.ROW else unit.value,
+                most_rows_per_person=most_rows_per_person,
+            )
+            chain.append(fields)
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:
         """The limit in force; None when there is none."""

@@ -27,7 +27,7 @@ from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.mechanism import ROUND_UP, Step, exact_answer, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
-from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, Unit
+from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent, Unit
 from dptransfer.queries.joint_sensitivity import joint_reach, kind_and_width
 from dptransfer.queries.query import L2Query
 from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
@@ -130,14 +130,9 @@ class GaussianShares:
         would: their sum is at most the whole's, with as many coordinates as the largest answer.
         """
         scale = self.noise_multiplier * self.fewest_steps
-        return GaussianEvent(
-            noise_multiplier=self.noise_multiplier,
-            relation=self.relation,
-            sensitivity=self.query.l2_sensitivity(self.relation),
-            label=self.label,
-            numeric_epsilon=lattice_epsilon(scale, math.prod(self.query.shape)),
-            unit=self.query.unit,
-        )
+        lattice = lattice_epsilon(scale, math.prod(self.query.shape))
+        largest = GaussianMechanism(self.query, self.noise_multiplier, self.relation).event
+        return replace(largest, label=self.label, numeric_epsilon=lattice)
 
     @property
     def fewest_steps(self) -> float:
@@ -239,38 +234,40 @@ class GaussianRounds:
         return self.sampling_rate < 1
 
     @property
-    def sensitivity(self) -> float:
-        """What the noise multiplier is relative to.
+    def _one_round(self) -> GaussianMechanism:
+        """A round as if it looked at all rows; of sampled ones, under add/remove (`SampledGaussianEvent`)."""
+        relation = Relation.ADD_REMOVE if self.is_sampled else self.relation
+        return GaussianMechanism(self.query, self.noise_multiplier, relation)
 
-        For sampled rounds, what one row contributes, under either relation: `SampledGaussianEvent` says why.
-        """
-        return self.query.l2_sensitivity(Relation.ADD_REMOVE if self.is_sampled else self.relation)
+    @property
+    def sensitivity(self) -> float:
+        """What the noise multiplier is relative to; for sampled rounds, what one row contributes."""
+        return self._one_round.event.sensitivity
 
     @property
     def scale(self) -> float:
         """Standard deviation of a round's noise, in units of the answer."""
-        return self.noise_multiplier * self.sensitivity
+        return self._one_round.scale
 
     @property
-    def event(self) -> Event:
+    def event(self) -> GaussianEvent | SampledGaussianEvent:
         """What all rounds cost together."""
-        coordinates = math.prod(self.query.shape)
-        # Sampled and under replace-one, two answers may be twice as far apart as one row's contribution:
-        # twice the bound covers that (see `lattice_epsilon`).
-        apart = 2 if self.is_sampled and self.relation is Relation.REPLACE_ONE else 1
-        lattice = lattice_epsilon(self.scale * self.query.grid, coordinates)
-        shared: dict[str, Any] = {
-            "noise_multiplier": self.noise_multiplier,
-            "relation": self.relation,
-            "sensitivity": self.sensitivity,
-            "label": self.label or self.query.label,
-            "times": self.times,
-            "numeric_epsilon": apart * self.times * lattice,
-            "unit": self.query.unit,
-        }
-        if self.is_sampled:
-            return SampledGaussianEvent(sampling_rate=self.sampling_rate, **shared)
-        return GaussianEvent(**shared)
+        label, lattice = self.label or self.query.label, self.times * self._one_round.event.numeric_epsilon
+        if not self.is_sampled:
+            return replace(self._one_round.event, label=label, times=self.times, numeric_epsilon=lattice)
+        # Under replace-one two answers may be twice as far apart as one row's contribution: twice the bound
+        # covers that (see `lattice_epsilon`).
+        apart = 2 if self.relation is Relation.REPLACE_ONE else 1
+        return SampledGaussianEvent(
+            self.noise_multiplier,
+            self.sampling_rate,
+            self.times,
+            self.relation,
+            self.sensitivity,
+            label,
+            numeric_epsilon=apart * lattice,
+            unit=self.query.unit,
+        )
 
     def open(self, *, noise: NoiseSource) -> RoundsLeft:
         """Start asking."""
