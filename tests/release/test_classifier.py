@@ -12,7 +12,7 @@ from dptransfer.exact.feature_map import apply
 from dptransfer.privacy import Unit
 from dptransfer.release import classifier
 from dptransfer.release.calibration import SIMULATED, Calibration
-from dptransfer.release.heads import HEADS, describe_head, head_arrays, read_head, scores_on_device, unit_rows
+from dptransfer.release.heads import scores_on_device
 
 from .models import CLASSES, NOISE, feature_maps, heads, make_model, rows
 
@@ -165,29 +165,6 @@ def test_weights_are_the_head_and_the_map_and_nothing_else():
         "features.matrix",
     }
     assert set(make_model("cosine", "unit norm").weights) == {"prototypes"}
-
-
-@pytest.mark.parametrize("kind", tuple(heads(4)))
-def test_a_head_is_restored_from_its_arrays(kind):
-    head = heads(4)[kind]
-    again = read_head(head_arrays(head), describe_head(head))
-    x = rows(5, dimension=4)
-    assert type(again) is HEADS[head.kind]
-    assert (again.scores(x) == head.scores(x)).all()
-    assert again.temperature == head.temperature
-    for arrays, settings in (
-        ({}, describe_head(head)),
-        ({**head_arrays(head), "more": np.ones(1)}, describe_head(head)),
-        (head_arrays(head), {"kind": "neural"}),
-        (head_arrays(head), {"kind": head.kind}),
-    ):
-        with pytest.raises(ArgumentError):
-            read_head(arrays, settings)
-
-
-def test_a_zero_row_stays_zero_when_scaled_to_unit_length():
-    assert (unit_rows(np.zeros((2, 3))) == 0).all()
-    assert np.allclose(np.linalg.norm(unit_rows(rows(dimension=3)), axis=1), 1)
 
 
 def test_every_feature_map_of_the_tests_is_what_its_name_says():
