@@ -96,11 +96,10 @@ class Calibration:
         return {"temperature": self.temperature, "offsets": list(self.offsets), "source": self.source}
 
     @classmethod
+    @read_exactly
     def from_dict(cls, values: JsonObject) -> Calibration:
         """Read what `to_dict` wrote."""
-        return read_exactly(
-            cls, values, lambda: cls(values["temperature"], tuple(values["offsets"]), values["source"])
-        )
+        return cls(values["temperature"], tuple(values["offsets"]), values["source"])
 
 
 def calibration_of(counts: NoisyCounts) -> Calibration:

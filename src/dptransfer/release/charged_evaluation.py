@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from types import UnionType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -202,7 +202,34 @@ def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Esti
     return Estimate(min(max(known / len(values), low), high), low, high)
 
 
+Read = TypeVar("Read", bound="Written")
+
+
+class Written(Protocol):
+    """What writes itself as JSON."""
+
+    def to_dict(self) -> JsonObject:
+        """JSON-ready form."""
+
+
+def read_exactly(read: Callable[[type[Read], JsonObject], Read]) -> Callable[[type[Read], JsonObject], Read]:
+    """Let `read` refuse all but what the object it reads would write again, to the type."""
+
+    @wraps(read)
+    def checked(cls: type[Read], values: JsonObject) -> Read:
+        with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):
+            found = read(cls, values)
+            both = (json.dumps(own, sort_keys=True, allow_nan=False) for own in (found.to_dict(), values))
+            if len(set(both)) == 1:
+                return found
+        name = cls.__name__
+        raise ArgumentError(f"A {name} must have exactly the fields that {name}.to_dict writes.")
+
+    return checked
+
+
 _DIGITS = 4
+_GRIDS = ("chance_edges", "confidence_knots", "temperatures")
 _MOST = 2.0**53  # of a count and of its noise: nobody has more rows, and squares stay finite
 
 
@@ -286,28 +313,23 @@ class NoisyCounts:
         return {
             "unit": self.bound.unit.value,
             "person_bound": self.bound.examples,
-            "chance_edges": list(self.chance_edges),
-            "confidence_knots": list(self.confidence_knots),
-            "temperatures": list(self.temperatures),
+            **{name: list(getattr(self, name)) for name in _GRIDS},
             "noise": dict(self.noise),
             "blocks": {name: values.tolist() for name, values in self.blocks.items()},
         }
 
     @classmethod
+    @read_exactly
     def from_dict(cls, values: JsonObject) -> NoisyCounts:
         """Read what `to_dict` wrote; anything else is refused."""
-
-        def restored() -> NoisyCounts:
-            found = cls(
-                {name: np.array(own, dtype=np.float64) for name, own in values["blocks"].items()},
-                {name: float(own) for name, own in values["noise"].items()},
-                Bound(Unit(values["unit"]), values["person_bound"]),
-                *(tuple(values[key]) for key in ("chance_edges", "confidence_knots", "temperatures")),
-            )
-            found._require_possible()
-            return found
-
-        return read_exactly(cls, values, restored)
+        found = cls(
+            {name: np.array(own, dtype=np.float64) for name, own in values["blocks"].items()},
+            {name: float(own) for name, own in values["noise"].items()},
+            Bound(Unit(values["unit"]), values["person_bound"]),
+            *(tuple(values[name]) for name in _GRIDS),
+        )
+        found._require_possible()
+        return found
 
     def _require_possible(self) -> None:
         """Raise unless blocks have their shapes, and numbers are possible."""
@@ -329,27 +351,6 @@ class NoisyCounts:
         fits = fits and _rising(self.chance_edges, 0, 1) and _rising(self.confidence_knots, 0, 1)
         if not (fits and _rising(self.temperatures, 1 / 64, 64)):
             raise ArgumentError("Noisy counts must have the shapes of their grids, and be possible.")
-
-
-Read = TypeVar("Read", bound="Written")
-
-
-class Written(Protocol):
-    """What writes itself as JSON."""
-
-    def to_dict(self) -> JsonObject:
-        """JSON-ready form."""
-
-
-def read_exactly(kind: type[Read], values: JsonObject, read: Callable[[], Read]) -> Read:
-    """What `read` makes of the values, which must be those that it writes, to the type; else an error."""
-    with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):
-        found = read()
-        both = (json.dumps(own, sort_keys=True, allow_nan=False) for own in (found.to_dict(), values))
-        if len(set(both)) == 1:
-            return found
-    name = kind.__name__
-    raise ArgumentError(f"An object of type {name} must have exactly the fields that {name}.to_dict writes.")
 
 
 def _rising(grid: Sequence[float], low: float, high: float) -> bool:
@@ -507,9 +508,7 @@ class ChargedEvaluation:
         """All figures, JSON-ready; a share of which nothing can be said has the value None."""
         by_class = zip(self.classes, self.recall, self.precision, strict=True)
         return {
-            "accuracy": self.accuracy._asdict(),
-            "balanced_accuracy": self.balanced_accuracy._asdict(),
-            "calibration_error": self.calibration_error._asdict(),
+            **{name: getattr(self, name)._asdict() for name in _FIGURES},
             "size": {"value": self.size.count, "noise": self.size.variance**0.5},
             "by_class": [
                 {"class": name, "recall": recall._asdict(), "precision": precision._asdict()}
@@ -531,24 +530,22 @@ class ChargedEvaluation:
         }
 
     @classmethod
+    @read_exactly
     def from_dict(cls, values: JsonObject) -> ChargedEvaluation:
         """Read what `to_dict` wrote; anything else is refused."""
-
-        def restored() -> ChargedEvaluation:
-            told = {**values["guarantee"], **values}
-            if not all(isinstance(told[name], kind) for name, kind in _TYPES.items()):
-                raise TypeError("a field has another type")
-            return cls(
-                classes=tuple(values["classes"]),
-                counts=NoisyCounts.from_dict(values["counts"]),
-                events=tuple(event_from_dict(event) for event in values["events"]),
-                guarantee=Guarantee.from_dict(values["guarantee"]),
-                **{name: values[name] for name in ("holdout", "seeded", "created", "ledger_head")},
-            )
-
-        return read_exactly(cls, values, restored)
+        told = {**values["guarantee"], **values}
+        if not all(isinstance(told[name], kind) for name, kind in _TYPES.items()):
+            raise TypeError("a field has another type")
+        return cls(
+            classes=tuple(values["classes"]),
+            counts=NoisyCounts.from_dict(values["counts"]),
+            events=tuple(event_from_dict(event) for event in values["events"]),
+            guarantee=Guarantee.from_dict(values["guarantee"]),
+            **{name: values[name] for name in ("holdout", "seeded", "created", "ledger_head")},
+        )
 
 
+_FIGURES = ("accuracy", "balanced_accuracy", "calibration_error")
 _TYPES: dict[str, type | UnionType] = {
     **{"epsilon": float, "delta": float, "rho": float | None, "mu": float | None},
     **{"holdout": float | None, "seeded": bool, "created": str, "ledger_head": str | None},

@@ -150,21 +150,18 @@ class Evaluation:
         return {**plain, "test_data_protected": False}
 
     @classmethod
+    @read_exactly
     def from_dict(cls, values: JsonObject) -> Evaluation:
         """Read what `to_dict` wrote; anything else is refused."""
-
-        def restored() -> Evaluation:
-            found = _schema().validate_json(json.dumps(values), strict=True)
-            count, table = len(found.classes), found.confusion
-            lengths = {len(found.recall), len(found.recall_intervals), *(len(row) for row in table)}
-            lengths |= {len(table)} if table else set()
-            lengths |= {len(found.support)} if found.support or found.size is not None else set()
-            absent = [own is None for own in found.recall]
-            if lengths != {count} or all(absent) or absent != [own is None for own in found.recall_intervals]:
-                raise ArgumentError("An evaluation must have one entry per class in each of its tables.")
-            return found
-
-        return read_exactly(cls, values, restored)
+        found = _schema().validate_json(json.dumps(values), strict=True)
+        lengths = {len(found.recall), len(found.recall_intervals), *map(len, found.confusion)}
+        lengths |= {len(found.confusion)} if found.confusion else set()
+        lengths |= {len(found.support)} if found.support or found.size is not None else set()
+        absent = [own is None for own in found.recall]
+        alike = absent == [own is None for own in found.recall_intervals] and not all(absent)
+        if not alike or lengths != {len(found.classes)}:
+            raise ArgumentError("An evaluation must have one entry per class in each of its tables.")
+        return found
 
 
 def _rounded(value: object) -> object:
@@ -229,26 +226,23 @@ def evaluate_scores(
         raise DataError("An evaluation needs at least one test row; got none.")
     if len(scores) != len(truth):
         raise DataError(f"y must label each of the {len(scores)} test rows; got {len(truth)} labels.")
-    count = len(classes)
-    chosen = scores.argmax(axis=1)
+    count, chosen = len(classes), scores.argmax(axis=1)
     confusion = np.bincount(truth * count + chosen, minlength=count * count).reshape(count, count)
     sizes = confusion.sum(axis=1).tolist() if minority_of is None else _class_sizes(classes, minority_of)
     small = tuple(classes[c] for c in _smallest_quarter(sizes))
     made = probabilities if calibration is None else calibration.probabilities
-    chances = made(scores, temperature)
+    confidence = made(scores, temperature)[np.arange(len(truth)), chosen]
     figures = _from_counts(confusion.diagonal(), confusion.sum(axis=1), confusion.sum(axis=0))
-    recall: list[float | None] = figures["recall"]
+    recall: tuple[float | None, ...] = figures["recall"]
     return Evaluation(
         **figures,
         **_means(classes, recall, figures["recall_intervals"], small),
         name=name,
         minority_classes=small,
         minority_source="test set sizes" if minority_of is None else "declared sizes",
-        calibration_error=_calibration_error(chances[np.arange(len(truth)), chosen], chosen == truth),
+        calibration_error=_calibration_error(confidence, chosen == truth),
         classes=classes,
-        worst_class=min(
-            zip(recall, classes, strict=True), key=lambda one: math.inf if one[0] is None else one[0]
-        )[1],
+        worst_class=classes[recall.index(min(own for own in recall if own is not None))],
         confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
 
@@ -279,7 +273,7 @@ def _means(
 ) -> JsonObject:
     """The mean recall of all classes and of the minority, with intervals; None where none has a test row."""
     figures: JsonObject = {}
-    for name, chosen in (("balanced", classes), ("minority", minority)):
+    for name, chosen in (("balanced", set(classes)), ("minority", set(minority))):
         table = zip(classes, recall, intervals, strict=True)
         seen = [(share, ends) for one, share, ends in table if one in chosen and share is not None and ends]
         shares, own = [share for share, _ in seen], [ends for _, ends in seen]

@@ -165,14 +165,12 @@ class Manifest(_Entry):
             _require(fields["relation"] == self.relation, "an event has another relation than the release")
             unit = fields.get("unit", "row")
             _require(unit == self.guarantee.unit, "an event protects another unit than the guarantee")
-        declared = self.facts.unit.value
-        _require(
-            declared == self.guarantee.unit, "the guarantee protects another unit than the facts declare"
-        )
-        stated = (self.guarantee.relation, self.guarantee.delta)
+        same = self.facts.unit.value == self.guarantee.unit
+        _require(same, "the guarantee protects another unit than the facts declare")
+        stated, version = (self.guarantee.relation, self.guarantee.delta), self.versions.get("dptransfer")
         _require((self.relation, self.delta) == stated, "relation and delta are not those of the guarantee")
-        version = self.versions.get("dptransfer", "unknown")
-        _require(self.library_version == version, "library_version is not that of the versions")
+        same = self.library_version == (version or "unknown")
+        _require(same, "library_version is not that of the versions")
         seeded = self.seeded or bool((self.charged_evaluation or {}).get("seeded"))
         _require(not (self.publishable and seeded), "a seeded release cannot be publishable")
         _require(set(self.files) == set(FILE_NAMES), f"files must list exactly {', '.join(FILE_NAMES)}")
@@ -193,7 +191,10 @@ def current_versions(*others: str) -> dict[str, str]:
     ['cryptography', 'dp-accounting', 'dptransfer', 'numpy', 'python']
     """
     here = {"python": platform.python_version(), "dptransfer": __version__}
-    return {**here, **{name: _installed(name) for name in (*_PACKAGES, *others) if name not in here}}
+    return {
+        **here,
+        **{name: _found_on(name, path_now()) for name in (*_PACKAGES, *others) if name not in here},
+    }
 
 
 def manifest_bytes(fields: JsonObject) -> bytes:
@@ -209,11 +210,11 @@ def manifest_bytes(fields: JsonObject) -> bytes:
         ) from None
     head, _, tail = content.rpartition(_NO_DIGEST.encode())
     content = head + hashlib.sha256(content).hexdigest().encode() + tail
-    if len(content) > LARGEST_MANIFEST:
-        raise ReleaseError(
-            f"{MANIFEST_NAME} may hold at most {LARGEST_MANIFEST} bytes; this one would have {len(content)}. "
-            "Leave the public rows' sources out, or shorten them."
-        )
+    require(
+        len(content) <= LARGEST_MANIFEST,
+        f"{MANIFEST_NAME} may hold at most {LARGEST_MANIFEST} bytes; this one would have {len(content)}. "
+        "Leave the public rows' sources out, or shorten them.",
+    )
     read_manifest(content)  # what is written can be read
     return content
 
@@ -225,15 +226,11 @@ def read_manifest(content: bytes) -> Manifest:
             content.decode(), object_pairs_hook=_distinct, parse_constant=_finite, parse_float=_finite
         )
     except (ValueError, RecursionError) as problem:
-        raise ReleaseError(
-            f"{MANIFEST_NAME} must be plain JSON; it is not ({problem}). {READ_AGAIN}"
-        ) from None
+        raise ReleaseError(f"{MANIFEST_NAME} must be JSON; it is not ({problem}). {READ_AGAIN}") from None
     found = fields.get("schema_version") if isinstance(fields, dict) else None
-    if type(found) is int and found > SCHEMA_VERSION:
-        raise ReleaseError(
-            f"{MANIFEST_NAME} was written by a newer dptransfer (schema {found}); "
-            f"this one reads up to {SCHEMA_VERSION}; upgrade."
-        )
+    newer = type(found) is int and found > SCHEMA_VERSION
+    this = f"this one reads up to {SCHEMA_VERSION}; upgrade."
+    require(not newer, f"{MANIFEST_NAME} was written by a newer dptransfer (schema {found}); {this}")
     try:
         # The parser takes no lone surrogates, so every string read can be written again.
         manifest = Manifest.model_validate_json(json.dumps(fields))
@@ -249,13 +246,9 @@ def read_manifest(content: bytes) -> Manifest:
     except ValueError as problem:
         raise ReleaseError(f"{MANIFEST_NAME} must follow its schema; {problem}. {READ_AGAIN}") from None
     head, mark, tail = content.rpartition(manifest.digest.encode())
-    if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
-        raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {READ_AGAIN}")
+    same = mark and hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() == manifest.digest
+    require(bool(same), f"{MANIFEST_NAME} must have the digest it states; it was changed. {READ_AGAIN}")
     return manifest
-
-
-def _installed(package: str) -> str:
-    return _found_on(package, path_now())
 
 
 @lru_cache(maxsize=64)
