@@ -1,4 +1,7 @@
-"""The sensitivity check every query goes through: neighbours of both kinds, gaps in exact arithmetic."""
+"""The sensitivity check every query goes through: neighbours of both kinds, gaps in exact arithmetic.
+
+Neighbours differ in one row, or in all rows of one person; people try to break things.
+"""
 
 import numpy as np
 from hypothesis import given
@@ -10,7 +13,15 @@ from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Relation
-from dptransfer.testing.query_rules import share_of_sensitivity, squared_bound, squared_gap, with_example
+from dptransfer.testing.query_rules import (
+    one_person,
+    share_of_sensitivity,
+    squared_bound,
+    squared_gap,
+    with_example,
+    with_people,
+    worst_people,
+)
 
 WIDTH = 3
 CLASSES = 3
@@ -61,3 +72,45 @@ EMPTY = (np.zeros((0, WIDTH)), np.zeros(0, dtype=np.int64))
 def reach(query, first, second, relation, data=EMPTY):
     """The share of the claimed sensitivity that this pair uses."""
     return share_of_sensitivity(query, *pairs(data, first, second)[relation], relation)
+
+
+NOBODY = (*EMPTY, np.zeros(0, dtype=np.int64))
+
+
+def person(rows, labels):
+    """Rows and labels of one person."""
+    return one_person(rows, labels, WIDTH)
+
+
+WORST = worst_people(WIDTH, CLASSES)
+
+people = st.one_of(
+    st.sampled_from(list(WORST.values())),
+    st.lists(st.tuples(row(WIDTH), st.integers(0, CLASSES - 1)), max_size=9).map(
+        lambda drawn: person([x for x, _ in drawn], [y for _, y in drawn])
+    ),
+)
+
+
+def data_of(some, seed=None):
+    """The rows of these persons, with whose they are; in any order, if there is a seed."""
+    return with_people(some, seed) if some else NOBODY
+
+
+def person_pairs(others, first, second, seed=None):
+    """Neighbours under each relation: a person more, and a person in place of another."""
+    one, other = data_of([*others, first], seed), data_of([*others, second], seed)
+    return {Relation.ADD_REMOVE: (data_of(others), one), Relation.REPLACE_ONE: (one, other)}
+
+
+def within(query, others, first, second, seed=None):
+    """Whether both kinds of neighbours stay within what the query claims."""
+    neighbours = person_pairs(others, first, second, seed)
+    return all(
+        squared_gap(query, *neighbours[relation]) <= squared_bound(query, relation) for relation in Relation
+    )
+
+
+def reached(query, first, second, relation):
+    """The share of the claimed sensitivity that these persons use."""
+    return share_of_sensitivity(query, *person_pairs([], first, second)[relation], relation)

@@ -1,4 +1,5 @@
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,9 +18,13 @@ from dptransfer.exact.evaluation_layout import (
     chance_slack,
 )
 from dptransfer.exact.feature_map import UnitNorm, apply
+from dptransfer.exact.lattice import unit_lattice
 from dptransfer.exact.softmax import softmax, softmax_resolution
-from dptransfer.privacy import Bound, Relation, Unit
-from dptransfer.queries import EvaluationCounts
+from dptransfer.methods.private_evaluation import evaluation_query
+from dptransfer.privacy import EACH_ROW, Bound, Relation, Unit
+from dptransfer.queries import CorrectCount, EvaluationCounts
+from dptransfer.queries.evaluation_counts import exact_scores
+from dptransfer.release.heads import AverageHead, LinearHead
 
 from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, squared_bound, stays_within
 
@@ -175,13 +180,17 @@ def test_weights_leave_room_for_no_more_than_one_example_and_use_all_of_it():
 
 @pytest.mark.parametrize("size", [1e-305, 1e150, 1e307])
 def test_classifiers_of_any_finite_size_are_counted_and_others_refused(size):
-    rng = np.random.default_rng(0)
-    linear, x, y = rng.normal(size=(3, 4)), rng.normal(size=(50, 4)), rng.integers(0, 3, 50)
-    unit = UnitNorm().fit(4, None)
-    asked = EvaluationCounts(unit, linear * size, np.zeros(3))
+    rng, unit = np.random.default_rng(0), UnitNorm().fit(4, None)
+    linear, precision = rng.normal(size=(3, 4)), np.abs(rng.normal(size=(3, 4)))
+    x, y, zero = rng.normal(size=(50, 4)), rng.integers(0, 3, 50), np.zeros(3)
+    asked = EvaluationCounts(unit, linear * size, zero)
     assert block(asked, asked(x, y), "answers").sum() == pytest.approx(50)
-    with pytest.raises(ArgumentError, match="finite"):
-        EvaluationCounts(unit, linear, np.full(3, np.nan))(x[:0], y[:0])
+    plain = CorrectCount(unit, linear, zero, precision)(x, y)
+    assert (CorrectCount(unit, linear * size, zero, precision * size)(x, y) == plain).all()
+    CorrectCount(unit, linear, zero, precision * size)(x, y)
+    for kind in (EvaluationCounts, CorrectCount):
+        with pytest.raises(ArgumentError, match="finite"):
+            kind(unit, linear, np.full(3, np.nan))(x[:0], y[:0])
 
 
 @steady
@@ -215,3 +224,98 @@ def test_a_replaced_example_moves_almost_as_far_as_it_says_with_many_classes():
     moved = float(np.square((sure - unsure) / asked.grid).sum())
     assert moved <= asked.l2_sensitivity(Relation.REPLACE_ONE) ** 2
     assert moved >= asked.l2_sensitivity(Relation.REPLACE_ONE) ** 2 * (1 - 1e-3)
+
+
+# How many are right
+
+
+def correct_count(seed=0, size=1.0):
+    rng = np.random.default_rng(seed)
+    return CorrectCount(
+        MAPS["unit norm"],
+        linear=rng.normal(size=(CLASSES, WIDTH)) * size,
+        offset=rng.normal(size=CLASSES) * size,
+        precision=np.abs(rng.normal(size=(CLASSES, WIDTH))) * size,
+    )
+
+
+@of_neighbours(seed=st.integers(0, 9), size=st.sampled_from([0.0, 1e-9, 1.0, 1e6]))
+def test_one_example_moves_the_count_by_one_at_most(data, first, second, seed, size):
+    assert stays_within(correct_count(seed, size), data, first, second)
+
+
+def east_or_west():
+    linear = np.zeros((CLASSES, WIDTH))
+    linear[0, 0], linear[1, 0] = 1.0, -1.0
+    return CorrectCount(MAPS["unit norm"], linear, np.zeros(CLASSES))
+
+
+def test_a_count_reaches_its_sensitivity_under_either_relation():
+    right, wrong = ([1.0, 0.0, 0.0], 0), ([1.0, 0.0, 0.0], 1)
+    assert reach(east_or_west(), right, wrong, Relation.ADD_REMOVE) == 1
+    assert reach(east_or_west(), right, wrong, Relation.REPLACE_ONE) == 1
+
+
+def test_it_counts_what_plain_arithmetic_counts_in_any_chunks(monkeypatch):
+    rng = np.random.default_rng(4)
+    asked, x, y = correct_count(3), rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    scores = asked.offset + unit @ asked.linear.T - 0.5 * (unit * unit) @ asked.precision.T
+    expected = int((scores.argmax(axis=1) == y).sum())
+    for elements in (1, 64, 10**9):
+        monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
+        assert asked(x, y) == expected * asked.grid
+    assert asked(*EMPTY) == 0
+
+
+def test_scores_that_differ_in_the_ninth_digit_are_told_apart():
+    linear = np.zeros((CLASSES, WIDTH))
+    linear[:2, 0] = 1.0, 1.0 + 1e-7
+    asked = CorrectCount(MAPS["unit norm"], linear, np.zeros(CLASSES))
+    x = np.array([[1.0, 0.0, 0.0]])
+    assert asked(x, np.array([1])) == asked.grid
+    assert asked(x, np.array([0])) == 0
+
+
+# Scores, beside a prior too
+
+NORM = 2**16
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(400, 6))
+UNIT = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True)
+OWN, PRIOR = RNG.normal(size=(2, 4, 6)) * 3
+
+
+def head(prior):
+    return SimpleNamespace(linear=OWN, offset=np.zeros(4), precision=None, prior=prior)
+
+
+@pytest.mark.parametrize("prior", [None, PRIOR])
+def test_scores_in_their_unit_are_those_of_the_released_head_up_to_what_classes_share(prior):
+    scored, unit = exact_scores(head(prior), NORM, 2.0**32)
+    found = scored(unit_lattice(ROWS, NORM).astype(np.float64)).T * unit
+    zero = np.zeros(4)
+    released = LinearHead(OWN, zero) if prior is None else AverageHead(OWN, zero, prior)
+    wanted = released.scores(UNIT)
+    assert np.abs((found - found[:, :1]) - (wanted - wanted[:, :1])).max() < 2e-3
+    assert (found.argmax(axis=1) == wanted.argmax(axis=1)).mean() > 0.99
+
+
+def test_counts_and_histograms_are_of_the_mean_and_not_of_one_head():
+    labels = AverageHead(OWN, np.zeros(4), PRIOR).scores(UNIT).argmax(axis=1)
+    features = UnitNorm().fit(6, None)
+    both = CorrectCount(features, OWN, np.zeros(4), prior=PRIOR)
+    alone = CorrectCount(features, OWN, np.zeros(4))
+    assert both(ROWS, labels)[0] / both.grid >= 0.99 * len(ROWS)
+    assert alone(ROWS, labels)[0] / alone.grid < 0.9 * len(ROWS)
+    asked = evaluation_query(AverageHead(OWN, np.zeros(4), PRIOR), features, EACH_ROW)
+    answers = asked.layout.blocks["answers"]
+    right = asked(ROWS, labels)[answers.start] / answers.weight
+    assert right >= 0.99 * len(ROWS)
+
+
+def test_a_rows_scores_are_the_same_in_any_batch():
+    rows = unit_lattice(ROWS, NORM).astype(np.float64)
+    scored, _ = exact_scores(head(PRIOR), NORM, 2.0**32)
+    whole = scored(rows)
+    assert all((scored(rows[i : i + 1])[:, 0] == whole[:, i]).all() for i in range(0, 400, 13))

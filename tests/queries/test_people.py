@@ -28,8 +28,19 @@ from dptransfer.queries import (
 )
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
 
-from .neighbours import CLASSES, MAPS, WIDTH, squared_bound
-from .persons import NOBODY, WORST, data_of, people, person, reached, within
+from .neighbours import (
+    CLASSES,
+    MAPS,
+    NOBODY,
+    WIDTH,
+    WORST,
+    data_of,
+    people,
+    person,
+    reached,
+    squared_bound,
+    within,
+)
 
 UNIT = MAPS["unit norm"]
 MANY = 24  # classes, so that the norms of forty rows are found by pairs

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import strategies as st
 
 from dptransfer.errors import ArgumentError
-from dptransfer.exact import chunks
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.privacy import Relation
 from dptransfer.queries import SecondMoments
@@ -102,17 +101,6 @@ def test_answers_are_the_sums_in_python_integers(name):
                 place += 1
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
-@pytest.mark.parametrize("elements", [1, 64, 10**9])
-def test_chunks_and_row_order_do_not_change_an_integer(monkeypatch, name, elements):
-    x, y = made(count=200)
-    wanted = moments(name)(x, y)
-    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
-    order = np.random.default_rng(1).permutation(200)
-    assert (moments(name)(x[order], y[order]) == wanted).all()
-    assert wanted.any()
-
-
 def test_symmetric_restores_the_moments():
     x, y = made()
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -127,19 +115,17 @@ def test_symmetric_restores_the_moments():
 
 
 def test_noise_has_its_stated_scale_on_the_diagonal_and_is_smaller_off_it():
-    wide = SecondMoments(UnitNorm().fit(150, None), OfAll())
-    noise = np.random.default_rng(0).normal(0.0, 5.0, wide.shape)
-    found = wide.symmetric(noise)[0]
+    wide, rng = SecondMoments(UnitNorm().fit(150, None), OfAll()), np.random.default_rng(0)
+    found = wide.symmetric(rng.normal(0.0, 5.0, wide.shape))[0]
     assert wide.entry_scale(5.0) == 5.0 / 29
     assert np.diag(found).std() == pytest.approx(5.0 / 29, rel=0.4)
     off = found[np.triu_indices(150, 1)]
     assert off.std() == pytest.approx(5.0 / 41, rel=0.05)
     assert off.std() < 0.8 * wide.entry_scale(5.0)
-
-
-def test_no_rows_give_an_answer_of_zeros():
-    for name in WEIGHTS:
-        assert not moments(name)(*EMPTY).any()
+    # What a ridge is measured in: the norm of a symmetric matrix with this variance off the diagonal.
+    noise = rng.normal(size=(400, 400))
+    assert wide.noise_norm(3.0) == pytest.approx(2 * wide.entry_scale(3.0) * 150**0.5)
+    assert np.linalg.norm((noise + noise.T) / 2**0.5, 2) == pytest.approx(2 * 400**0.5, rel=0.05)
 
 
 @pytest.mark.slow

@@ -127,15 +127,6 @@ def test_an_unknown_device_is_refused():
         replace(scores_query(), device="abacus")
 
 
-def test_row_order_does_not_change_a_score():
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(80, 3)), rng.integers(0, 2, 80)
-    order = rng.permutation(80)
-    for limits in ((0.0, 2.0), (0.9, 1.5)):
-        query = scores_query(*limits)
-        assert (query(x, y) == query(x[order], y[order])).all()
-
-
 def persons_query(*limits, bound=1.0, **options):
     return replace(scores_query(*limits, **options), bound=Bound(Unit.PERSON, bound))
 
@@ -232,11 +223,3 @@ def test_order_and_numbers_of_people_do_not_change_a_score():
         assert (query(x[order], y[order], people[order]) == want).all()
         assert (query(x, y, 8 - people) == want).all()
         assert (query(x, y, np.arange(80)) == LARGEST_WEIGHT * scores_query(*limits)(x, y)).all()
-
-
-def test_a_query_about_persons_is_told_whose_each_row_is():
-    x, y = np.eye(3), np.array([0, 1, 2])
-    with pytest.raises(ArgumentError, match="people"):
-        persons_query()(x, y)
-    with pytest.raises(ArgumentError, match="people"):
-        scores_query()(x, y, np.arange(3))

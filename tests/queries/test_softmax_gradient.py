@@ -1,17 +1,19 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import chunks
 from dptransfer.exact import gradient_sums as kernel
-from dptransfer.exact.feature_map import OnLattice
 from dptransfer.methods.heads import start as softmax
 from dptransfer.privacy import Relation
-from dptransfer.queries import SoftmaxGradient
+from dptransfer.queries import GradientAndExcess, SoftmaxGradient
 
-from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, squared_gap, stays_within
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, stays_within
+
+UNIT = MAPS["unit norm"]
 
 
 def query(seed=0, size=1.0, features="unit norm", curved=True):
@@ -34,7 +36,7 @@ def test_gradients_stay_within_their_sensitivity(data, first, second, seed, size
 def steep():
     """Logits so steep that the residual of a wrong guess has norm √2 before the clip."""
     zero = np.zeros((CLASSES, WIDTH))
-    return SoftmaxGradient(MAPS["unit norm"], zero, np.array([0.0, 1e3, 0.0]), zero)
+    return SoftmaxGradient(UNIT, zero, np.array([0.0, 1e3, 0.0]), zero)
 
 
 def test_the_sensitivity_is_reached():
@@ -51,23 +53,6 @@ def test_without_the_clip_the_check_fails(monkeypatch):
         kernel, "residual_lattice", lambda residual, clip, weights: lattice(residual, 2.0) * 2
     )
     assert not stays_within(steep(), EMPTY, right, left)
-
-
-@pytest.mark.parametrize("elements", [1, 64, 4096, 10**9])
-@pytest.mark.parametrize("cores", [1, 2, 5])
-@pytest.mark.parametrize("curved", [False, True])
-def test_chunks_order_and_threads_do_not_change_an_integer(monkeypatch, elements, cores, curved):
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
-    asked = query(curved=curved)
-    wanted = asked(x, y)
-    monkeypatch.setattr(chunks, "usable_cores", lambda: cores)
-    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
-    order = rng.permutation(300)
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            assert (asked(x[order], y[order]) == wanted).all()
-    assert squared_gap(query(1), (x, y), (x[1:], y[1:])) > 0
 
 
 @pytest.mark.parametrize("elements", [1, 64, 10**9])
@@ -108,7 +93,7 @@ AXES = {
 def projected(axes, clip=1.0, steepness=1e3):
     zero = np.zeros((CLASSES, WIDTH))
     offset = np.array([0.0, steepness, 0.0])
-    return SoftmaxGradient(MAPS["unit norm"], zero, offset, clip=clip, projection=AXES[axes])
+    return SoftmaxGradient(UNIT, zero, offset, clip=clip, projection=AXES[axes])
 
 
 @pytest.mark.parametrize("axes", AXES)
@@ -120,20 +105,14 @@ def test_clipped_and_projected_gradients_stay_within_their_sensitivity(axes, dat
 
 
 @pytest.mark.parametrize("clip", [0.01, 1.0, 1.41])
-@pytest.mark.parametrize("axes", [name for name in AXES if name not in ("no axis at all", "orthonormal")])
+@pytest.mark.parametrize("axes", [name for name in AXES if name != "no axis at all"])
 def test_projected_gradients_reach_their_sensitivity(axes, clip):
-    """The worst row lies along the first axis."""
-    direction = AXES[axes][:, 0] / np.linalg.norm(AXES[axes][:, 0])
+    """The worst row lies along the first axis, or anywhere in the span of orthonormal ones."""
+    direction = AXES[axes] @ [0.6, 0.8] if axes == "orthonormal" else AXES[axes][:, 0]
+    direction = direction / np.linalg.norm(direction)
     right, left = (list(direction), 0), (list(-direction), 0)
     for relation in Relation:
         assert 0.99 <= reach(projected(axes, clip), right, left, relation) <= 1
-
-
-def test_orthonormal_axes_reach_their_sensitivity_within_their_span():
-    direction = AXES["orthonormal"] @ np.array([0.6, 0.8])
-    right, left = (list(direction), 0), (list(-direction), 0)
-    for relation in Relation:
-        assert 0.99 <= reach(projected("orthonormal"), right, left, relation) <= 1
 
 
 def test_without_the_second_clip_axes_that_are_not_orthonormal_break_the_bound(monkeypatch):
@@ -152,32 +131,23 @@ def test_it_is_the_clipped_projected_gradient_of_the_definition():
     weights = rng.normal(size=(CLASSES, WIDTH))
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     for clip in (0.2, 1.0):
-        asked = SoftmaxGradient(MAPS["unit norm"], weights, np.zeros(CLASSES), clip=clip)
+        asked = SoftmaxGradient(UNIT, weights, np.zeros(CLASSES), clip=clip)
         residual = softmax.residuals(weights, unit, y)
         scale = np.minimum(1.0, clip / np.linalg.norm(residual, axis=1))
         wanted = (residual * scale[:, None]).T @ unit
         assert np.abs(clip * asked(x, y) / asked.grid - wanted).max() < 0.02
         axes = AXES["orthonormal"]
-        along = SoftmaxGradient(MAPS["unit norm"], weights, np.zeros(CLASSES), clip=clip, projection=axes)
+        along = SoftmaxGradient(UNIT, weights, np.zeros(CLASSES), clip=clip, projection=axes)
         assert np.abs(clip * along(x, y) / along.grid - wanted @ axes).max() < 0.02
 
 
-def test_torch_rows_give_the_same_integers_and_refuse_a_projection():
+def test_a_clip_that_is_none_and_a_projection_on_a_device_are_refused():
     torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(2)
-    x, y = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
-    rows = MAPS["unit norm"].lattice(x, 2**16)
-    asked = SoftmaxGradient(OnLattice(WIDTH, 2**16), rng.normal(size=(CLASSES, WIDTH)), np.zeros(CLASSES))
-    there = torch.from_numpy(rows).double(), torch.from_numpy(y)
-    assert (asked(*there) == asked(rows, y)).all()
-    with pytest.raises(ArgumentError, match="CPU"):
-        projected("one axis")(*there)
-
-
-def test_a_clip_that_is_none_is_refused():
     for clip in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ArgumentError, match="clip"):
             projected("one axis", clip)
+    with pytest.raises(ArgumentError, match="CPU"):
+        projected("one axis")(torch.ones((1, WIDTH), dtype=torch.float64), torch.zeros(1).long())
 
 
 UNEQUAL = np.array([1.0, 0.37, 2.0**-40])
@@ -185,7 +155,7 @@ UNEQUAL = np.array([1.0, 0.37, 2.0**-40])
 
 def weighted(weights=UNEQUAL, linear=None, clip=0.6, **more):
     linear = np.random.default_rng(9).normal(size=(CLASSES, WIDTH)) if linear is None else linear
-    return SoftmaxGradient(MAPS["unit norm"], linear, np.zeros(CLASSES), clip=clip, weights=weights, **more)
+    return SoftmaxGradient(UNIT, linear, np.zeros(CLASSES), clip=clip, weights=weights, **more)
 
 
 @of_neighbours(
@@ -217,7 +187,7 @@ def test_a_row_counts_by_the_weight_of_its_class_after_the_clip():
 
 def test_no_entry_of_a_weighted_residual_is_larger_than_without_its_weight():
     rng = np.random.default_rng(3)
-    rows = MAPS["unit norm"].lattice(rng.normal(size=(500, WIDTH)), 2**16).astype(float)
+    rows = UNIT.lattice(rng.normal(size=(500, WIDTH)), 2**16).astype(float)
     labels, logits = rng.integers(0, CLASSES, 500), weighted().logits
     weights = np.array([np.nextafter(1, 0), 0.9, 5e-324])
     whole, less = (
@@ -226,17 +196,6 @@ def test_no_entry_of_a_weighted_residual_is_larger_than_without_its_weight():
     )
     assert (np.abs(less) <= np.abs(whole)).all()
     assert not less[:, labels == 2].any()
-
-
-def test_weighted_gradients_are_the_same_integers_in_any_order_and_in_torch(monkeypatch):
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(8)
-    x, y, order = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300), rng.permutation(300)
-    rows = MAPS["unit norm"].lattice(x, 2**16)
-    wanted = weighted()(x, y)
-    assert (weighted()(torch.from_numpy(rows).double(), torch.from_numpy(y)) == wanted).all()
-    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 7)
-    assert (weighted()(x[order], y[order]) == wanted).all()
 
 
 @pytest.mark.parametrize(
@@ -248,7 +207,7 @@ def test_weights_that_the_sensitivity_does_not_cover_are_refused(weights):
 
 
 def beside_prior(weights, prior, clip=1.0):
-    return SoftmaxGradient(MAPS["unit norm"], weights, np.zeros(CLASSES), clip=clip, prior=prior)
+    return SoftmaxGradient(UNIT, weights, np.zeros(CLASSES), clip=clip, prior=prior)
 
 
 def residual_loss(weights, prior, unit, label):
@@ -307,15 +266,84 @@ def test_where_neither_head_nor_prior_give_the_label_anything_the_residual_is_wh
     assert np.linalg.norm(asked(np.eye(WIDTH)[:1], np.array([0])) / asked.grid) > 0.999
 
 
-def test_a_prior_gives_the_same_integers_in_any_order_and_in_torch(monkeypatch):
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(8)
-    x, y, order = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300), rng.permutation(300)
-    rows = MAPS["unit norm"].lattice(x, 2**16)
-    weights, prior = rng.normal(size=(2, CLASSES, WIDTH)) * 3
-    asked = SoftmaxGradient(OnLattice(WIDTH, 2**16), weights, np.zeros(CLASSES), prior=prior)
-    wanted = asked(rows, y)
-    assert (asked(torch.from_numpy(rows).double(), torch.from_numpy(y)) == wanted).all()
-    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 7)
-    assert (asked(rows[order], y[order]) == wanted).all()
-    assert (sum(asked(rows[i : i + 1], y[i : i + 1]) for i in range(300)) == wanted).all()
+# With a count of long ones
+
+
+def with_count(threshold=0.5, weight=0.25, clip=1.0, size=1.0, seed=0):
+    linear = np.random.default_rng(seed).normal(size=(CLASSES, WIDTH)) * size
+    return GradientAndExcess(SoftmaxGradient(UNIT, linear, np.zeros(CLASSES), clip=clip), threshold, weight)
+
+
+@of_neighbours(
+    seed=st.integers(0, 9),
+    weight=st.sampled_from([2**-16, 0.25, 0.3, 1.0, 7.7]),
+    clip=st.sampled_from([0.01, 0.5, 1.4]),
+)
+def test_gradients_and_counts_stay_within_their_sensitivity(data, first, second, seed, weight, clip):
+    assert stays_within(with_count(clip, weight, clip, 3.0, seed), data, first, second)
+
+
+@pytest.mark.parametrize("weight", [0.25, 1.0, 3.0])
+def test_gradients_and_counts_reach_their_sensitivity(weight):
+    """Add: a long gradient that is counted. Replace: gradients 2 apart of which one is counted.
+
+    With a steep offset the wrong guess has a residual of norm √2. Its opposite row, a hair shorter than the
+    threshold, has the same direction and is not counted: a second label and a threshold between do that.
+    """
+    steep = SoftmaxGradient(UNIT, np.zeros((CLASSES, WIDTH)), np.array([0.0, 1e3, 0.0]), clip=0.1)
+    right = ([1.0, 0.0, 0.0], 0)
+    counted = GradientAndExcess(steep, 1.0, weight)
+    assert 0.99 <= reach(counted, right, right, Relation.ADD_REMOVE) <= 1
+
+    # Residuals of the two rows: (p−1, 1−p, 0) with p a little more than ½ and a little less.
+    gentle = np.zeros((CLASSES, WIDTH))
+    gentle[0, 0] = 0.01
+    offset = np.array([0.0, 0.0, -30.0])
+    between = GradientAndExcess(SoftmaxGradient(UNIT, gentle, offset, clip=0.1), math.sqrt(0.5), weight)
+    left = ([-1.0, 0.0, 0.0], 0)
+    assert between(np.array([left[0]]), np.array([0]))[-1] > between(np.array([right[0]]), np.array([0]))[-1]
+    assert 0.99 <= reach(between, right, left, Relation.REPLACE_ONE) <= 1
+
+
+class Uncounted(GradientAndExcess):
+    """A planted bug: the count is released with the gradient and its sensitivity is forgotten."""
+
+    def l2_sensitivity(self, relation):
+        return self.gradient.l2_sensitivity(relation)
+
+
+def test_the_check_catches_a_count_that_is_not_paid_for():
+    steep = SoftmaxGradient(UNIT, np.zeros((CLASSES, WIDTH)), np.array([0.0, 1e3, 0.0]), clip=0.1)
+    right = ([1.0, 0.0, 0.0], 0)
+    assert stays_within(GradientAndExcess(steep, 1.0, 0.25), EMPTY, right, right)
+    assert not stays_within(Uncounted(steep, 1.0, 0.25), EMPTY, right, right)
+
+
+def test_it_is_the_gradient_and_the_number_of_long_ones():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
+    made = with_count(threshold=0.8, size=2.0)
+    answer = made(x, y)
+    assert answer.shape == made.shape == (CLASSES * WIDTH + 1,)
+    assert (answer[:-1].reshape(CLASSES, WIDTH) == made.gradient(x, y)).all()
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    norms = np.linalg.norm(softmax.residuals(made.gradient.linear, unit, y), axis=1)
+    close = np.abs(norms - 0.8) < 2e-3  # rounded logits may put these on either side
+    found = answer[-1] / made.grid / 0.25
+    assert (norms > 0.8).sum() - close.sum() <= found <= (norms > 0.8).sum() + close.sum()
+    assert close.sum() < 10 < found < 290
+
+
+def test_the_threshold_does_not_change_the_price():
+    for relation in Relation:
+        assert with_count(0.1).l2_sensitivity(relation) == with_count(1.3, clip=0.2).l2_sensitivity(relation)
+    assert with_count(weight=1.0).l2_sensitivity(Relation.ADD_REMOVE) == pytest.approx(math.sqrt(2))
+    assert with_count(weight=1.0).l2_sensitivity(Relation.REPLACE_ONE) == pytest.approx(math.sqrt(5))
+    assert not with_count()(*EMPTY).any()
+
+
+@pytest.mark.parametrize("weight", [0.0, 2.0**-17, 16.1, 1e300, math.nan])
+def test_a_weight_that_the_grid_cannot_hold_is_refused_before_rows_are_read(weight):
+    with pytest.raises(ArgumentError, match="count_weight"):
+        with_count(weight=weight)
+    assert with_count(weight=16)(*EMPTY)[-1] == 0

@@ -15,7 +15,7 @@ from dptransfer.queries.joint_sensitivity import joint_reach, kind_and_width
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
-from .neighbours import CLASSES, MAPS, WIDTH, of_neighbours, squared_bound, squared_gap, with_example
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, squared_bound, squared_gap, with_example
 
 ROWS = OnLattice(WIDTH, ROW_NORM)
 UNIT = MAPS["unit norm"]
@@ -71,7 +71,7 @@ def test_no_neighbours_reach_further_whatever_the_shares(data, first, second, sh
 @given(k=st.floats(-1, 1), label=st.integers(0, 1), shares=shares_of_kinds)
 def test_no_pair_of_unit_rows_at_any_angle_reaches_further(k, label, shares):
     queries = list(KINDS.values())
-    pair = replaced((np.zeros((0, WIDTH)), np.zeros(0, dtype=np.int64)), *at_angle(k, 0, label))
+    pair = replaced(EMPTY, *at_angle(k, 0, label))
     assert reached(queries, shares, *pair) <= joint_reach(queries, shares)
 
 
@@ -88,7 +88,7 @@ def test_the_reach_is_attained_and_a_slightly_smaller_one_would_be_wrong(name):
     kinds, shares, pair, wanted = CASES[name]
     queries = [KINDS[kind] for kind in kinds]
     claim = joint_reach(queries, shares)
-    found = reached(queries, shares, *replaced((np.zeros((0, WIDTH)), np.zeros(0, dtype=np.int64)), *pair))
+    found = reached(queries, shares, *replaced(EMPTY, *pair))
     assert 0.999 * claim <= found <= claim
     assert found > 0.995 * claim  # so half a per cent less is refuted
     assert claim == pytest.approx(wanted, rel=2e-4)
@@ -101,7 +101,7 @@ def test_moments_of_classes_and_gradients_are_both_at_their_worst_when_a_label_c
     assert joint_reach(queries, shares) == pytest.approx(1.0, rel=2e-4)
     linear = np.zeros((2, WIDTH))
     two = SoftmaxGradient(ROWS, linear, np.zeros(2), clip=0.05)
-    pair = replaced((np.zeros((0, WIDTH)), np.zeros(0, dtype=np.int64)), *at_angle(-1.0, 0, 1))
+    pair = replaced(EMPTY, *at_angle(-1.0, 0, 1))
     assert reached([SecondMoments(ROWS, OfClasses(2)), two], shares, *pair) > 0.99
 
 
