@@ -56,51 +56,65 @@ def test_the_candidate_that_is_planted_to_be_better_is_taken(candidates):
     assert plan.method is GOOD
     assert plan.events == GOOD.plan(FACTS, BUDGET, POOL).events
     assert Auto(candidates=(BAD, BAD)).plan(FACTS, BUDGET, POOL).method is BAD
+    with pytest.raises(AssertionError, match="belongs to"):  # its own run is never used
+        Auto().run(Task(plan, UnitNorm().fit(WIDTH, None), data(), SeededNoise(0), POOL))
 
 
-def test_what_fit_runs_is_what_was_chosen():
-    model = Auto(candidates=(BAD, GOOD)).fit(
-        data(), POOL, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(1)
-    )
+def test_fit_runs_what_was_chosen_and_trials_leave_no_trace_in_the_ledger():
+    chooser, ledger = Auto(candidates=(BAD, GOOD)), Ledger.in_memory()
+    model = chooser.fit(data(), POOL, budget=BUDGET, ledger=ledger, noise=SeededNoise(1))
     assert model.provenance.method == "mean"
     assert model.provenance.notes[0].startswith("Auto chose 'mean'. On tasks")
     assert model.score(data().rows, data().labels) > 0.7
+    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "ClosingEntry"]
 
 
 def scores_of(monkeypatch, *scores):
-    """As if every candidate had this accuracy on each of two tasks."""
-    monkeypatch.setattr(auto, "_tried", lambda trial: np.repeat(np.array(scores)[:, None], 2, axis=1))
+    """As if every candidate had this accuracy on each of two tasks, or these on the one and the other."""
+    found = np.array([np.broadcast_to(score, 2) for score in scores], dtype=np.float64)
+    monkeypatch.setattr(auto, "_tried", lambda trial: found)
 
 
-@pytest.mark.parametrize(("better", "margin", "taken"), [(0.705, 0.01, 0), (0.711, 0.01, 1), (0.75, 0.1, 0)])
-def test_the_default_is_kept_within_the_margin(monkeypatch, better, margin, taken):
-    scores_of(monkeypatch, 0.7, better)
-    candidates = (GOOD, NARROW)
-    plan = Auto(candidates=candidates, margin=margin).plan(FACTS, BUDGET, POOL)
-    assert plan.method is candidates[taken]
+OTHER = MeanPrototypes(features=PublicMap(axes=2))
 
 
-def test_a_candidate_that_fails_on_one_task_is_not_taken_for_its_mean(monkeypatch):
-    accuracy = np.array([[0.7, 0.6], [0.95, 0.59], [0.72, 0.63]])
-    monkeypatch.setattr(auto, "_tried", lambda trial: accuracy)
-    other = MeanPrototypes(features=PublicMap(axes=2))
-    assert Auto(candidates=(GOOD, NARROW, other)).plan(FACTS, BUDGET, POOL).method is other
-    accuracy[1, 1] = 0.6
-    assert Auto(candidates=(GOOD, NARROW, other)).plan(FACTS, BUDGET, POOL).method is NARROW
+@pytest.mark.parametrize(
+    ("scores", "candidates", "margin", "taken"),
+    [
+        ((0.7, 0.705), (GOOD, NARROW), 0.01, GOOD),
+        ((0.7, 0.711), (GOOD, NARROW), 0.01, NARROW),
+        ((0.7, 0.75), (GOOD, NARROW), 0.1, GOOD),
+        ((0.7, 0.7, 0.6), (NARROW, GOOD, BAD), 0, NARROW),  # a tie
+        ((0.7, 0.7001, 0.6), (NARROW, GOOD, BAD), 0, GOOD),
+        # Another method needs a longer lead than a variant of the default.
+        ((0.7, 0.729), (GOOD, BAD), 0.005, GOOD),
+        ((0.7, 0.731), (GOOD, BAD), 0.005, BAD),
+        ((0.7, 0.729), (GOOD, NARROW), 0.005, NARROW),
+        # Who is behind on one task is not taken for its mean.
+        (((0.7, 0.6), (0.95, 0.59), (0.72, 0.63)), (GOOD, NARROW, OTHER), 0.005, OTHER),
+        (((0.7, 0.6), (0.95, 0.6), (0.72, 0.63)), (GOOD, NARROW, OTHER), 0.005, NARROW),
+    ],
+)
+def test_the_default_is_kept_unless_another_is_ahead_by_enough_and_nowhere_behind(
+    monkeypatch, scores, candidates, margin, taken
+):
+    scores_of(monkeypatch, *scores)
+    assert Auto(candidates=candidates, margin=margin).plan(FACTS, BUDGET, POOL).method is taken
 
 
-def test_another_method_needs_a_lead_three_times_as_long(monkeypatch):
-    for lead, taken in ((0.029, GOOD), (0.031, BAD)):
-        scores_of(monkeypatch, 0.7, 0.7 + lead)
-        assert Auto(candidates=(GOOD, BAD)).plan(FACTS, BUDGET, POOL).method is taken
-        assert Auto(candidates=(GOOD, NARROW)).plan(FACTS, BUDGET, POOL).method is NARROW
-
-
-def test_too_few_public_rows_to_make_tasks_from_leave_the_default():
-    few = PublicEmbeddings(POOL.rows[:199])
-    plan = Auto(candidates=(BAD, GOOD)).plan(FACTS, BUDGET, few)
-    assert plan.method is BAD
-    assert "199 public rows are too few" in plan.notes[0]
+@pytest.mark.parametrize(
+    ("public", "candidates", "word"),
+    [
+        (None, (), "no public rows"),
+        (None, (GOOD, BAD), "no public rows"),
+        (POOL, (GOOD,), "only candidate"),
+        (PublicEmbeddings(POOL.rows[:199]), (GOOD, BAD), "too few"),
+    ],
+)
+def test_where_nothing_can_be_tried_the_first_is_taken_with_a_note(public, candidates, word):
+    plan = Auto(candidates=candidates).plan(FACTS, BUDGET, public)
+    assert plan.method == GOOD
+    assert word in plan.notes[0]
 
 
 def test_labelled_shots_of_the_classes_bring_the_methods_that_use_them(monkeypatch):
@@ -124,29 +138,6 @@ def test_with_unlabelled_public_rows_the_default_is_taken_untried_and_says_why(m
         assert plan.method == PublicPriorPrototypes()
         assert plan.notes[0].endswith("have no labels of these classes, so no trial could rank the methods.")
     assert not seen
-
-
-def test_a_tie_goes_to_the_default_even_without_a_margin(monkeypatch):
-    scores_of(monkeypatch, 0.7, 0.7, 0.6)
-    assert Auto(candidates=(NARROW, GOOD, BAD), margin=0).plan(FACTS, BUDGET, POOL).method is NARROW
-    scores_of(monkeypatch, 0.7, 0.7001, 0.6)
-    assert Auto(candidates=(NARROW, GOOD, BAD), margin=0).plan(FACTS, BUDGET, POOL).method is GOOD
-
-
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [(400, "the declared size"), (None, "100 examples per class, as no size is declared")],
-)
-def test_the_note_tells_the_scores_and_the_size_assumed(monkeypatch, size, words):
-    scores_of(monkeypatch, 0.6, 0.75)
-    facts = replace(FACTS, size=size)
-    (note,) = Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL).notes
-    narrow = "mean(features=PublicMap(axes=1, whitening=0.25))"
-    assert note == (
-        f"Auto chose '{narrow}'. On tasks made from public rows ({words}; no private row was read) "
-        f"'mean' had 60.0% on 2, and '{narrow}' was 15.0 points ahead on 2. "
-        "How well such tasks rank these methods was not measured."
-    )
 
 
 def test_who_is_behind_on_a_task_is_tried_no_further(monkeypatch):
@@ -184,6 +175,22 @@ def test_the_declared_size_or_a_hundred_per_class_is_tried(monkeypatch):
 PEOPLE = replace(FACTS, unit=Unit.PERSON, rows_per_person=5.0)
 
 
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (FACTS, "the declared size"),
+        (replace(FACTS, size=None), "100 examples per class"),
+        (PEOPLE, "the declared size, 5 examples of each"),
+        (replace(PEOPLE, size=None, rows_per_person=None), "4 examples of each"),
+    ],
+)
+def test_the_note_tells_the_scores_and_what_is_assumed(monkeypatch, facts, words):
+    scores_of(monkeypatch, 0.6, 0.75)
+    (note,) = Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL).notes
+    for said in (words, "'mean' had 60.0% on 2", "axes=1", "15.0 points ahead on 2"):
+        assert said in note
+
+
 def test_people_are_tried_with_the_rows_that_they_have(monkeypatch):
     seen = []
     monkeypatch.setattr(auto, "_accuracy", lambda candidate, task, budget: seen.append(task.private) or 0.5)
@@ -197,23 +204,6 @@ def test_people_are_tried_with_the_rows_that_they_have(monkeypatch):
     assert declared == pytest.approx((5.0, 1.0, 80), rel=0.02)
     assert assumed == pytest.approx((4.0, 2.0, 100), rel=0.02)
     assert unsized == pytest.approx((5.0, 1.0, 400), rel=0.02)  # a hundred people per class
-
-
-@pytest.mark.parametrize(
-    ("facts", "words"),
-    [
-        (PEOPLE, "the declared size, 5 examples of each person"),
-        (
-            replace(PEOPLE, size=None, rows_per_person=None),
-            "100 people per class, as no size is declared, "
-            "4 examples of each person, as no number is declared",
-        ),
-    ],
-)
-def test_the_note_tells_what_is_assumed_of_people(monkeypatch, facts, words):
-    scores_of(monkeypatch, 0.6, 0.75)
-    (note,) = Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL).notes
-    assert f"({words}; no private row was read)" in note
 
 
 def test_a_plan_for_people_protects_them_and_is_chosen_for_them():
@@ -264,12 +254,6 @@ def test_planning_touches_no_private_row(monkeypatch):
         chooser.fit(private, POOL, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(1))
 
 
-def test_trials_leave_no_trace_in_the_ledger():
-    ledger = Ledger.in_memory()
-    Auto(candidates=(BAD, GOOD)).fit(data(), POOL, budget=BUDGET, ledger=ledger, noise=SeededNoise(1))
-    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "ClosingEntry"]
-
-
 def test_a_pure_budget_is_spent_on_selections(monkeypatch):
     seen = listening(monkeypatch)
     plan = Auto().plan(FACTS, Budget(epsilon=1.0), POOL)
@@ -284,18 +268,6 @@ def test_a_pure_budget_with_a_tiny_pool_asks_for_no_more_rows_than_there_are():
     assert Auto().plan(replace(FACTS, size=40), Budget(epsilon=1.0), tiny).guarantee.epsilon == 1.0
     with pytest.raises(ArgumentError, match="public rows"):
         Auto(candidates=(TopKPrototypes(k=3), GOOD)).plan(FACTS, Budget(epsilon=1.0), tiny)
-
-
-def test_without_a_pool_the_noisy_sums_are_taken_with_a_note():
-    plan = Auto().plan(FACTS, BUDGET)
-    assert plan.method == MeanPrototypes()
-    assert plan.notes == (
-        "Auto chose 'mean', the default. There are no public rows to try other methods on.",
-    )
-    assert Auto(candidates=(NARROW,)).plan(FACTS, BUDGET, POOL).notes == (
-        "Auto chose 'mean(features=PublicMap(axes=1, whitening=0.25))', the default. "
-        "It is the only candidate.",
-    )
 
 
 ENCODED = replace(FACTS, encoder=EncoderIdentity("efficientnet-lite0", "0" * 64, "rgb 224"))
@@ -316,16 +288,9 @@ def test_rows_of_pictures_are_told_whether_pixels_may_do_better(facts, words):
     assert words in note if words else note.endswith("It is the only candidate.")
 
 
-def test_without_a_pool_the_first_of_several_candidates_is_taken():
-    """It used to be an AssertionError."""
-    plan = Auto(candidates=(BAD, GOOD)).plan(FACTS, BUDGET)
-    assert plan.method is BAD
-    assert "no public rows" in plan.notes[0]
-
-
 def test_a_pure_budget_without_a_pool_is_refused_and_says_what_would_help():
     ledger = Ledger.in_memory()
-    with pytest.raises(BudgetError, match=r"pure budget without public rows.*delta above 0.*public rows"):
+    with pytest.raises(BudgetError, match="pure budget"):
         Auto().fit(data(), budget=Budget(epsilon=1.0), ledger=ledger, noise=SeededNoise(0))
     assert ledger.history() == []
     assert Auto(candidates=(PublicPrototypes(),)).plan(FACTS, Budget(epsilon=1.0)).events
@@ -397,12 +362,6 @@ def test_selections_can_be_tried_on_large_tasks_too():
     assert plan.method == PublicPrototypes()
 
 
-@pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf")])
-def test_a_margin_that_is_none_is_refused(margin):
-    with pytest.raises(ArgumentError, match="margin"):
-        Auto(margin=margin)
-
-
 def test_every_default_candidate_can_be_tried_and_named(monkeypatch):
     facts = Facts(("no", "yes"), WIDTH, size=60)
     shots = PublicEmbeddings(POOL.rows[:6], ["no", "yes"] * 3, classes=facts.classes)
@@ -415,45 +374,31 @@ def test_every_default_candidate_can_be_tried_and_named(monkeypatch):
         assert len(names) == len(set(names)) >= 2
 
 
-def test_its_own_run_is_never_used():
-    plan = Auto(candidates=(GOOD,)).plan(FACTS, BUDGET, POOL)
-    assert plan.method is GOOD
-    with pytest.raises(AssertionError, match="belongs to the method"):
-        Auto().run(Task(plan, UnitNorm().fit(WIDTH, None), data(), SeededNoise(0), POOL))
-
-
 PICTURES = Facts(tuple(range(10)), shape=(32, 32, 3), size=10_000)
 REPLACE_ONE = replace(BUDGET, relation=Relation.REPLACE_ONE)
 
 
 # The cells of docs/which-method.md: pictures of each of ten classes, ε, and the side of the border.
 @pytest.mark.parametrize(
-    ("each", "epsilon", "ahead"),
-    [(1000, 1.0, True), (307, 4.0, True), (307, 2.0, False), (307, 1.0, False), (100, 1.0, False)],
-)
-def test_the_border_runs_between_what_was_measured(each, epsilon, ahead):
-    pays, why = pixels_pay(replace(PICTURES, size=10 * each), replace(BUDGET, epsilon=epsilon))
-    assert pays == ahead
-    assert "times the noise of one sum, and 'film' was ahead from about 250 on" in why
-
-
-@pytest.mark.parametrize(
-    ("facts", "budget", "why"),
+    ("facts", "budget", "pays", "why"),
     [
-        (replace(PICTURES, size=None), BUDGET, "undeclared size"),
-        (replace(PICTURES, unit=Unit.PERSON), BUDGET, "has not been tested"),
-        (PICTURES, Budget(epsilon=8.0), "a pure budget does not allow"),
+        *(
+            (replace(PICTURES, size=10 * each), replace(BUDGET, epsilon=epsilon), ahead, "about 250")
+            for each, epsilon, ahead in [
+                *((1000, 1.0, True), (307, 4.0, True), (307, 2.0, False)),
+                *((307, 1.0, False), (100, 1.0, False)),
+            ]
+        ),
+        (replace(PICTURES, size=None), BUDGET, False, "undeclared size"),
+        (replace(PICTURES, size=None, class_counts=(1000,) * 10), BUDGET, True, "about 250"),
+        (replace(PICTURES, unit=Unit.PERSON), BUDGET, False, "has not been tested"),
+        (PICTURES, Budget(epsilon=8.0), False, "pure budget"),
     ],
 )
-def test_what_is_not_known_speaks_for_rows_and_is_said(facts, budget, why):
-    assert pixels_pay(PICTURES, BUDGET)[0]
-    pays, said = pixels_pay(facts, budget)
-    assert not pays
+def test_pixels_are_taken_where_that_was_measured_to_pay_and_else_not(facts, budget, pays, why):
+    found, said = pixels_pay(facts, budget)
+    assert found is pays
     assert why in said
-
-
-def test_declared_class_sizes_are_a_size():
-    assert pixels_pay(replace(PICTURES, size=None, class_counts=(1000,) * 10), BUDGET)[0]
 
 
 @pytest.mark.parametrize("budget", [BUDGET, Budget.gdp(0.3), Budget.zcdp(0.05), REPLACE_ONE], ids=str)
@@ -474,7 +419,5 @@ def test_the_plan_is_that_of_film_with_the_reason():
 
 
 def test_where_rows_are_to_be_taken_a_plan_on_pixels_is_refused_with_what_to_do():
-    with pytest.raises(
-        ArgumentError, match=r"would take rows here: a class has .*Encode the pictures.*'film'"
-    ):
+    with pytest.raises(ArgumentError, match="would take rows"):
         AutoOnPictures().plan(replace(PICTURES, size=1000), BUDGET)

@@ -1,6 +1,7 @@
 """A fit that holds out units: by a coin each, persons whole, one charge, and what the check costs."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -86,11 +87,9 @@ def test_the_charge_is_one_and_the_model_says_the_same():
     assert model.guarantee == planned().guarantee
     assert model.charged.holdout == 0.2
     assert model.charged.events == (planned().check.event,)
-    told = "20% of examples, chosen at random, are kept out of training and used for testing."
-    assert any(told in note for note in model.provenance.notes)
+    assert any("20% of examples" in note for note in model.provenance.notes)
     assert 90 < model.charged.size.count < 150
-    note = planned(facts=with_people().facts).notes[0]
-    assert note.startswith("20% of people, chosen at random,")
+    assert "20% of people" in planned(facts=with_people().facts).notes[0]
 
 
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE])
@@ -155,26 +154,17 @@ def test_in_a_workspace_the_split_is_drawn_once(tmp_path):
 
 @pytest.mark.parametrize("holdout", [None, 0.2])
 def test_a_fit_with_a_plan_made_before_plans_nothing_again_and_releases_the_same(monkeypatch, holdout):
-    plans, calibrations = [], []
-    plan, calibrate = dpt.methods.MeanPrototypes.plan, accounting.noise_multiplier_for
-
-    def counted_plan(*given):
-        plans.append(given)
-        return plan(*given)
-
-    def counted_calibration(*given):
-        calibrations.append(given)
-        return calibrate(*given)
-
-    monkeypatch.setattr(dpt.methods.MeanPrototypes, "plan", counted_plan)
+    plan = Mock(wraps=dpt.methods.MeanPrototypes().plan)
+    calibrate = Mock(wraps=accounting.noise_multiplier_for)
+    monkeypatch.setattr(dpt.methods.MeanPrototypes, "plan", lambda self, *given: plan(*given))
     for place in (shared_parts, private_evaluation):
-        monkeypatch.setattr(place, "noise_multiplier_for", counted_calibration)
+        monkeypatch.setattr(place, "noise_multiplier_for", calibrate)
     first = held(holdout=holdout)
     asked = 1 + (holdout is not None)
-    assert (len(plans), len(calibrations)) == (1, asked)
+    assert (plan.call_count, calibrate.call_count) == (1, asked)
     made = dpt.methods.MeanPrototypes().plan_fit(private().facts, BUDGET, holdout=holdout)
     again = held(holdout=holdout, plan=made)
-    assert (len(plans), len(calibrations)) == (2, 2 * asked)
+    assert (plan.call_count, calibrate.call_count) == (2, 2 * asked)
     assert (again.head.prototypes == first.head.prototypes).all()
     assert (again.events, again.guarantee) == (first.events, first.guarantee)
 
@@ -192,10 +182,27 @@ def test_a_fit_with_a_plan_made_before_plans_nothing_again_and_releases_the_same
     ids=lambda other: "-".join(map(str, other)),
 )
 def test_a_plan_made_for_anything_else_is_refused_before_the_charge(other):
+    refused("A plan belongs", plan=planned(), **other)
+
+
+def refused(match, *given, **named):
+    """Before the charge."""
     ledger = Ledger.in_memory()
-    with pytest.raises(ArgumentError, match="A plan belongs"):
-        held(plan=planned(), ledger=ledger, **other)
+    with pytest.raises(ArgumentError, match=match):
+        held(*given, ledger=ledger, **named)
     assert ledger.history() == []
+
+
+@pytest.mark.parametrize("chance", [0.0, 1.0, -0.2, float("nan"), "a fifth"])
+def test_a_chance_that_is_none_is_refused_before_the_charge(chance):
+    refused("holdout", holdout=chance)
+
+
+def test_what_cannot_be_planned_beside_a_hold_out_is_refused_before_the_charge():
+    sized = private(class_counts=[200, 200, 200])
+    refused("class sizes", sized, dpt.methods.CoinPressPrototypes(), budget=REPLACE)
+    with pytest.raises(BudgetError):  # a pure budget has no noise for the check
+        planned(Budget(epsilon=1.0), dpt.methods.PublicPrototypes(), public=pool())
 
 
 def _killed(*_):
@@ -222,22 +229,6 @@ def test_a_killed_run_goes_on_with_the_same_units(tmp_path, monkeypatch):
     assert sum(isinstance(entry, Charge) for entry in ledger.history()) == 1
 
 
-@pytest.mark.parametrize("chance", [0.0, 1.0, -0.2, float("nan"), "a fifth"])
-def test_a_chance_that_is_none_is_refused_before_the_charge(chance):
-    ledger = Ledger.in_memory()
-    with pytest.raises(ArgumentError, match="holdout"):
-        held(ledger=ledger, holdout=chance)
-    assert ledger.history() == []
-
-
-def test_methods_that_need_class_sizes_refuse_before_the_charge():
-    ledger = Ledger.in_memory()
-    counts = [200, 200, 200]
-    with pytest.raises(ArgumentError, match="class sizes"):
-        held(private(class_counts=counts), dpt.methods.CoinPressPrototypes(), budget=REPLACE, ledger=ledger)
-    assert ledger.history() == []
-
-
 def test_pictures_held_out_are_seen_by_the_encoder_as_the_run_left_it(monkeypatch):
     pytest.importorskip("torch")
     from methods.deep.tiny import PLACE, tiny_classifier
@@ -255,11 +246,6 @@ def test_pictures_held_out_are_seen_by_the_encoder_as_the_run_left_it(monkeypatc
     assert right != int((model.predict(plain) == np.array(model.classes)[kept.labels]).sum())
     assert model.charged.size.count == pytest.approx(len(rows))
     assert model.charged.accuracy.value == pytest.approx(right / len(rows), abs=1e-6)
-
-
-def test_a_pure_budget_has_no_noise_for_the_check():
-    with pytest.raises(BudgetError):
-        planned(Budget(epsilon=1.0), dpt.methods.PublicPrototypes(), public=pool())
 
 
 def test_declared_sizes_shrink_with_the_fit_and_class_sizes_are_dropped():

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dptransfer as dpt
-from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import (
     ArgumentError,
     BudgetError,
@@ -39,7 +38,7 @@ from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead
 from dptransfer.sources import PrivateImages, PublicImages
 
-from .samples import BUDGET, REPLACE, WIDTH, fit, pool, private
+from .samples import BUDGET, REPLACE, WIDTH, fit, pool, private, refused_uncharged
 
 
 def test_fit_is_final():
@@ -49,12 +48,6 @@ def test_fit_is_final():
         assert method.fit is PrivateMethod.fit
 
 
-def test_names_on_the_command_line_are_the_methods_own():
-    assert {"mean", "mean-estimation", "coinpress", "public", "top-k"} <= METHODS.keys()
-    for name, method in METHODS.items():
-        assert method.name == name
-
-
 def test_settings_are_checked_by_the_tables_of_the_class_and_of_its_bases():
     made = FeatureCovariance(steps=np.int64(3), share=np.float64(0.5), clip=2)
     assert (made.steps, made.share, made.clip) == (3, 0.5, 2)
@@ -62,30 +55,6 @@ def test_settings_are_checked_by_the_tables_of_the_class_and_of_its_bases():
     for bad in ({"steps": 0}, {"clip": -1.0}, {"share": 1.5}, {"device": "cuda"}):  # three classes' own
         with pytest.raises(ArgumentError, match=f"{next(iter(bad))} must"):
             FeatureCovariance(**bad)
-
-
-def test_a_mix_up_of_private_and_public_is_refused():
-    budget = {"budget": BUDGET, "ledger": Ledger.in_memory(), "noise": SeededNoise(0)}
-    with pytest.raises(ArgumentError, match="PrivateEmbeddings"):
-        MeanPrototypes().fit(pool(), **budget)
-    with pytest.raises(ArgumentError, match="PublicEmbeddings"):
-        MeanPrototypes().fit(private(), private(), **budget)
-    with pytest.raises(Incompatible, match="dimension"):
-        MeanPrototypes().fit(private(), PublicEmbeddings(np.eye(WIDTH + 1)), **budget)
-
-
-def test_what_fails_on_public_grounds_fails_before_the_charge():
-    ledger = Ledger.in_memory()
-    for attempt in (
-        lambda: PublicPrototypes().fit(private(), budget=BUDGET, ledger=ledger),
-        lambda: CoinPressPrototypes().fit(private(), budget=REPLACE, ledger=ledger),
-        lambda: MeanPrototypes().fit(
-            private(np.zeros((1, 2**14 + 1)), [0]), budget=BUDGET, ledger=ledger, noise=SeededNoise(0)
-        ),
-    ):
-        with pytest.raises(ArgumentError):
-            attempt()
-    assert ledger.history() == []
 
 
 class OldSource:
@@ -112,9 +81,6 @@ def test_without_a_ledger_the_users_own_is_charged_and_the_noise_is_secure(monke
     (charge, _) = Ledger(tmp_path / "ledger.sqlite").history()
     assert charge.label == "mean"
     assert model.provenance.ledger_head == charge.hash
-
-
-def test_a_seeded_fit_is_stamped():
     assert fit(MeanPrototypes()).provenance.seeded
 
 
@@ -140,15 +106,6 @@ def test_a_ledger_that_cannot_note_the_end_does_not_lose_a_paid_model():
     assert model.weights["prototypes"].shape == (3, WIDTH)
     assert ledger.history()[0].outcome is None
     assert ledger.privacy_spent("samples") is not None
-
-
-def test_the_configuration_is_ready_for_json():
-    import json
-
-    for method in METHODS.values():
-        written = json.loads(json.dumps(configuration_of(method())))
-        assert written["type"] == method.__name__
-    assert configuration_of(CoinPressPrototypes(shares=(0.5, 0.5)))["shares"] == [0.5, 0.5]
 
 
 def test_fitting_changes_neither_method_nor_data():
@@ -213,14 +170,6 @@ def test_the_warning_comes_before_the_charge_and_whatever_the_rows_are():
     MeanPrototypes().fit(private(), budget=edge, ledger=ledger, noise=SeededNoise(0))
 
 
-@pytest.mark.parametrize("budget", [Budget(epsilon=1e308, delta=1e-5), Budget(epsilon=1.0, delta=0.5)])
-def test_a_budget_that_promises_nothing_is_refused_before_the_charge(budget):
-    ledger = Ledger.in_memory()
-    with pytest.raises(BudgetError, match=r"at most 700|below 0\.1"):
-        MeanPrototypes().fit(private(), budget=budget, ledger=ledger)
-    assert ledger.history() == []
-
-
 class Pixels(ImageMethod):
     """Looks at nothing; says which data it takes."""
 
@@ -240,31 +189,36 @@ def pictures(count=2):
 @pytest.mark.parametrize(
     ("method", "data", "public", "match"),
     [
-        (MeanPrototypes(), pictures(), None, "private must be PrivateEmbeddings.*Encode the pictures"),
-        (Pixels(), private(), None, "private must be PrivateImages.*Example: PrivateImages"),
-        (Auto(candidates=(Pixels(),)), private(), None, "private must be PrivateImages"),
-        (Pixels(), pictures(), pool(), "public must be PublicImages"),
+        (MeanPrototypes(), pool(), None, "PrivateEmbeddings"),
+        (MeanPrototypes(), private(), private(), "PublicEmbeddings"),
+        (PublicPrototypes(), private(), None, "public rows"),
+        (MeanPrototypes(), private(np.zeros((1, 2**14 + 1)), [0]), None, "16384"),
+        (MeanPrototypes(), pictures(), None, "Encode the pictures"),
+        (Pixels(), private(), None, "PrivateImages"),
+        (Auto(candidates=(Pixels(),)), private(), None, "PrivateImages"),
+        (Pixels(), pictures(), pool(), "PublicImages"),
         (MeanPrototypes(), private(), PublicImages(np.zeros((1, 4, 4, 3), np.uint8)), "PublicEmbeddings"),
     ],
 )
 def test_data_of_another_kind_than_the_method_takes_are_refused_before_the_charge(
     method, data, public, match
 ):
-    ledger = Ledger.in_memory()
-    with pytest.raises(ArgumentError, match=match):
-        method.fit(data, public, budget=BUDGET, ledger=ledger)
-    assert ledger.history() == []
-    assert Pixels().fit(pictures(), budget=BUDGET, ledger=ledger).facts.shape == (4, 4, 3)
+    assert match in refused_uncharged(method, data, public)
+    assert Pixels().fit(pictures(), budget=BUDGET, ledger=Ledger.in_memory()).facts.shape == (4, 4, 3)
+
+
+def test_other_refusals_are_before_the_charge_too():
+    wide = PublicEmbeddings(np.eye(WIDTH + 1))
+    assert "dimension" in refused_uncharged(MeanPrototypes(), public=wide, error=Incompatible)
+    refused_uncharged(CoinPressPrototypes(), budget=REPLACE)
+    for nothing in (Budget(epsilon=1e308, delta=1e-5), Budget(epsilon=1.0, delta=0.5)):
+        refused_uncharged(MeanPrototypes(), budget=nothing, error=BudgetError)
 
 
 def test_a_public_picture_that_cannot_be_read_is_named_before_the_charge(tmp_path):
     (tmp_path / "a.png").write_bytes(b"no picture")
-    ledger = Ledger.in_memory()
-    with pytest.raises(DataError, match=r"a\.png"):
-        Pixels().fit(
-            pictures(), PublicImages([tmp_path / "a.png"], resolution=4), budget=BUDGET, ledger=ledger
-        )
-    assert ledger.history() == []
+    broken = PublicImages([tmp_path / "a.png"], resolution=4)
+    assert "a.png" in refused_uncharged(Pixels(), pictures(), broken, error=DataError)
 
 
 class BoundsRows(MeanPrototypes):
@@ -274,15 +228,13 @@ class BoundsRows(MeanPrototypes):
     rows_only = "it was written in a hurry"
 
 
+OWNED = private(people=np.arange(600) % 7)
 CHOOSING = (Auto(candidates=(BoundsRows(),)), PrivateTuning(candidates=(MeanPrototypes(), BoundsRows())))
 
 
 @pytest.mark.parametrize("method", [BoundsRows(), *CHOOSING])
 def test_a_unit_that_the_method_does_not_bound_is_refused_before_the_charge(method):
-    ledger, data = Ledger.in_memory(), private(people=np.arange(600) % 7)
-    with pytest.raises(ArgumentError, match=r"what one example contributes \(it was .*hurry\);.*one person"):
-        method.fit(data, budget=BUDGET, ledger=ledger)
-    assert ledger.history() == []
+    assert "in a hurry" in refused_uncharged(method, OWNED)
     assert fit(method).guarantee.unit is Unit.ROW
 
 
@@ -294,10 +246,7 @@ class PromisesPersons(MeanPrototypes):
 
 
 def test_a_plan_whose_steps_protect_another_unit_is_not_honest():
-    ledger, data = Ledger.in_memory(), private(people=np.arange(600) % 7)
-    with pytest.raises(DPTransferError, match="protect the declared unit"):
-        PromisesPersons().fit(data, budget=BUDGET, ledger=ledger)
-    assert ledger.history() == []
+    assert "declared unit" in refused_uncharged(PromisesPersons(), OWNED, error=DPTransferError)
     assert fit(PromisesPersons()).guarantee.epsilon > 0
 
 
@@ -309,10 +258,8 @@ class PreparesBadly(MeanPrototypes):
 
 
 def test_public_work_is_done_before_the_charge_and_handed_to_the_run():
+    assert "no network" in refused_uncharged(PreparesBadly())
     ledger = Ledger.in_memory()
-    with pytest.raises(ArgumentError, match="no network"):
-        PreparesBadly().fit(private(), budget=BUDGET, ledger=ledger)
-    assert ledger.history() == []
 
     class Prepares(PublicOnly):
         def prepare(self, facts, public):
@@ -331,7 +278,7 @@ def test_public_work_is_done_before_the_charge_and_handed_to_the_run():
 
 @pytest.mark.parametrize("given", [3, PublicMap, None])
 def test_what_is_no_feature_map_is_refused_when_the_method_is_made(given):
-    with pytest.raises(ArgumentError, match=r"feature map, such as PublicMap\(axes=64\)"):
+    with pytest.raises(ArgumentError, match="feature map"):
         MeanPrototypes(features=given)
 
 
@@ -366,21 +313,18 @@ def test_numbers_of_numpy_become_pythons_in_every_setting(name):
     json.dumps(configuration_of(again))
 
 
-FEW, BUDGET = Facts(("a", "b"), (4,)), dpt.Budget(epsilon=1.0, delta=1e-5)
-
-
 def test_a_plan_shows_its_promise_its_steps_and_its_notes():
-    plan = replace(dpt.methods.MeanPrototypes().plan(FEW, BUDGET), notes=("<why>",))
-    assert repr(plan) == "Plan('mean', noisy steps: 1, Guarantee(ε = 1, δ = 1e-5, add/remove))"
+    plan = replace(MeanPrototypes().plan(private().facts, BUDGET), notes=("<why>",))
+    assert "noisy steps: 1" in repr(plan)
     shown = plan._repr_html_()
-    for part in ("Plan of &#x27;mean&#x27;", "class sums", "&lt;why&gt;", "nothing is charged"):
+    for part in (
+        "&#x27;mean&#x27;",
+        "class sums",
+        "&lt;why&gt;",
+        str(replace(plan.guarantee, assumptions=())),
+    ):
         assert part in shown
-    assert str(replace(plan.guarantee, assumptions=())) in shown
-
-
-def test_a_plan_without_a_step_and_one_with_many_are_short():
-    plan = dpt.methods.MeanPrototypes().plan(FEW, BUDGET)
-    assert "there is no noisy step" in replace(plan, mechanisms=())._repr_html_()
-    many = replace(plan, mechanisms=plan.mechanisms * 30)
-    assert "and 20 more" in many._repr_html_()
-    assert many._repr_html_().count("<tr>") == 12
+    assert "no noisy step" in replace(plan, mechanisms=())._repr_html_()
+    many = replace(plan, mechanisms=plan.mechanisms * 30)._repr_html_()
+    assert "20 more" in many
+    assert many.count("<tr>") == 12

@@ -148,6 +148,8 @@ def test_methods_learn_from_more_rows(name, settings, public, budget):
         (WarmStart, {"share": 0.0, "loss": "sum", "prior_temperature": 0.0}),
         (WarmStart, {"share": 1.0}),
         (Pace, {"reach": 0.0, "weight_decay": -1.0, "radius": float("nan")}),
+        (METHODS["auto"], {"margin": -0.1}),
+        (METHODS["auto"], {"margin": float("nan")}),
         (FromNames, {"scale": 0.0}),
         (FromShots, {"strength": 0.0}),
     ],

@@ -18,7 +18,7 @@ from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.release import LinearHead, amend_release, read_release, verify_files
 from release.models import feature_maps, heads
 
-from .samples import BUDGET, CLASSES, WIDTH, Repeatable, Silent, Watched, clusters, fit
+from .samples import CLASSES, WIDTH, Repeatable, Silent, Watched, clusters, fit
 
 SMALL = Budget(epsilon=0.2, delta=1e-5)
 
@@ -94,43 +94,32 @@ def test_a_refused_budget_leaves_the_rows_unread(model):
     assert ledger.privacy_spent("tests") is None
 
 
+ME, YOU = (EncoderIdentity(name, "0" * 64, "rgb 8") for name in ("me", "you"))
+NO_ROWS = np.zeros((5, WIDTH))
+
+
 @pytest.mark.parametrize(
-    ("changes", "error", "said"),
+    ("given", "error", "said"),
     [
-        ({"x": np.zeros((5, WIDTH + 1)), "y": [0] * 5, "classes": CLASSES}, Incompatible, "dimension"),
-        ({"x": np.zeros((5, WIDTH)), "y": [0] * 5, "classes": CLASSES[::-1]}, Incompatible, "in its order"),
+        ({"test": PrivateEmbeddings(np.zeros((5, 9)), [0] * 5, classes=CLASSES)}, Incompatible, "dimension"),
+        ({"test": PrivateEmbeddings(NO_ROWS, [0] * 5, classes=CLASSES[::-1])}, Incompatible, "its order"),
+        ({"test": PublicEmbeddings(clusters()[0])}, ArgumentError, "nobody's secret"),
+        ({"test": sample(encoder=YOU), "encoder": ME}, Incompatible, "one encoder"),
+        ({"head": LinearHead(NO_ROWS[:3] * np.nan, np.zeros(3))}, ArgumentError, "finite"),
+        ({"budget": 0.2}, ArgumentError, "must be a"),
+        ({"noise": 3}, ArgumentError, "must be a"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_rows_that_the_model_cannot_be_asked_about_are_refused_before_the_charge(model, changes, error, said):
-    ledger = Ledger.in_memory()
+def test_what_cannot_be_asked_is_refused_before_the_charge(model, given, error, said):
+    given, ledger = dict(given), Ledger.in_memory()
+    model = replace(model, facts=replace(model.facts, encoder=given.pop("encoder", None)))
+    model = replace(model, head=given.pop("head", model.head))
     with pytest.raises(error, match=said):
-        ask(model, PrivateEmbeddings(**changes, name="tests"), ledger=ledger)
+        ask(model, ledger=ledger, **given)
     assert ledger.history() == []
-
-
-def test_rows_of_another_encoder_and_public_rows_are_refused(model):
-    me, you = (EncoderIdentity(name, "0" * 64, "rgb 8") for name in ("me", "you"))
-    mine = replace(model, facts=replace(model.facts, encoder=me))
-    with pytest.raises(Incompatible, match="one encoder"):
-        ask(mine, sample(encoder=you))
-    with pytest.raises(ArgumentError, match="nobody's secret"):
-        ask(model, PublicEmbeddings(clusters()[0]))
-
-
-@pytest.mark.parametrize("mixed_up", [{"budget": 0.2}, {"ledger": "ledger.sqlite"}, {"noise": 3}])
-def test_a_mix_up_of_arguments_is_refused_before_the_charge(model, mixed_up):
-    ledger = Ledger.in_memory()
     with pytest.raises(ArgumentError, match="must be a"):
-        PrivateEvaluation(model).evaluate(sample(), **{"budget": SMALL, "ledger": ledger} | mixed_up)
-    assert ledger.history() == []
-
-
-def test_a_head_that_cannot_be_asked_fails_before_the_charge(model):
-    ledger = Ledger.in_memory()
-    broken = replace(model, head=LinearHead(np.full((3, WIDTH), np.nan), np.zeros(3)))
-    with pytest.raises(ArgumentError, match="finite"):
-        ask(broken, ledger=ledger)
-    assert ledger.history() == []
+        ask(model, ledger="ledger.sqlite")
 
 
 def test_a_pure_budget_is_refused_and_one_in_mu_is_not(model):
@@ -152,17 +141,16 @@ def test_a_failed_run_stays_charged(model):
     assert charge.outcome == "failed"
 
 
-def people(count, each=5):
-    return np.arange(count) // each
+FIVES = np.arange(3000) // 5
 
 
 def test_persons_are_protected_and_each_has_one_voice(model):
-    test = sample(count=3000, people=people(3000))
+    test = sample(count=3000, people=FIVES)
     found = ask(model, test, noise=Silent())
     assert found.guarantee.unit is Unit.PERSON
     assert found.size.count == pytest.approx(600, abs=0.01)
-    assert "one person, with all their examples" in found.statement
-    twice = ask(model, sample(count=3000, people=people(3000), person_bound=2.0), noise=Silent())
+    assert "one person" in found.statement
+    twice = ask(model, sample(count=3000, people=FIVES, person_bound=2.0), noise=Silent())
     assert twice.size.count == pytest.approx(1200, abs=0.01)
     assert twice.events[0].sensitivity == 2 * found.events[0].sensitivity
 
@@ -181,15 +169,9 @@ def test_a_seeded_evaluation_is_not_published(model, tmp_path):
     path = model.save(tmp_path / "model")
     found = ask(model)
     assert found.seeded
+    assert not PrivateEvaluation(model).evaluate(sample(), budget=SMALL, ledger=Ledger.in_memory()).seeded
     with pytest.raises(UnsafeRelease):
         amend_release(path, charged=found)
     amend_release(path, charged=ask(model, noise=Repeatable(3)))
     assert read_release(path).charged.accuracy.value > 0.9
     assert verify_files(path).failed == ()
-
-
-def test_the_default_noise_is_secure(model, tmp_path, monkeypatch):
-    monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
-    found = PrivateEvaluation(model).evaluate(sample(count=50), budget=BUDGET)
-    assert not found.seeded
-    assert Ledger.default().privacy_spent("tests").epsilon <= 1

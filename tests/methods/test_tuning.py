@@ -18,7 +18,6 @@ from dptransfer.methods import (
     CoinPressPrototypes,
     FromShots,
     FromZero,
-    LeastSquares,
     MeanPrototypes,
     NoisyGD,
     Pace,
@@ -30,7 +29,7 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Relation, Unit
 from dptransfer.release import read_release
 
-from .samples import Backwards
+from .samples import Backwards, refused_uncharged
 
 WIDTH = 8
 FACTS = Facts(("ant", "bee", "cat"), WIDTH)
@@ -125,14 +124,6 @@ def test_under_replace_one_it_is_dearer():
     assert scales[Relation.REPLACE_ONE] > 1.8 * scales[Relation.ADD_REMOVE]
 
 
-def test_what_is_told_is_the_winner_and_never_how_many_trials_there_were():
-    tuned = PrivateTuning(candidates=(BAD, GOOD), mean_trials=10)
-    first, second = fitted(tuned, 1), fitted(tuned, 2)
-    assert first.provenance.notes[0] == second.provenance.notes[0]  # the plan's own note
-    assert first.provenance.notes[-1].startswith("The best trial was of")
-    assert len(first.provenance.notes) == 2
-
-
 def test_no_progress_tells_how_many_trials_there_are_or_of_which_candidates():
     heard = []
     with reported_to(lambda *told: heard.append(told)):
@@ -160,19 +151,11 @@ def test_the_trials_are_as_many_as_the_source_says_and_drawn_uniformly():
     assert Counting.asked == [(7, 1.0), 2, 2, 2]
 
 
-def test_a_release_of_it_can_be_written_and_read(tmp_path):
-    model = fitted(PrivateTuning(candidates=(GOOD, LeastSquares()), mean_trials=3))
-    model.save(tmp_path / "model", unsafe_for_publication=True)
-    again = read_release(tmp_path / "model")
-    assert again.events == model.events
-    assert (again.predict(data().rows) == model.predict(data().rows)).all()
-
-
 def test_the_notes_say_what_was_tuned_what_it_cost_and_what_won():
     tuned = PrivateTuning(candidates=(NoisyGD(steps=3), NoisyGD(steps=9)), mean_trials=3)
-    plan_note, best = fitted(tuned).provenance.notes
-    assert "among 2 configurations ('noisy-gd' with steps 3 or 9): about 3 trials" in plan_note
-    assert "and not the 4 that a fit without tuning could have" in plan_note
+    (plan_note, best), (again, _) = (fitted(tuned, seed).provenance.notes for seed in (1, 2))
+    assert plan_note == again  # never how many trials there were
+    assert "steps 3 or 9): about 3 trials" in plan_note
     assert best in {f"The best trial was of 'noisy-gd' with steps {steps}." for steps in (3, 9)}
 
 
@@ -185,7 +168,7 @@ def test_candidates_with_noise_of_their_own_get_the_trial_that_they_need():
     plan = tuned.plan(FACTS, budget)
     assert [trial[0].noise_multiplier for trial in plan.events[0].candidates] == [10.0, 40.0]
     assert fits(plan.events, budget)
-    with pytest.raises(BudgetError, match=r"must pay for about 10 trials .* not even one fits"):
+    with pytest.raises(BudgetError, match="about 10 trials"):
         PrivateTuning(candidates=(NoisyGD(noise_multiplier=1.0),)).plan(FACTS, budget)
 
 
@@ -215,11 +198,8 @@ def test_a_budget_in_another_currency_is_refused_with_a_reason(budget):
 
 
 def test_what_a_candidate_needs_is_asked_for_before_anything_is_charged():
-    ledger = Ledger.in_memory()
     tuned = PrivateTuning(candidates=(GOOD, PublicPrototypes()))
-    with pytest.raises(ArgumentError, match="public rows"):
-        tuned.fit(data(), budget=BUDGET, ledger=ledger, noise=SeededNoise(1))
-    assert ledger.history() == []
+    assert "public rows" in refused_uncharged(tuned, data())
 
 
 def test_on_public_rows_tuning_is_free_and_the_winner_costs_what_it_costs_alone():
