@@ -12,18 +12,7 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import CoinPressPrototypes, MeanEstimation, MeanPrototypes
 from dptransfer.methods.prototypes import class_sums
 
-from .samples import (
-    BUDGET,
-    REPLACE,
-    WIDTH,
-    Silent,
-    clusters,
-    fit,
-    pool,
-    private,
-    refused_uncharged,
-    unit,
-)
+from .samples import BUDGET, REPLACE, WIDTH, Silent, clusters, fit, pool, private, refused_uncharged, unit
 
 X, Y = clusters()
 COUNTS = np.bincount(Y).tolist()

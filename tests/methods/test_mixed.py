@@ -45,13 +45,7 @@ from .samples import (
 )
 
 PLAIN = AdaMix(
-    steps=6,
-    start=FromZero(),
-    quantile=None,
-    axes=None,
-    public_weight=0.0,
-    count_share=0.0,
-    pace=Pace(),
+    steps=6, start=FromZero(), quantile=None, axes=None, public_weight=0.0, count_share=0.0, pace=Pace()
 )
 
 

@@ -110,11 +110,7 @@ def kinds(seen):
 
 STEPS = [SoftmaxGradient] * SMALL.steps
 RELEASES = {
-    "strong": (
-        [WeightedTotal, *STEPS],
-        FittedPublicMap,
-        "2% on the centre, 95% on 6 gradient steps in 96",
-    ),
+    "strong": ([WeightedTotal, *STEPS], FittedPublicMap, "2% on the centre, 95% on 6 gradient steps in 96"),
     "weak": ([WeightedTotal, *STEPS], FittedPublicMap, "in 64 axes"),
     "no row": ([WeightedTotal, *STEPS], FittedPublicMap, "in 64 axes"),
     "long tail": ([WeightedTotal, ClassSums], FittedPublicMap, "95% on class sums in 96 axes"),

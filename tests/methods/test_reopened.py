@@ -41,8 +41,7 @@ def accuracy(kind, model):
 
 
 @pytest.mark.parametrize(
-    ("kind", "answer", "asked"),
-    [("votes", 1, 2), ("votes", 2, 2), ("tested votes", 2, 3), ("film", 7, 12)],
+    ("kind", "answer", "asked"), [("votes", 1, 2), ("votes", 2, 2), ("tested votes", 2, 3), ("film", 7, 12)]
 )
 def test_a_killed_fit_is_reopened_with_one_charge_and_its_model_is_released_and_predicts(
     kind, answer, asked, ended, tmp_path

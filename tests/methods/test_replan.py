@@ -240,10 +240,7 @@ def test_steps_for_persons_are_planned_again_with_the_bound_on_record(version, t
     assert (made.guarantee.unit, made.facts.person_bound) == (Unit.PERSON, 2.0)
     assert check_steps(made).passed
     # The steps are planned for the bound on record: steps of a smaller one are not those of the method.
-    for wrong in (
-        replace(made, facts=replace(made.facts, person_bound=4.0)),
-        forged(made, sensitivity=1.0),
-    ):
+    for wrong in (replace(made, facts=replace(made.facts, person_bound=4.0)), forged(made, sensitivity=1.0)):
         assert check_steps(wrong).required
         assert "sensitivity" in check_steps(wrong).detail
         assert "steps" in verified(wrong, tmp_path / f"{wrong.facts.person_bound}").failed

@@ -30,13 +30,7 @@ BUDGET = Budget(epsilon=8.0, delta=1e-5)
 
 def fit(method, pool, tmp_path, **private):
     data = PrivateEmbeddings(ROWS, LABELS, classes=[0, 1, 2], **private)
-    return method.fit(
-        data,
-        pool,
-        budget=BUDGET,
-        ledger=Ledger(tmp_path / "l"),
-        noise=SeededNoise(0),
-    )
+    return method.fit(data, pool, budget=BUDGET, ledger=Ledger(tmp_path / "l"), noise=SeededNoise(0))
 
 
 @pytest.mark.filterwarnings("ignore:A new ledger")

@@ -53,12 +53,7 @@ def charge_run(
     with nullcontext() if checkpoint is None else checkpoint:
         number = None if checkpoint is None or request is None else checkpoint.bind(request())
         receipt = ledger.charge(
-            private,
-            tuple(events),
-            label=label,
-            new_data_set=new_data_set,
-            workspace=number,
-            beside=public,
+            private, tuple(events), label=label, new_data_set=new_data_set, workspace=number, beside=public
         )
         try:
             yield receipt

@@ -27,13 +27,7 @@ import numpy as np
 
 from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
 from dptransfer.base.types import AnyArray, Integers, Labels, People
-from dptransfer.data import (
-    Facts,
-    PrivateData,
-    PrivateEmbeddings,
-    PublicData,
-    PublicEmbeddings,
-)
+from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.errors import ArgumentError, DPTransferError, Incompatible
 from dptransfer.exact.chunks import plain_floats

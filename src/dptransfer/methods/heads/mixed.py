@@ -16,14 +16,7 @@ from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Hue, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads import start as starts
-from dptransfer.methods.heads.descent import (
-    STEP_OPTIONS,
-    STEPS_SEE,
-    GradientHead,
-    HeadRows,
-    Pace,
-    UpdateRule,
-)
+from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, HeadRows, Pace, UpdateRule
 from dptransfer.methods.heads.hierarchical import count_estimates
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask

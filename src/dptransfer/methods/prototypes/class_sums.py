@@ -159,10 +159,7 @@ class CoinPressPrototypes(EmbeddingMethod):
     )
     rows_only: ClassVar[str] = "it divides by public numbers of rows, which do not say how much persons count"
     plans_by_facts: ClassVar[bool] = True
-    assumptions: ClassVar[tuple[str, ...]] = (
-        *PrivateMethod.assumptions,
-        LABEL_KEPT,
-    )
+    assumptions: ClassVar[tuple[str, ...]] = (*PrivateMethod.assumptions, LABEL_KEPT)
 
     def __post_init__(self) -> None:
         """Check the shares."""

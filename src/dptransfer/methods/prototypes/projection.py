@@ -16,14 +16,7 @@ from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import PROTOTYPES, About, Fraction, Hue, Moderate, Rate, Whole
-from dptransfer.methods.heads.descent import (
-    STEP_OPTIONS,
-    STEPS_SEE,
-    GradientHead,
-    HeadRows,
-    Pace,
-    UpdateRule,
-)
+from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, HeadRows, Pace, UpdateRule
 from dptransfer.methods.heads.warm_start import released_directions, sums_before
 from dptransfer.noise import NoiseSource
 from dptransfer.queries import L2Query, ProjectionGradient
