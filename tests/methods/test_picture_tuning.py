@@ -76,7 +76,7 @@ def test_a_trial_is_scored_on_rows_of_the_encoder_as_it_left_it():
     private, far = images(), replace(GOOD, reach=100.0)
     plan = far.plan(private.facts, BUDGET)
     outcome = far.run(Task(plan, far.prepare(private.facts, None), private, Repeatable(1), None))
-    found = PictureTuning(candidates=(far, GOOD)).rows_for(far, outcome, private)
+    found = far.rows_for_head(private, outcome)
     plain = get_encoder("small-cnn", size=SIDE)
     assert (found == encode_pixels(private.pixels, apply_delta(plain, outcome.encoder_delta))).all()
     assert (found != encode_pixels(private.pixels, plain)).any()

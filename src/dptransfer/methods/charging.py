@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from dptransfer.data import PublicData
 from dptransfer.errors import ArgumentError, LedgerError
@@ -17,7 +16,8 @@ from dptransfer.privacy import Budget, Event
 
 
 def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
-    """Raise for a mix-up of arguments, which would otherwise show after the charge or in the middle of it."""
+    """Raise for a mix-up of arguments, and in a process that must not fit, before anything is planned."""
+    _require_own_script()
     if not isinstance(budget, Budget):
         raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
     if not isinstance(ledger, Ledger):
@@ -33,8 +33,7 @@ def charge_run(
     events: Sequence[Event],
     label: str,
     new_data_set: bool = False,
-    checkpoint: Workspace | None = None,
-    request: Callable[[], Mapping[str, Any]] | None = None,
+    workspace: str | None = None,
     public: PublicData | None = None,
 ) -> Iterator[Receipt]:
     """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error.
@@ -45,26 +44,22 @@ def charge_run(
         events: what it costs.
         label: what the entry calls it.
         new_data_set: the owner's word that rows on record under another name are other people's here.
-        checkpoint: the workspace, if there is one.
-        request: gives what a run that goes on in it must have in common with the one that was interrupted.
+        workspace: number of the workspace, if there is one.
         public: the public data of the run, in which nothing private may be.
     """
-    _require_own_script()
-    with nullcontext() if checkpoint is None else checkpoint:
-        number = None if checkpoint is None or request is None else checkpoint.bind(request())
-        receipt = ledger.charge(
-            private, tuple(events), label=label, new_data_set=new_data_set, workspace=number, beside=public
-        )
-        try:
-            yield receipt
-        except BaseException as problem:
-            if checkpoint is None:
-                with suppress(LedgerError):  # the charge stands; the first error is the one to show
-                    ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
-            raise
-        if not receipt.finished:
-            with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
-                ledger.complete(receipt, outcome="released")
+    receipt = ledger.charge(
+        private, tuple(events), label=label, new_data_set=new_data_set, workspace=workspace, beside=public
+    )
+    try:
+        yield receipt
+    except BaseException as problem:
+        if workspace is None:
+            with suppress(LedgerError):  # the charge stands; the first error is the one to show
+                ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
+        raise
+    if not receipt.finished:
+        with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
+            ledger.complete(receipt, outcome="released")
 
 
 def _require_own_script() -> None:

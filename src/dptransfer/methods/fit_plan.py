@@ -14,13 +14,12 @@ import numpy as np
 
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.base import checks
-from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings
-from dptransfer.encoders import Encoder, encode_pixels
+from dptransfer.data import Facts, PrivateData
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.method import ImageMethod, Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.method import Outcome, Plan, PrivateMethod, with_query
 from dptransfer.methods.private_evaluation import (
     evaluation_query,
     mechanism_for,
@@ -30,7 +29,6 @@ from dptransfer.methods.private_evaluation import (
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Unit
 from dptransfer.release.charged_evaluation import ChargedEvaluation, join_fit_and_check
-from dptransfer.sources import PrivateImages
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,19 +141,21 @@ class FitPlan:
         return private.part(own, self.facts_of_fit), private.part(held_out, self.facts_of_fit)
 
     def evaluate(
-        self, held_out: Any, outcome: Outcome, features: FittedFeatures, noise: NoiseSource, head: str
+        self,
+        held_out: PrivateData | None,
+        outcome: Outcome,
+        features: FittedFeatures,
+        noise: NoiseSource,
+        head: str,
     ) -> ChargedEvaluation | None:
         """How the fitted head does on the examples held out; of pictures, on the rows of its encoder."""
-        if self.check is None:
+        if self.check is None or held_out is None:
             return None
         question = evaluation_query(outcome.head, features, held_out.facts.bound)
         asked = with_query(self.check, **{one.name: getattr(question, one.name) for one in fields(question)})
-        method = self.method
-        if isinstance(method, ImageMethod):
-            held_out = encode_pictures(held_out, method.encoder_after(outcome.encoder, outcome.encoder_delta))
-        return run_evaluation(
-            asked, held_out, held_out.facts.classes, self.budget, noise, head=head, holdout=self.holdout
-        )
+        rows = self.method.rows_for_head(held_out, outcome)
+        found = run_evaluation(asked, rows, held_out, self.budget, noise, head)
+        return replace(found, holdout=self.holdout)
 
 
 def _pool_of(method: PrivateMethod, public: Any) -> tuple[int, int] | None:
@@ -164,21 +164,6 @@ def _pool_of(method: PrivateMethod, public: Any) -> tuple[int, int] | None:
         return None
     words = method.with_words(public).vocabulary if getattr(method, "takes_words", False) else None
     return len(public), len(words or ())
-
-
-def encode_pictures(pictures: PrivateImages, encoder: Encoder) -> PrivateEmbeddings:
-    """Private pictures as rows of this encoder, each a function of its picture alone."""
-    facts = pictures.facts
-    return PrivateEmbeddings(
-        encode_pixels(pictures.pixels, encoder),
-        Labelled(pictures.labels, facts.classes),
-        encoder=encoder.identity,
-        name=pictures.name,
-        size=facts.size,
-        people=pictures.people,
-        person_bound=facts.person_bound,
-        rows_per_person=facts.rows_per_person,
-    )
 
 
 def facts_of_fit(facts: Facts, chance: float) -> Facts:

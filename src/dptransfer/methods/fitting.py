@@ -13,8 +13,8 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,16 +60,19 @@ def fit_planned(
     rehearse(task, made.facts_of_fit)
     public_facts = None if public is None else public.record  # here, as it may read public files
     checkpoint = None if workspace is None else open_workspace(workspace, noise)
-    request = partial(_request, made, private, public, public_facts)
-    charge = charge_run(ledger, private, made.events, method.name, new_data_set, checkpoint, request, public)
-    with charge as receipt:
-        if checkpoint is not None:
-            noise = RecordedNoise(noise, checkpoint, finished=receipt.finished)
-        train, held_out = made.split(private, noise)
-        outcome = method.run(replace(task, private=train, noise=noise))
-        require_as_planned(plan, outcome)
-        features = task.prepared if outcome.features is None else outcome.features
-        evaluation = made.evaluate(held_out, outcome, features, noise, receipt.head)
+    with nullcontext() if checkpoint is None else checkpoint:
+        number = (
+            None if checkpoint is None else checkpoint.bind(_request(made, private, public, public_facts))
+        )
+        charge = charge_run(ledger, private, made.events, method.name, new_data_set, number, public)
+        with charge as receipt:
+            if checkpoint is not None:
+                noise = RecordedNoise(noise, checkpoint, finished=receipt.finished)
+            train, held_out = made.split(private, noise)
+            outcome = method.run(replace(task, private=train, noise=noise))
+            require_as_planned(plan, outcome)
+            features = task.prepared if outcome.features is None else outcome.features
+            evaluation = made.evaluate(held_out, outcome, features, noise, receipt.head)
     return PrivateClassifier(
         head=outcome.head,
         features=features,

@@ -233,6 +233,11 @@ class PrivateMethod(ABC):
     def run(self, task: Task[Any, Any, Any], /) -> Outcome:
         """Execute the plan; the only reader of private examples."""
 
+    def rows_for_head(self, private: Any, outcome: Outcome) -> AnyArray:
+        """Rows of private examples as a run's head takes them, each a function of its example alone."""
+        rows: AnyArray = private.rows
+        return rows
+
     @final
     def plan_fit(
         self, facts: Facts, budget: Budget, public: PublicData | None = None, *, holdout: float | None = None
@@ -464,6 +469,12 @@ class ImageMethod(PrivateMethod):
                 f"Pictures must be read as the method says, with grey_range={self.grey_range}; some are not. "
                 "Say the same to the method, the private and the public pictures."
             )
+
+    def rows_for_head(self, private: PrivateImages, outcome: Outcome) -> AnyArray:
+        """Rows of private pictures by the encoder as the run has left it."""
+        from dptransfer.encoders import encode_pixels
+
+        return encode_pixels(private.pixels, self.encoder_after(outcome.encoder, outcome.encoder_delta))
 
     def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
         """The encoder whose rows a run's result takes: this one, as the run has left it."""

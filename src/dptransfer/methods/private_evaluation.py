@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
-from dptransfer.base.types import Floats
-from dptransfer.data import Facts, PrivateEmbeddings
+from dptransfer.base.types import AnyArray, Floats
+from dptransfer.data import Facts, PrivateData, PrivateEmbeddings
 from dptransfer.data.facts import require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.exact.chunks import plain_floats
@@ -92,7 +92,7 @@ class PrivateEvaluation:
         none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)
         exact_answer(step.query, none, nobody, None if test.people is None else nobody)
         with charge_run(ledger, test, (step.event,), "evaluation", new_data_set) as receipt:
-            return run_evaluation(step, test, self.model.classes, budget, noise, head=receipt.head)
+            return run_evaluation(step, test.rows, test, budget, noise, receipt.head)
 
     def require_match(self, test: PrivateEmbeddings) -> None:
         """Raise, before anything is charged, for rows that this model cannot be asked about."""
@@ -136,24 +136,16 @@ def mechanism_for(question: EvaluationCounts, budget: Budget) -> GaussianMechani
 
 
 def run_evaluation(
-    step: GaussianMechanism,
-    test: PrivateEmbeddings,
-    classes: tuple[str | int, ...],
-    budget: Budget,
-    noise: NoiseSource,
-    *,
-    head: str | None,
-    holdout: float | None = None,
+    step: GaussianMechanism, rows: AnyArray, test: PrivateData, budget: Budget, noise: NoiseSource, head: str
 ) -> ChargedEvaluation:
     """Ask, and wrap the answer; the only reader of the test rows."""
-    answer: Floats = step.release(test.rows, test.labels, test.people, noise=noise)
-    bound = test.facts.bound
+    answer: Floats = step.release(rows, test.labels, test.people, noise=noise)
+    classes, bound = test.facts.classes, test.facts.bound
     return ChargedEvaluation(
         classes=classes,
         counts=NoisyCounts.of_answer(answer, EvaluationLayout(len(classes)), step.scale, bound),
         events=(step.event,),
         guarantee=guarantee_of((step.event,), budget.delta, ASSUMPTIONS, relation=budget.relation),
-        holdout=holdout,
         seeded=noise.seeded,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         ledger_head=head,

@@ -12,9 +12,7 @@ import numpy as np
 
 from dptransfer.accounting import fits, mu_for
 from dptransfer.base.progress import reported_to
-from dptransfer.base.types import AnyArray
 from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.encoders import encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
@@ -299,7 +297,7 @@ class PrivateTuning(EmbeddingMethod):
             arrays: dict[str, Any] = score_arrays(outcome.head)
             question = CorrectCount(seen_by, **arrays, bound=task.facts.bound)
             asked = trials.score.open(noise=noise)
-            rows = self.rows_for(chosen.method, outcome, private)
+            rows = chosen.method.rows_for_head(private, outcome)
             score = asked.release(question, rows, private.labels, private.people)
             if score[0] > highest:
                 note = best_trial_note(self.candidates[place], self.candidates)
@@ -307,11 +305,6 @@ class PrivateTuning(EmbeddingMethod):
                 highest = float(score[0])
         assert best is not None  # the law begins at one trial
         return best
-
-    def rows_for(self, method: PrivateMethod, outcome: Outcome, private: Any) -> AnyArray:
-        """What the trial's head scores: the private rows as they are."""
-        rows: AnyArray = private.rows
-        return rows
 
 
 def best_trial_note(best: PrivateMethod, candidates: Sequence[PrivateMethod]) -> str:
@@ -396,8 +389,3 @@ class PictureTuning(ImageMethod, PrivateTuning):
             )
         for name in _SHARED:
             object.__setattr__(self, name, getattr(first, name))
-
-    def rows_for(self, method: PrivateMethod, outcome: Outcome, private: Any) -> AnyArray:
-        """Rows of the private pictures by the trial's encoder, each a function of its picture alone."""
-        seen_by = cast(ImageMethod, method).encoder_after(outcome.encoder, outcome.encoder_delta)
-        return encode_pixels(private.pixels, seen_by)
