@@ -141,8 +141,9 @@ def own_epsilons(events: Sequence[Event], releases: Sequence[RowShares], rows: i
         )
     shares = np.minimum(shares, 1.0)
     losses = _by_share(events, shares, delta)
-    if events and all(isinstance(event, SampledGaussianEvent) for event in events):
-        losses = np.minimum(losses, _by_divergence(events, releases, rows, delta, shares > 0))
+    steps = [(one.event, one.shares) for one in releases if isinstance(one.event, SampledGaussianEvent)]
+    if events and len(steps) == len(releases) and all(isinstance(e, SampledGaussianEvent) for e in events):
+        losses = np.minimum(losses, _by_divergence(events, steps, delta, shares > 0))
     return losses
 
 
@@ -195,17 +196,19 @@ def _by_share(events: Sequence[Event], shares: Floats, delta: float) -> Floats:
 
 
 def _by_divergence(
-    events: Sequence[Event], releases: Sequence[RowShares], rows: int, delta: float, moved: NDArray[np.bool_]
+    events: Sequence[Event],
+    steps: Sequence[tuple[SampledGaussianEvent, Floats]],
+    delta: float,
+    moved: NDArray[np.bool_],
 ) -> Floats:
     """ε from Rényi divergences added up step by step, plus what lattice and cut tails cost."""
     slack = math.fsum(event.numeric_epsilon for event in events)
     cut = math.fsum(event.numeric_delta for event in events)
-    divergences = np.zeros((rows, len(ORDERS)))
-    for release in releases:
-        assert isinstance(release.event, SampledGaussianEvent)
-        levels = np.ceil(np.minimum(release.shares, 1.0) * _LEVELS * (1 - 1e-12)).astype(np.int64)
-        divergences += _step_divergences(replace(release.event, label=""))[levels]
-    losses = np.zeros(rows)
+    divergences = np.zeros((len(moved), len(ORDERS)))
+    for event, shares in steps:
+        levels = np.ceil(np.minimum(shares, 1.0) * _LEVELS * (1 - 1e-12)).astype(np.int64)
+        divergences += _step_divergences(replace(event, label=""))[levels]
+    losses = np.zeros(len(moved))
     for row in np.flatnonzero(moved):
         losses[row] = epsilon_of_renyi(divergences[row] + 2.0**-50, delta) + slack
         left = (delta - (1 + math.exp(min(losses[row], 700.0))) * cut) * math.exp(-slack)

@@ -42,6 +42,18 @@ class UnitRows:
         """Number of units: rows, or people."""
         return int(self.units.max()) + 1
 
+    def at(self, positions: Integers) -> UnitRows:
+        """Those at these positions."""
+        return UnitRows(self.rows[positions], self.labels[positions], self.units[positions])
+
+    def unit_norm(self) -> Floats:
+        """Rows of unit norm, a row that is not finite as zeros, as feature maps take them."""
+        wide = np.asarray(self.rows).reshape(len(self.rows), -1).astype(np.float64)
+        wide[~np.isfinite(wide).all(axis=1)] = 0.0
+        wide /= np.maximum(np.abs(wide).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        wide /= np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return wide
+
 
 def model_free_areas(members: UnitRows, others: UnitRows) -> tuple[tuple[Floats, Floats], ...]:
     """Scores of members and others by a classifier of rows and classes alone, cross-validated in two folds.
@@ -59,76 +71,50 @@ def model_free_areas(members: UnitRows, others: UnitRows) -> tuple[tuple[Floats,
     if min(members.count, others.count) < _FEWEST:
         return ()
     rng = np.random.default_rng(0)  # which half a unit is in changes the power of the test alone
-    halves = [_halves(one, rng) for one in (members, others)]
-    return tuple(
-        _fold(members, others, halves[0][fold], halves[1][fold], halves[0][1 - fold], halves[1][1 - fold])
-        for fold in (0, 1)
-    )
+    first, second = zip(*(_halves(one, rng) for one in (members, others)), strict=True)
+    return _fold(first, second), _fold(second, first)
 
 
-def _halves(given: UnitRows, rng: np.random.Generator) -> tuple[Integers, Integers]:
-    """Positions of the rows of two disjoint halves of the units; of some units where there are many rows."""
+def _halves(given: UnitRows, rng: np.random.Generator) -> list[UnitRows]:
+    """The rows of two disjoint halves of the units; of some units where there are many rows."""
     order = rng.permutation(given.count)
     sizes = np.bincount(given.units, minlength=given.count)
     found = []
     for half in (order[::2], order[1::2]):
         taken = half[: max(_FEWEST // 2, int(np.searchsorted(np.cumsum(sizes[half]), _MOST_ROWS, "right")))]
-        found.append(np.flatnonzero(np.isin(given.units, taken)))
-    return found[0], found[1]
+        found.append(given.at(np.flatnonzero(np.isin(given.units, taken))))
+    return found
 
 
-def _fold(
-    members: UnitRows,
-    others: UnitRows,
-    inside: Integers,
-    outside: Integers,
-    inside_test: Integers,
-    outside_test: Integers,
-) -> tuple[Floats, Floats]:
-    """Train on `inside` and `outside`; the scores of the units of the test positions."""
-    x = np.concatenate([_unit(members.rows[inside]), _unit(others.rows[outside])])
-    y = np.concatenate([members.labels[inside], others.labels[outside]])
+def _fold(train: tuple[UnitRows, ...], test: tuple[UnitRows, ...]) -> tuple[Floats, Floats]:
+    """Train on members and others; the scores of the units of two other sets of these."""
+    sizes = [len(one.labels) for one in train]
+    x, y = np.concatenate([one.unit_norm() for one in train]), np.concatenate([one.labels for one in train])
     # Each set counts alike, whatever its size: the mean of the targets is zero.
-    weights = np.repeat([0.5 / len(inside), 0.5 / len(outside)], [len(inside), len(outside)])
-    targets = np.repeat([-1.0, 1.0], [len(inside), len(outside)])
+    weights, targets = np.repeat(0.5 / np.array(sizes), sizes), np.repeat([-1.0, 1.0], sizes)
     mean = weights @ x
     deviation = np.sqrt(weights @ np.square(x - mean))
     scale = np.where(deviation > 1e-9, deviation, np.inf) * np.sqrt(x.shape[1])
+    x = np.clip((x - mean) / scale, -10.0, 10.0)
 
-    def standardised(rows: Floats) -> Floats:
-        clipped: Floats = np.clip((rows - mean) / scale, -10.0, 10.0)
-        return clipped
+    def kernel_to(rows: Floats, labels: Integers) -> Floats:
+        kernel: Floats = (1.0 + rows @ x.T) ** 2 * (1.0 + (labels[:, None] == y[None, :]))
+        return kernel
 
-    x = standardised(x)
-    kernel = _kernel(x, y, x, y)
-    size = float(kernel.trace()) / len(kernel)
-    half = np.sqrt(weights * len(weights))
+    kernel = kernel_to(x, y)
+    size, half = float(kernel.trace()) / len(kernel), np.sqrt(weights * len(weights))
     system = kernel / size * half[:, None] * half + _RIDGE * np.eye(len(kernel))
     with one_blas_thread(len(system)):
         duals = half * np.linalg.solve(system, half * targets)
 
-    def scores(given: UnitRows, positions: Integers) -> Floats:
-        rows, labels = standardised(_unit(given.rows[positions])), given.labels[positions]
-        each = _kernel(rows, labels, x, y) @ duals
-        units = np.unique(given.units[positions], return_inverse=True)[1]
+    def scores(given: UnitRows) -> Floats:
+        rows = np.clip((given.unit_norm() - mean) / scale, -10.0, 10.0)
+        each = kernel_to(rows, given.labels) @ duals
+        units = np.unique(given.units, return_inverse=True)[1]
         means: Floats = np.bincount(units, each) / np.bincount(units)
         return means
 
-    return scores(members, inside_test), scores(others, outside_test)
-
-
-def _kernel(x: Floats, y: Integers, others: Floats, labels: Integers) -> Floats:
-    agreed: Floats = (1.0 + x @ others.T) ** 2 * (1.0 + (y[:, None] == labels[None, :]))
-    return agreed
-
-
-def _unit(rows: Any) -> Floats:
-    """Rows of unit norm, a row that is not finite as zeros, as feature maps take them."""
-    wide = np.asarray(rows).reshape(len(rows), -1).astype(np.float64)
-    wide[~np.isfinite(wide).all(axis=1)] = 0.0
-    wide /= np.maximum(np.abs(wide).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    unit: Floats = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    return unit
+    return scores(test[0]), scores(test[1])
 
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
@@ -284,14 +270,10 @@ class MembershipResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        plain = asdict(self)
-        plain["guarantee"] = self.guarantee.to_dict()
-        plain["points"] = [{**point, "interval": list(point["interval"])} for point in plain["points"]]
-        plain["interval"] = list(self.interval)
-        if self.without_model is not None:
-            plain["without_model"]["interval"] = list(self.without_model.interval)
-        found = {"within_ceiling": self.within_ceiling, "fair": self.fair, "verdict": self.verdict}
-        return {**plain, **found}
+        own = {"within_ceiling": self.within_ceiling, "fair": self.fair, "verdict": self.verdict}
+        return {**asdict(self), "points": list(map(asdict, self.points)), **own} | {
+            "guarantee": self.guarantee.to_dict()
+        }
 
 
 def membership_attack(
@@ -358,9 +340,13 @@ def _unit_rows(
 ) -> UnitRows:
     rows = x if hasattr(x, "shape") else np.asarray(x)
     labels = class_positions(y, model.classes)
+    return UnitRows(rows, labels, _units_of(model, people, len(labels)))
+
+
+def _units_of(model: PrivateClassifier, people: ArrayLike | None, rows: int) -> Integers:
+    """The unit of each row that the model protects, as a number from 0."""
     alone = people is None or model.guarantee.unit is Unit.ROW
-    units = np.arange(len(labels)) if alone else person_positions(people, len(labels))
-    return UnitRows(rows, labels, units.astype(np.int64))
+    return np.arange(rows) if alone else person_positions(people, rows).astype(np.int64)
 
 
 def unit_losses(
@@ -368,10 +354,8 @@ def unit_losses(
 ) -> Floats:
     """The loss of each row or, where the model protects persons, the mean loss of each person's rows."""
     losses = row_losses(model, x, y)
-    if people is None or model.guarantee.unit is Unit.ROW:
-        return losses
-    whose = person_positions(people, len(losses))
-    means: Floats = np.bincount(whose, losses) / np.bincount(whose)
+    units = _units_of(model, people, len(losses))
+    means: Floats = np.bincount(units, losses) / np.bincount(units)
     return means
 
 

@@ -189,7 +189,7 @@ def aggregate(
 
     Example: dptransfer pate aggregate votes.npy --teachers 1000 --noise 89 --name clinic --out answers.csv
     """
-    from dptransfer.methods.votes.vote_aggregation import aggregate_votes, declared
+    from dptransfer.methods.votes.vote_aggregation import aggregate_votes, inquiry_record
 
     source = votes.randomness.noise()
     record = out.with_suffix(".json")
@@ -214,7 +214,7 @@ def aggregate(
         )
         told = {
             **privacy_json("votes", found.guarantee, found.inquiry.events),
-            **declared(asked, teachers, votes.threshold),
+            **inquiry_record(asked, teachers, votes.threshold),
             "answered": len(found.positions),
             **{name: getattr(found, name) for name in ("statement", "seeded", "created", "ledger_head")},
         }

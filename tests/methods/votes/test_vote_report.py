@@ -70,7 +70,7 @@ def test_the_bound_holds_as_often_as_is_said(remembered):
     votes = np.array([[30, 8], [26, 12], [22, 16]])
     loss, runs = true_loss(TINY, votes), 3000
     ballots = CountedVotes.of(votes, 40)
-    found = [ReportedLoss(TINY, *TINY.told(ballots, SeededNoise(seed)), True, "") for seed in range(runs)]
+    found = [ReportedLoss(TINY, *TINY.release_loss(ballots, SeededNoise(seed)), True, "") for seed in range(runs)]
     below = sum(one.loss_bound < loss for one in found)
     assert 0 < below  # it is a random number
     assert stats.binom.sf(below - 1, runs, 1 - TINY.confidence) > 1e-6
@@ -81,7 +81,7 @@ def test_the_noise_is_wider_than_the_sensitivity_in_every_run(remembered):
     scale, value = TINY.steps
     smooth = math.exp(int(scale.query(ballots, NOBODY)[0]) / scale.query.grid + 3 * TINY.smoothness)
     for seed in range(500):
-        assert TINY.told(ballots, SeededNoise(seed))[1] >= smooth * value.scale
+        assert TINY.release_loss(ballots, SeededNoise(seed))[1] >= smooth * value.scale
     assert TINY.margin == pytest.approx(9.6 * scale.scale + 3 * TINY.smoothness, rel=1e-4)
 
 
@@ -94,7 +94,7 @@ def proven_beyond_claim(runs=1500):
 
     def evidence(ballots, seed):
         """The logarithm of the likelihood ratio."""
-        noisy, deviation = TINY.told(ballots, SeededNoise(seed))
+        noisy, deviation = TINY.release_loss(ballots, SeededNoise(seed))
         told = math.log(deviation / value.scale) - TINY.margin
         return sum(
             ((seen - b) ** 2 - (seen - a) ** 2) / (2 * width**2)

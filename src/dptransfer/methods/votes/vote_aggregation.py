@@ -7,7 +7,7 @@ ours is the promise on which all rests: that one unit of the private data touche
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,13 +16,12 @@ import numpy as np
 
 from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, Floats, Integers, Labels
+from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject, Labels
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import plain_floats
 from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import GaussianMechanism, Step
-from dptransfer.methods import charging
-from dptransfer.methods.charging import require_kinds
+from dptransfer.methods.charging import charge_run, require_kinds
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.queries import LargestVotes, VoteCounts
@@ -138,10 +137,11 @@ class Inquiry:
         """Refuse what cannot be asked."""
         checks.whole("queries", self.queries)
         checks.whole("classes", self.classes, at_least=2)
-        _required_noise("noise", self.noise)
-        if self.threshold_noise is not None:
-            _required_noise("threshold_noise", self.threshold_noise)
-        elif self.answers is not None:
+        for name in ("noise", "threshold_noise"):
+            value = getattr(self, name)
+            if value is not None and checks.positive(name, value) > MOST_NOISE:
+                raise ArgumentError(f"{name} must be at most {MOST_NOISE:g} votes; got {value!r}. Lower it.")
+        if self.threshold_noise is None and self.answers is not None:
             raise ArgumentError(
                 "A number of answers is for questions that must pass a noisy test; no threshold noise is "
                 "given. Give it, or leave the answers out: all queries are then answered."
@@ -175,10 +175,8 @@ class Inquiry:
     @property
     def mechanisms(self) -> tuple[GaussianMechanism, ...]:
         """The tests, if there are any, and the answers: each kind one noisy answer."""
-        tested = self.threshold_noise is not None
-        asked = questions_of(
-            self.queries, self.most_answers if tested else None, self.classes, self.unit, _BALLOTS_REPLACED
-        )
+        answers = None if self.threshold_noise is None else self.most_answers
+        asked = questions_of(self.queries, answers, self.classes, self.unit, _BALLOTS_REPLACED)
         scales = [self.noise] if self.threshold_noise is None else [self.threshold_noise, self.noise]
         return tuple(with_noise(*one, self.relation) for one in zip(asked, scales, strict=True))
 
@@ -211,11 +209,6 @@ class Inquiry:
     def guarantee(self, delta: float) -> Guarantee:
         """What is promised about the answers, with ε at this δ."""
         return guarantee_of(self.events, delta, self.assumptions)
-
-
-def _required_noise(name: str, value: float) -> None:
-    if checks.positive(name, value) > MOST_NOISE:
-        raise ArgumentError(f"{name} must be at most {MOST_NOISE:g} votes; got {value!r}. Lower it.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,8 +275,8 @@ def aggregate_votes(
     inquiry.require_threshold(threshold, teachers)
     steps = inquiry.mechanisms
     source = SecureNoise() if noise is None else noise
-    with charged(name, inquiry.events, "votes", delta, ledger, source) as receipt:
-        ballots = counted(votes, teachers, inquiry.classes, cast=cast)
+    with charge_votes(name, inquiry.events, "votes", delta, ledger, source) as receipt:
+        ballots = count_votes(votes, teachers, inquiry.classes, cast=cast)
         asked, noisy, _ = noisy_answers(steps, ballots, threshold, source)
     return VoteAnswers(
         positions=asked,
@@ -297,7 +290,7 @@ def aggregate_votes(
 
 
 @contextmanager
-def charged(
+def charge_votes(
     name: str,
     events: tuple[Event, ...],
     label: str,
@@ -311,7 +304,7 @@ def charged(
     budget = Budget(epsilon=promised, delta=delta, relation=events[0].relation)
     require_kinds(budget, ledger, noise)
     warn_if_weak(budget, stacklevel=5)  # past this context, whoever opens it, and `plain_floats`
-    with charging.charge_run(ledger, name, events, label) as receipt:
+    with charge_run(ledger, name, events, label) as receipt:
         yield receipt
 
 
@@ -330,12 +323,12 @@ def require_votes(votes: AnyArray, inquiry: Inquiry, teachers: int, *, cast: boo
         raise DataError(f"Votes are whole numbers; got the type {votes.dtype}. Save them as int64.")
 
 
-def counted(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> CountedVotes:
+def count_votes(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> CountedVotes:
     """Counts in the place of ballots, with what cannot be brought into range."""
     return CountedVotes.of(votes_of(votes, classes) if cast else votes, teachers)
 
 
-def declared(inquiry: Inquiry, teachers: int, threshold: float | None) -> Mapping[str, Any]:
+def inquiry_record(inquiry: Inquiry, teachers: int, threshold: float | None) -> JsonObject:
     """What was asked, as a record beside the answers has it."""
     return {
         "queries": inquiry.queries,

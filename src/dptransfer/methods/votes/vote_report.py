@@ -44,7 +44,13 @@ from dptransfer.exact.chunks import plain_floats
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.charging import require_kinds
-from dptransfer.methods.votes.vote_aggregation import NO_LABELS, Inquiry, charged, counted, require_votes
+from dptransfer.methods.votes.vote_aggregation import (
+    NO_LABELS,
+    Inquiry,
+    charge_votes,
+    count_votes,
+    require_votes,
+)
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Unit, rounded_up
 from dptransfer.queries.votes import AnswerLoss, LossOfAnswers, LossSensitivity
@@ -174,12 +180,12 @@ class VoteReport:
                 "Ask about persons: unit=Unit.PERSON (--unit person)."
             )
         _ = self.steps, self.loss.growth  # what cannot be afforded, or held in memory, fails here
-        with charged(name, self.events, "votes report", self.budget.delta, ledger, source) as receipt:
-            ballots = counted(votes, self.teachers, self.inquiry.classes, cast=cast)
-            noisy, deviation = self.told(ballots, source)
+        with charge_votes(name, self.events, "votes report", self.budget.delta, ledger, source) as receipt:
+            ballots = count_votes(votes, self.teachers, self.inquiry.classes, cast=cast)
+            noisy, deviation = self.release_loss(ballots, source)
         return ReportedLoss(self, noisy, deviation, source.seeded, receipt.head)
 
-    def told(self, ballots: Any, noise: NoiseSource) -> tuple[float, float]:
+    def release_loss(self, ballots: Any, noise: NoiseSource) -> tuple[float, float]:
         """The noisy loss and the standard deviation of its noise: all that is released."""
         scale, value = self.steps
         upper = float(scale.release(ballots, NO_LABELS, noise=noise)[0]) + self.margin
