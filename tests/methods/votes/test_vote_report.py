@@ -70,7 +70,9 @@ def test_the_bound_holds_as_often_as_is_said(remembered):
     votes = np.array([[30, 8], [26, 12], [22, 16]])
     loss, runs = true_loss(TINY, votes), 3000
     ballots = CountedVotes.of(votes, 40)
-    found = [ReportedLoss(TINY, *TINY.release_loss(ballots, SeededNoise(seed)), True, "") for seed in range(runs)]
+    found = [
+        ReportedLoss(TINY, *TINY.release_loss(ballots, SeededNoise(seed)), True, "") for seed in range(runs)
+    ]
     below = sum(one.loss_bound < loss for one in found)
     assert 0 < below  # it is a random number
     assert stats.binom.sf(below - 1, runs, 1 - TINY.confidence) > 1e-6
