@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,9 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from dptransfer.cli.commands import app
+from dptransfer.data import RowMetadata, write_embeddings
+from dptransfer.ledger import Charge, Ledger
 
 CLASSES = "cat,dog,bird"
 BUDGET = ("--epsilon", "1", "--delta", "1e-5")
+MEAN = (*BUDGET, "--classes", CLASSES, "--method", "mean")
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +24,16 @@ def ledger(tmp_path, monkeypatch, repeatable_noise) -> Path:
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.chdir(tmp_path)
     return path
+
+
+@pytest.fixture
+def charges(ledger) -> Callable:
+    """The charges on record."""
+
+    def read(path=ledger):
+        return [one for one in Ledger(path).history() if isinstance(one, Charge)] if path.exists() else []
+
+    return read
 
 
 @pytest.fixture
@@ -69,3 +83,31 @@ def model(data, tmp_path_factory) -> Path:
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     return folder / "model"
+
+
+@pytest.fixture
+def own(model, tmp_path) -> Path:
+    """A copy of that release, to be changed."""
+    return shutil.copytree(model, tmp_path / "own")
+
+
+@pytest.fixture
+def rows(data) -> Callable:
+    """Rows and labels of one of the files."""
+
+    def read(name):
+        with np.load(data / f"{name}.npz") as arrays:
+            return tuple(arrays[part] for part in arrays.files)
+
+    return read
+
+
+@pytest.fixture
+def emb(rows) -> Callable:
+    """Write one of the files as an `.emb` folder."""
+
+    def write(path, file="private", **about):
+        x, y = rows(file)
+        return write_embeddings(path, x, RowMetadata(y, **{"classes": CLASSES.split(","), **about}))
+
+    return write

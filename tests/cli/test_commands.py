@@ -1,4 +1,4 @@
-"""Commands of plug-ins: found by entry point, loaded when needed, harmless when broken."""
+"""Commands: those of plug-ins, and command lines that cannot be read."""
 
 import json
 import sys
@@ -125,3 +125,40 @@ def test_every_group_has_help_at_once():
     groups = [one for one in groups if isinstance(one, TyperGroup)]
     assert {group.name for group in groups} == {"encoder", "pate", "ledger", "hello"}
     assert all(isinstance(group, Group) for group in (whole, *groups))
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "named"),
+    [
+        ("pla", "dptransfer", "'plan'?"),
+        ("zzz", "dptransfer", "See: dptransfer --help"),
+        ("ledger shwo", "dptransfer ledger", "'show'?"),
+        ("plan --epsilom 1", "dptransfer plan", "--epsilon)"),
+        ("--nothing", "dptransfer", "--nothing"),
+        ("fit", "dptransfer fit", "Example: dptransfer fit photos/"),
+        ("encode x", "dptransfer encode", "--out"),
+        ("plan --epsilon abc", "dptransfer plan", "--epsilon"),
+        ("plan --epsilon", "dptransfer plan", "--epsilon"),
+        ("plan --relation x", "dptransfer plan", "replace-one"),
+        ("predict m x.npy --top 0", "dptransfer predict", "--top"),
+        ("card m --json=3", "dptransfer card", "--json"),
+        ("plan photos/", "dptransfer plan", "photos/"),
+        ("card one two three", "dptransfer card", "two three"),
+    ],
+)
+def test_the_line_names_the_command_and_what_to_type(cli, words, path, named):
+    result = cli(*words.split(), code=2)  # the fixture counts the lines
+    assert result.stderr.startswith(f"{path}: ")
+    assert named in result.stderr
+    assert result.stdout == ""
+
+
+def test_control_characters_do_not_reach_the_terminal(cli):
+    assert "\x1b" not in cli("plan", "--epsilon", "\x1b[31m", code=2).stderr
+
+
+def test_no_command_has_more_than_35_parameters():
+    whole = typer.main.get_command(app)
+    most = {name: len(whole.get_command(None, name).params) for name in whole.list_commands(None)}
+    assert max(most.values()) <= 35
+    assert most["fit"] > 20  # so they are counted

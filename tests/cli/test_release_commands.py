@@ -1,8 +1,6 @@
 """`predict`, `evaluate`, `card`, `verify` and `export` on a release that the command wrote."""
 
 import contextlib
-import csv
-import io
 import json
 import os
 import pty
@@ -15,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.data import RowMetadata, write_embeddings
-from dptransfer.data.facts import EncoderIdentity
 from dptransfer.release import read_release
 
 
@@ -34,161 +30,6 @@ def test_a_folder_that_is_no_release_is_called_so(cli, tmp_path):
     for words in (("predict", "photos", "x.npz"), ("card", "photos"), ("evaluate", "photos", "x.npz")):
         said = cli(*words, code=2).stderr
         assert "'photos' has none" in said
-
-
-def test_the_card_never_has_the_name_that_the_ledger_knows(cli, data, model, tmp_path):
-    own = tmp_path / "own"
-    shutil.copytree(model, own)
-    with np.load(data / "test.npz") as arrays:
-        write_embeddings(
-            "t.emb", arrays["x"], RowMetadata(arrays["y"], classes=["cat", "dog", "bird"], name="ward 7")
-        )
-    cli("evaluate", own, "t.emb", "--add-to-card")
-    card = (own / "CARD.md").read_text() + (own / "release.json").read_text()
-    assert "t.emb" in card.replace("\\", "")
-    assert "ward 7" not in card
-
-
-def test_predictions_are_csv_in_a_pipe(cli, data, model):
-    rows = list(csv.DictReader(io.StringIO(cli("predict", model, data / "test.npz").stdout)))
-    with np.load(data / "test.npz") as arrays:
-        expected = read_release(model).predict(arrays["x"]).tolist()
-    assert [row["label"] for row in rows] == expected
-    assert set(rows[0]) == {"input", "label", "score"}
-    assert 0 < float(rows[0]["score"]) <= 1
-
-
-def test_predictions_are_a_table_on_a_terminal(cli, data, model, monkeypatch):
-    monkeypatch.setattr("dptransfer.cli.predict_command.on_terminal", lambda: True)
-    assert "Label" in cli("predict", model, data / "test.npz").stdout
-    assert cli("predict", model, data / "test.npz", "--csv").stdout.startswith("input,label,score\n")
-
-
-def test_predictions_as_json_keep_the_order_of_several_files(cli_json, data, model):
-    np.save("a.npy", np.load(data / "test.npz")["x"][:3])
-    told = cli_json("predict", model, "a.npy", data / "test.npz")
-    assert [one["input"] for one in told[:4]] == ["a.npy:0", "a.npy:1", "a.npy:2", f"{data / 'test.npz'}:0"]
-    assert [one["label"] for one in told[:3]] == [one["label"] for one in told[3:6]]
-
-
-def test_the_likeliest_classes_come_in_order(cli, cli_json, data, model):
-    told = cli_json("predict", model, data / "test.npz", "--top", "2")
-    chances = read_release(model).predict_proba(np.load(data / "test.npz")["x"])
-    assert [one["rank"] for one in told[:4]] == [1, 2, 1, 2]
-    assert told[0]["score"] == pytest.approx(chances[0].max())
-    assert told[1]["score"] == pytest.approx(sorted(chances[0])[1])
-    assert len(cli_json("predict", model, data / "test.npz", "--top", "99")) == 3 * len(chances)
-    assert cli("predict", model, data / "test.npz", "--top", "2").stdout.startswith(
-        "input,rank,label,score\n"
-    )
-
-
-def test_predictions_are_written_to_a_new_file(cli, data, model):
-    assert cli("predict", model, data / "test.npz", "--out", "p.csv").stdout == ""
-    assert Path("p.csv").read_text() == cli("predict", model, data / "test.npz", "--csv").stdout
-    cli("predict", model, data / "test.npz", "--out", "p.jsonl")
-    lines = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
-    assert lines == json.loads(cli("predict", model, data / "test.npz", "--json").stdout)
-    cli("predict", model, data / "test.npz", "--out", "p.json")
-    assert json.loads(Path("p.json").read_text()) == lines
-    for name, said in (("p.csv", "exists"), ("p.xlsx", ".csv, .json or .jsonl")):
-        assert said in cli("predict", model, data / "test.npz", "--out", name, code=2).stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("missing.npy",), "must exist"),
-        (("{data}/other.npz",), "the model's dimension, 16"),
-        (("{data}/test.npz", "a.jpg"), "mixed"),
-        (("a.jpg",), "the release names none"),
-        (("other.emb",), "one encoder"),
-    ],
-)
-def test_predict_refuses(cli, data, words, said):
-    Path("a.jpg").touch()
-    rows = np.load(data / "private.npz")
-    me, you = EncoderIdentity("me", "0" * 64, "rgb 8"), EncoderIdentity("you", "1" * 64, "rgb 8")
-    write_embeddings("own.emb", rows["x"], RowMetadata(rows["y"], classes=["a", "b", "c"], encoder=me))
-    write_embeddings("other.emb", rows["x"], RowMetadata(encoder=you))
-    source = "own.emb" if words == ("other.emb",) else data / "private.npz"
-    cli("fit", source, "-m", "mean", "-e", "1", "-d", "1e-5", "--classes", "a,b,c", "--out", "m")
-    assert said in cli("predict", "m", *[word.format(data=data) for word in words], code=2).stderr
-
-
-@pytest.mark.parametrize("command", ["predict", "evaluate"])
-def test_a_device_that_is_not_there_is_refused_with_what_to_do(cli, data, model, command, monkeypatch):
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    said = cli(command, model, data / "test.npz", "--device", "cuda", code=2).stderr
-    assert "needs a CUDA device" in said
-    assert "cpu" in said
-
-
-def test_evaluate_shows_bars_confusion_and_the_warning(cli, data, model):
-    out = cli("evaluate", model, data / "test.npz").stdout
-    for said in ("Balanced accuracy", "█", "True \\ predicted", "bird", "not protected"):
-        assert said in out
-
-
-def test_evaluate_as_json(cli_json, data, model):
-    told = cli_json("evaluate", model, data / "test.npz")
-    assert told["balanced_accuracy"] > 0.9
-    assert told["test_data_protected"] is False
-    assert "not protected" in told["statement"]
-    assert len(told["confusion"]) == len(told["recall"]) == 3
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("pool.npz", "must have labels"),
-        ("other.npz", "other.npz' must have one dimension"),
-        ("no.emb", "must exist"),
-    ],
-)
-def test_evaluate_refuses(cli, data, model, source, said):
-    assert said in cli("evaluate", model, data / source, code=2).stderr
-
-
-def test_a_part_of_a_file_is_named_by_the_option_that_evaluate_has(cli, data, model):
-    with np.load(data / "test.npz") as arrays:
-        np.savez("s.npz", x_train=arrays["x"], y_train=arrays["y"], x_test=arrays["x"], y_test=arrays["y"])
-    assert "Pass --split train" in cli("evaluate", model, "s.npz", code=2).stderr
-    cli("evaluate", model, "s.npz", "--split", "test")
-
-
-def test_evaluate_with_many_classes_lists_mistakes(cli):
-    rng = np.random.default_rng(0)
-    np.savez("many.npz", x=rng.normal(size=(200, 8)), y=rng.integers(0, 20, 200))
-    cli("fit", "many.npz", "--classes", "20", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "m")
-    np.savez("test.npz", x=rng.normal(size=(200, 8)), y=rng.integers(0, 20, 200))
-    out = cli("evaluate", "m", "test.npz").stdout
-    assert "Predicted" in out
-    assert max(map(len, out.splitlines())) <= 120
-
-
-def test_numbers_and_words_are_added_to_the_card_afterwards(cli, cli_json, data, model, tmp_path):
-    own = shutil.copytree(model, tmp_path / "own")
-    told = cli_json("evaluate", own, data / "test.npz", "--add-to-card")
-    assert told["added_to_card"] is True
-    assert told["size"] == 60
-    card = (own / "CARD.md").read_text() + (own / "release.json").read_text()
-    assert "on test rows" in card
-    assert "not protected. Publish" in card.replace("\\", "")
-    recorded = json.loads((own / "release.json").read_text())["evaluation"]
-    assert (recorded["size"], recorded["support"], recorded["confusion"]) == (None, [], [])
-    assert "60 test rows" not in card
-    words = (data / "test.npz", "--add-to-card", "--set", "data.test_is_public=true")
-    assert cli_json("evaluate", own, *words)["public"] is True
-    cli("card", own, "--title", "Birds of the garden", "--contact", "Contact: me@example.org")
-    card = (own / "CARD.md").read_text()
-    assert "on 60 test rows" in card
-    assert "test.npz" in card  # the file's name, and not where it lies
-    assert str(data) not in card
-    assert "Data: Birds of" in card
-    assert "Contact: me@example.org" in card
-    assert "Verified" in cli("verify", own).stdout
 
 
 def test_a_page_is_not_poured_into_a_terminal(cli, model, monkeypatch):
@@ -320,26 +161,3 @@ def test_export(cli, cli_json, data, model):
 def test_export_without_onnx_says_what_to_install(cli, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert "dptransfer[onnx]" in cli("export", model, "--onnx", "m.onnx", code=2).stderr
-
-
-@pytest.mark.parametrize(
-    "add", [(), ("--add-to-card",), ("--add-to-card", "--set", "data.new_data_set=true")]
-)
-def test_rows_of_the_fit_are_refused_where_the_ledger_knows_them(cli, data, ledger, add):
-    words = (data / "private.npz", "--classes", "cat,dog,bird", "-e", "1", "-d", "1e-5", "-m", "mean")
-    cli("fit", *words, "--name", "a", "--out", "model")
-    before = {one.name: one.read_bytes() for one in Path("model").iterdir()}
-    with np.load(data / "private.npz") as arrays:
-        np.savez("some.npz", x=arrays["x"][7:37].astype(np.float16), y=arrays["y"][7:37])
-    for test in (data / "private.npz", "some.npz"):
-        said = cli("evaluate", "model", test, *add, code=2).stderr
-        assert "'a'" in said
-        assert "300" not in said
-    assert before == {one.name: one.read_bytes() for one in Path("model").iterdir()}
-    assert "not protected" in cli("evaluate", "model", data / "test.npz", *add).stdout
-    elsewhere = ledger.rename("elsewhere.sqlite")
-    cli("evaluate", "model", data / "private.npz", "--ledger", elsewhere, code=2)
-    cli("evaluate", "model", data / "private.npz")
-    cli("evaluate", "model", data / "private.npz", "--ledger", "none.sqlite", code=2)
-    assert not ledger.exists()  # none is made for it
-    assert not Path("none.sqlite").exists()

@@ -1,27 +1,100 @@
-"""`predict --coverage` on a release with a charged evaluation, made by the commands themselves."""
+"""`dptransfer predict`: labels, and sets of classes on a release with a charged evaluation."""
 
 import csv
 import io
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.release import read_release
+
+from .conftest import BUDGET, MEAN
+
+
+def test_predictions_are_csv_in_a_pipe_and_a_table_on_a_terminal(cli, data, rows, model, monkeypatch):
+    shown = cli("predict", model, data / "test.npz").stdout
+    found = list(csv.DictReader(io.StringIO(shown)))
+    assert [row["label"] for row in found] == read_release(model).predict(rows("test")[0]).tolist()
+    assert set(found[0]) == {"input", "label", "score"}
+    assert 0 < float(found[0]["score"]) <= 1
+    monkeypatch.setattr("dptransfer.cli.predict_command.on_terminal", lambda **_: True)
+    assert cli("predict", model, data / "test.npz", "--csv").stdout == shown
+    table = cli("predict", model, data / "test.npz").stdout
+    assert table.split("\n")[0].split() == ["Input", "Label", "Score"]
+
+
+def test_predictions_as_json_keep_the_order_of_several_files(cli_json, data, rows, model):
+    np.save("a.npy", rows("test")[0][:3])
+    told = cli_json("predict", model, "a.npy", data / "test.npz")
+    assert [one["input"] for one in told[:4]] == ["a.npy:0", "a.npy:1", "a.npy:2", f"{data / 'test.npz'}:0"]
+    assert [one["label"] for one in told[:3]] == [one["label"] for one in told[3:6]]
+
+
+def test_the_likeliest_classes_come_in_order(cli, cli_json, data, rows, model):
+    told = cli_json("predict", model, data / "test.npz", "--top", "2")
+    chances = read_release(model).predict_proba(rows("test")[0])
+    assert [one["rank"] for one in told[:4]] == [1, 2, 1, 2]
+    assert [one["score"] for one in told[:2]] == pytest.approx(sorted(chances[0])[:0:-1])
+    assert len(cli_json("predict", model, data / "test.npz", "--top", "99")) == 3 * len(chances)
+    shown = cli("predict", model, data / "test.npz", "--top", "2").stdout
+    assert shown.startswith("input,rank,label,score\n")
+
+
+def test_predictions_are_written_to_a_new_file(cli, cli_json, data, model):
+    words = ("predict", model, data / "test.npz")
+    assert cli(*words, "--out", "p.csv").stdout == ""
+    assert Path("p.csv").read_text() == cli(*words, "--csv").stdout
+    for name in ("p.jsonl", "p.json"):
+        cli(*words, "--out", name)
+    lines = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
+    assert lines == json.loads(Path("p.json").read_text()) == cli_json(*words)
+    for name, said in (("p.csv", "exists"), ("p.xlsx", ".jsonl")):
+        assert said in cli(*words, "--out", name, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("missing.npy",), "must exist"),
+        (("{data}/other.npz",), "dimension, 16"),
+        (("{data}/test.npz", "a.jpg"), "mixed"),
+        (("a.jpg",), "names none"),
+        (("{data}/test.npz", "--coverage", "0.9"), "evaluate DIR TEST"),
+    ],
+)
+def test_predict_refuses(cli, data, model, words, said):
+    Path("a.jpg").touch()
+    assert said in cli("predict", model, *[word.format(data=data) for word in words], code=2).stderr
+
+
+def test_rows_of_another_encoder_are_refused(cli, emb):
+    me, you = EncoderIdentity("me", "0" * 64, "rgb 8"), EncoderIdentity("you", "1" * 64, "rgb 8")
+    cli("fit", emb("own.emb", encoder=me), *MEAN, "--out", "m")
+    assert "one encoder" in cli("predict", "m", emb("other.emb", encoder=you), code=2).stderr
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_device_that_is_not_there_is_refused_with_what_to_do(cli, data, model, command, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    said = cli(command, model, data / "test.npz", "--device", "cuda", code=2).stderr
+    assert "needs a CUDA device" in said
+    assert "cpu" in said
+
 
 README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.fixture
-def tested(cli, model, tmp_path) -> Path:
+def tested(cli, own) -> Path:
     """The release, with a charged evaluation of 3,000 rows whose classes overlap."""
-    own = shutil.copytree(model, tmp_path / "tested")
     np.savez("held.npz", **overlapping(3000, seed=1))
     np.savez("new.npz", x=overlapping(80, seed=2)["x"])
-    cli("evaluate", own, "held.npz", "--private", "--epsilon", "1", "--delta", "1e-5", "--name", "held")
+    cli("evaluate", own, "held.npz", "--private", *BUDGET, "--name", "held")
     return own
 
 
@@ -42,28 +115,23 @@ def test_sets_stand_beside_the_labels_in_json_csv_and_files(cli, cli_json, teste
     shown = cli("predict", tested, "new.npz", "--coverage", "0.8")
     rows = list(csv.DictReader(io.StringIO(shown.stdout)))
     assert [json.loads(row["set"]) for row in rows] == [one["set"] for one in told]
-    assert f"{expected.average_size:.2f}" in shown.stderr
-    assert "time, with confidence 0.95" in shown.stderr
-    assert "calibrated on the" in shown.stderr
+    for said in (f"{expected.average_size:.2f}", "confidence 0.95", "calibrated on"):
+        assert said in shown.stderr
     cli("predict", tested, "new.npz", "--coverage", "0.8", "--out", "p.jsonl")
     assert [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()] == told
 
 
-def test_no_label_is_given_where_a_set_is_larger_than_wanted(cli, cli_json, tested):
-    told = cli_json("predict", tested, "new.npz", "--coverage", "0.8", "--abstain-above", "1")
+def test_no_label_is_given_where_a_set_is_larger_than_wanted(cli, cli_json, tested, monkeypatch):
+    words = ("predict", tested, "new.npz", "--coverage", "0.8", "--abstain-above", "1")
+    told = cli_json(*words)
     assert [one["label"] is None for one in told] == [len(one["set"]) > 1 for one in told]
     silent = sum(one["label"] is None for one in told)
     assert 0 < silent < 80
-    shown = cli("predict", tested, "new.npz", "--coverage", "0.8", "--abstain-above", "1")
+    shown = cli(*words)
     assert f"{silent} of 80 inputs" in shown.stderr
     assert ",,0." in shown.stdout
-
-
-def test_sets_are_a_column_on_a_terminal(cli, tested, monkeypatch):
     monkeypatch.setattr("dptransfer.cli.predict_command.on_terminal", lambda **_: True)
-    shown = cli("predict", tested, "new.npz", "--coverage", "0.8", "--abstain-above", "1").stdout
-    assert shown.split("\n")[0].split() == ["Input", "Label", "Score", "Set"]
-    assert "Set" not in cli("predict", tested, "new.npz").stdout
+    assert cli(*words).stdout.split("\n")[0].split() == ["Input", "Label", "Score", "Set"]
 
 
 def test_more_coverage_than_the_counts_allow_gives_every_class_and_says_so(cli, tested):
@@ -108,11 +176,6 @@ def test_where_all_abstain_the_size_that_labels_half_is_told(cli, tested):
 )
 def test_what_makes_no_sets_is_refused(cli, tested, words, said):
     assert said in cli("predict", tested, "new.npz", *words, code=2).stderr
-
-
-def test_a_release_without_a_charged_evaluation_says_how_to_get_one(cli, data, model):
-    said = cli("predict", model, data / "test.npz", "--coverage", "0.9", code=2).stderr
-    assert "evaluate DIR TEST" in said
 
 
 def test_scores_are_those_of_the_calibrated_model(cli_json, tested):

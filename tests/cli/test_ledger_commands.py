@@ -1,0 +1,330 @@
+"""`dptransfer ledger`: show, history, budget, verify and export."""
+
+import json
+import os
+import pwd
+import re
+import sqlite3
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import guarantee_of
+from dptransfer.cli.ledger_commands import HEADER, charge_words, entry_json, history_rows
+from dptransfer.data import PrivateEmbeddings
+from dptransfer.ledger import Charge, ClosingEntry, Ledger
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Budget,
+    GaussianEvent,
+    Relation,
+    SampledGaussianEvent,
+    SelectionEvent,
+    Unit,
+    rounded_up,
+)
+from dptransfer.release import read_release
+
+from .conftest import BUDGET, CLASSES
+
+ADD = Relation.ADD_REMOVE
+STEP = GaussianEvent(8.0, ADD)
+CHOICE = SelectionEvent(0.5, ADD, True, "exponential")
+
+
+def test_an_empty_ledger(cli, cli_json, ledger):
+    Ledger(ledger)
+    for command in ("show", "history"):
+        assert "on record yet" in cli("ledger", command).stdout
+    assert cli_json("ledger", "show")["datasets"] == []
+
+
+@pytest.mark.parametrize(
+    "command", ["show", "history", "verify", "budget clinic", "export --out record.jsonl"]
+)
+def test_reading_makes_no_ledger_where_there_is_none(cli, ledger, command):
+    """Behind a mistyped path a new ledger would say that nothing was spent, and that its chain holds."""
+    for words in ((), ("--ledger", ledger)):
+        assert f"none at '{ledger}'" in cli("ledger", *command.split(), *words, code=2).stderr
+        assert not ledger.exists()
+
+
+def test_budget_is_set_printed_and_kept(cli, cli_json, ledger):
+    cli("ledger", "budget", "clinic", "--epsilon", "3", "--delta", "1e-5", "--note", "agreed in May")
+    told = cli_json("ledger", "budget", "clinic")
+    amounts = {"epsilon": 3.0, "rho": None, "mu": None, "delta": 1e-5}
+    assert told["budget"] == {**amounts, "relation": "add/remove"}
+    assert told["spent"] is None
+    assert "agreed in May" in cli("ledger", "history").stdout
+
+
+def test_show_and_history(cli, cli_json, ledger):
+    book = Ledger(ledger)
+    book.complete(book.charge("clinic", [CHOICE], label="public"), "released")
+    book.charge("other", [CHOICE], label="public")
+    out = " ".join(cli("ledger", "show").stdout.split())
+    assert "clinic" in out
+    assert "epsilon 0.5 (add/remove)" in out
+    told = cli_json("ledger", "show", "clinic")
+    assert [one["name"] for one in told["datasets"]] == ["clinic"]
+    assert told["head"] == book.head
+    told = cli_json("ledger", "history")
+    assert [one["kind"] for one in told["entries"]] == ["charge", "charge"]
+    assert told["entries"][0]["events"][0]["epsilon"] == 0.5
+    assert told["entries"][0]["closed_by"] == 2
+    assert told["entries"][1]["outcome"] is None
+    assert "interrupted or running" in " ".join(cli("ledger", "history", "other").stdout.split())
+
+
+def test_an_id_is_enough(cli, cli_json, ledger):
+    book = Ledger(ledger)
+    book.charge("clinic", [CHOICE], label="public")
+    short = book.find("clinic").short
+    cli("ledger", "budget", short, "--epsilon", "2")
+    assert cli_json("ledger", "show", short)["datasets"][0]["name"] == "clinic"
+    assert len(book.datasets()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("show nobody", "is none of"),
+        ("history nobody", "is none of"),
+        ("budget nobody", "is none of"),
+        ("budget clinic --delta 1e-5", "exactly one"),
+        ("budget clinic --epsilon 0", "epsilon"),
+        ("budget clinic --epsilon 1 --delta 1", "delta"),
+        ("budget clinic --epsilon 3 --unit people", "--unit"),
+        ("budget clinic --epsilon 3 --most-rows-per-person 0", "--most-rows"),
+        ("show --ledger text.sqlite", "that dptransfer made"),
+    ],
+)
+def test_refusals(cli, ledger, words, said):
+    Ledger(ledger)
+    Path("text.sqlite").write_text("not a ledger at all " * 100)
+    assert said in cli("ledger", *words.split(), code=2).stderr
+    assert Ledger(ledger).history() == []
+
+
+def test_a_tampered_ledger_is_refused(cli, ledger):
+    Ledger(ledger).charge("clinic", [CHOICE], label="public")
+    connection = sqlite3.connect(ledger)
+    connection.execute("DROP TRIGGER entries_stay")
+    connection.execute("DELETE FROM entries")
+    connection.commit()
+    connection.close()
+    assert "file from a backup" in cli("ledger", "show", code=2).stderr
+
+
+@pytest.fixture
+def head(cli, data):
+    """The ledger's head after one fit, as the release keeps it."""
+    words = (*BUDGET, "--classes", CLASSES, "-m", "mean", "--name", "clinic", "--out", "m")
+    cli("fit", data / "private.npz", *words)
+    return read_release("m").provenance.ledger_head
+
+
+def test_the_chain_holds_and_has_the_head_that_a_release_keeps(cli, cli_json, head):
+    assert "The chain holds." in cli("ledger", "verify").stdout
+    assert "given head is" in cli("ledger", "verify", "--head", head.upper()).stdout
+    assert cli_json("ledger", "verify", "--head", head)["known_head"] == head
+
+
+def test_a_head_that_the_record_has_lost_is_refused(cli, head):
+    other = ("0" if head[0] != "0" else "1") + head[1:]
+    assert "not in" in cli("ledger", "verify", "--head", other, code=2).stderr
+    assert "64 hexadecimal digits" in cli("ledger", "verify", "--head", head[:12], code=2).stderr
+
+
+def test_the_record_is_exported_line_by_line_for_its_owner_alone(cli, cli_json, head):
+    assert cli_json("ledger", "export", "--out", "record.jsonl")["head"]
+    lines = [json.loads(line) for line in Path("record.jsonl").read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["charge", "closing"]
+    assert lines[:1] == cli_json("ledger", "history")["entries"]
+    assert stat.S_IMODE(Path("record.jsonl").stat().st_mode) == 0o600
+    assert "exists" in cli("ledger", "export", "--out", "record.jsonl", code=2).stderr
+
+
+def charged(*events):
+    ledger = Ledger.in_memory()
+    ledger.charge("clinic-a", events, label="fit")
+    return ledger.history()[0]
+
+
+def test_charges_say_what_was_paid_for():
+    noise = GaussianEvent(20.0, ADD, times=28)
+    assert charge_words(charged(noise)) == "fit: noise multiplier 20, 28 times"
+    sampled = SampledGaussianEvent(1.1, 0.02, 300, ADD)
+    tuned = BestOfManyEvent(((noise,),), 10, 1.0)
+    said = charge_words(charged(sampled, tuned))
+    assert all(words in said for words in ("300 samples", "10 trials", "1 candidate"))
+    assert entry_json(charged(tuned))["events"][0]["candidates"][0][0]["times"] == 28
+    assert "nothing spent" in charge_words(charged())
+    assert entry_json(charged())["events"] == []
+
+
+def test_the_owners_word_about_rows_is_told():
+    ledger, x = Ledger.in_memory(), np.random.default_rng(0).normal(size=(20, 20))
+    for name in ("clinic-a", "clinic-b"):
+        rows = PrivateEmbeddings(x, [0, 1] * 10, classes=[0, 1], name=name)
+        ledger.charge(rows, [GaussianEvent(20.0, ADD)], label="fit", new_data_set=True)
+    first, second = ledger.history()
+    assert charge_words(second) == (
+        f"fit: noise multiplier 20; said to be other people than {first.dataset.short}"
+    )
+    assert (entry_json(first)["apart_from"], entry_json(second)["apart_from"]) == ((), (first.dataset.id,))
+
+
+def test_a_limit_for_persons_is_set_shown_and_kept(cli, cli_json, ledger):
+    declared = ("--unit", "person", "--most-rows-per-person", "20", "--delta", "1e-5")
+    cli("ledger", "budget", "clinic", "--epsilon", "3", *declared)
+    cli("ledger", "budget", "clinic", "--epsilon", "4", "--delta", "1e-5")  # the unit and the bound stay
+    told = cli_json("ledger", "budget", "clinic")
+    assert (told["unit"], told["most_rows_per_person"], told["budget"]["epsilon"]) == ("person", 20, 4.0)
+    shown = " ".join(cli("ledger", "budget", "clinic").stdout.split())
+    assert "all their examples" in shown
+    assert "having more than 20" in shown
+    entries = cli_json("ledger", "history")["entries"]
+    assert [one["most_rows_per_person"] for one in entries] == [20, None]
+    assert {one["unit"] for one in entries} == {"person"}
+    step = GaussianEvent(16.0, ADD, unit=Unit.PERSON)
+    Ledger(ledger).charge("clinic", [step], label="mean")
+    said = " ".join(cli("ledger", "history", "--steps").stdout.split())
+    assert "by person" in said
+    assert charge_words(Ledger(ledger).history()[-1]) == "mean: noise multiplier 16; by person"
+
+
+def rows(ledger, **options):
+    entries = [one for one in ledger.history() if not isinstance(one, ClosingEntry)]
+    found = history_rows(entries, **{"steps": False, "releases": {}, "last": len(entries), **options})
+    return [dict(zip(HEADER, row, strict=True)) for row in found]
+
+
+@pytest.fixture
+def book():
+    """Two data sets: a limit, a released, a failed and an open charge on one; a pure charge on the other."""
+    ledger = Ledger.in_memory()
+    ledger.set_budget("clinic", Budget(epsilon=3.0, delta=1e-5), note="agreed in May")
+    ledger.complete(ledger.charge("clinic", [STEP], label="mean"))
+    ledger.charge("other", [CHOICE], label="top-k")
+    ledger.complete(ledger.charge("clinic", [STEP], label="mean"), "failed", "MemoryError")
+    ledger.set_budget("clinic", Budget(epsilon=4.0, delta=1e-5), note="raised in June")
+    ledger.charge("clinic", [STEP], label="pate")
+    return ledger
+
+
+def test_every_charge_says_what_it_cost_and_what_the_account_came_to(book):
+    told = rows(book)
+    what = [row["What"].split(" set")[0] for row in told]
+    assert what == ["limit", "mean", "top-k", "mean", "limit", "pate"]
+    alone = f"{rounded_up(guarantee_of([STEP], 1e-5).epsilon)} (1e-5)"
+    assert [row["Epsilon (delta)"] for row in told] == ["", alone, "0.5", alone, "", alone]
+    assert (told[1]["Total"], told[2]["Total"]) == (alone, "0.5")
+    assert told[5]["Total"] == f"{rounded_up(book.privacy_spent('clinic').epsilon)} (1e-5)"
+    totals = [float(told[place]["Total"].split()[0]) for place in (1, 3, 5)]
+    assert totals == sorted(set(totals))
+    assert rows(book, steps=True)[1]["What"] == "mean: noise multiplier 8"
+    assert rows(book, last=2) == told[-2:]
+    assert rows(book, last=99) == told
+
+
+def test_no_number_is_left_out_and_ends_stand_with_their_charges(book):
+    ended = [row["Outcome or note"] for row in rows(book)]
+    whole = ["agreed in May", "released (3)", "open:", "failed: MemoryError (6)", "raised in June", "open:"]
+    assert all(found.startswith(said) for found, said in zip(ended, whole, strict=True))
+    numbers = [row["Entry"] for row in rows(book)]
+    numbers += [int(found[1]) for said in ended if (found := re.search(r"\((\d+)\)$", said))]
+    assert sorted(numbers) == list(range(1, len(book.history()) + 1))
+
+
+def test_who_charged_is_on_record(book):
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    assert {row["User"] for row in rows(book)} == {name} == {entry.user for entry in book.history()}
+
+
+def test_what_others_charged_meanwhile_is_in_the_total():
+    ledger = Ledger.in_memory()
+    ledger.set_budget("clinic", Budget(epsilon=3.0))
+
+    class Slow:
+        name = "clinic"
+
+        @property
+        def rows(self):
+            ledger.charge("clinic", [CHOICE], label="meanwhile")
+
+    ledger.charge(Slow(), [CHOICE], label="slow")
+    assert [(row["What"], row["Total"]) for row in rows(ledger)[1:]] == [("meanwhile", "0.5"), ("slow", "1")]
+
+
+@pytest.mark.parametrize(("budget", "said"), [(Budget.zcdp(0.5), "rho"), (Budget.gdp(1.0), "mu")])
+def test_a_limit_in_another_currency_is_told_in_it_also_where_it_is_not_shown(budget, said):
+    ledger = Ledger.in_memory()
+    ledger.set_budget("clinic", budget)
+    for _ in range(2):
+        ledger.charge("clinic", [STEP], label="mean")
+    assert all(row["Total"].startswith(said) for row in rows(ledger)[1:])
+    assert rows(ledger, last=1) == rows(ledger)[-1:]
+
+
+def test_a_charge_of_nothing_costs_nothing_and_one_by_person_says_so():
+    ledger = Ledger.in_memory()
+    ledger.charge("clinic", [], label="only-public")
+    ledger.charge("clinic", [GaussianEvent(8.0, ADD, unit=Unit.PERSON)], label="mean")
+    first, second = rows(ledger, steps=True)
+    assert (first["Epsilon (delta)"], first["Total"]) == ("0", "0")
+    assert "by person" in second["What"]
+    assert [entry.cost["unit"] for entry in ledger.history()][1] == "person"
+
+
+def test_a_release_is_found_among_the_charges(cli, cli_json, data, ledger):
+    for out in ("one", "two"):
+        words = (*BUDGET, "--classes", CLASSES, "-m", "mean", "--name", "clinic")
+        cli("fit", data / "private.npz", *words, "--title", f"Ward {out}", "--out", out)
+    told = cli_json("ledger", "history", "--model", "one", "--model", "two")["entries"]
+    found = [(one["number"], one["release"]) for one in told]
+    assert found == [(1, "one ('Ward one')"), (3, "two ('Ward two')")]
+    said = " ".join(cli("ledger", "history", "--model", "two").stdout.split())
+    assert "'Ward two'" in said.replace(" )", ")")
+    assert "'Ward one'" not in said
+    assert "entry 3 of your" in " ".join(cli("verify", "two").stdout.split())
+    shown = cli("card", "two")
+    assert "entry 3 of your" in " ".join(shown.stderr.split())
+    assert "your ledger" not in shown.stdout
+    ledger.unlink()
+    Ledger(ledger)
+    said = " ".join(cli("ledger", "history", "--model", "one").stdout.split())
+    assert "charge listed here" in said
+    assert "your ledger" not in cli("verify", "two").stdout
+    assert cli("card", "two").stderr == ""
+
+
+def test_many_charges_are_cut_to_the_last_and_that_is_said(cli, ledger):
+    book = Ledger(ledger)
+    for number in range(4):
+        book.charge("clinic", [CHOICE], label=f"fit-{number}")
+    said = cli("ledger", "history", "--last", "2").stdout
+    assert "The last 2 of 4" in said
+    assert ("fit-1" in said, "fit-2" in said) == (False, True)
+    assert "fit-0" in cli("ledger", "history", "--last", "0").stdout
+    assert "The last" not in cli("ledger", "history").stdout
+
+
+@pytest.mark.parametrize("order", [("mean", "public"), ("public", "mean")])
+def test_noise_and_a_selection_share_an_account_in_either_order(cli, data, ledger, order):
+    """Each costs ε = 1 by itself; the limit has room for both and a tenth."""
+    cli("ledger", "budget", "clinic", "--epsilon", "2.22", "--delta", "1e-5")
+
+    def fit(method, out, code=0):
+        pool = ("--public", data / "pool.npz") if method == "public" else ()
+        words = ("fit", data / "private.npz", "--classes", CLASSES, "--name", "clinic", "-m", method, *pool)
+        cli(*words, "--epsilon", "1", "--delta", "1e-5", "-o", out, code=code)
+
+    for number, method in enumerate(order):
+        fit(method, f"model-{number}")
+    assert 1.9 < Ledger(ledger).privacy_spent("clinic").epsilon <= 2.22
+    assert ("basic composition" in Ledger(ledger).datasets()[0].rule) == (order[0] == "mean")
+    fit("mean", "one-more", code=2)
+    assert len([one for one in Ledger(ledger).history() if isinstance(one, Charge)]) == 2
