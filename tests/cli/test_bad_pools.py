@@ -11,7 +11,6 @@ import pytest
 
 from dptransfer.base.workers import Processes, ThisProcess
 from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
-from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import pool_choice
 from dptransfer.methods import checkpoint as workspace
 
@@ -23,27 +22,25 @@ FILES, STORED = Path("pool"), Path("pool.emb")
 
 
 @pytest.fixture
-def private(data, tmp_path):
+def private(rows, emb, tmp_path):
     """Private rows of a known encoder, and their pool in shards: a folder of files, and stored."""
-    with np.load(data / "private.npz") as arrays:
-        x, y = arrays["x"], arrays["y"]
     ours = EncoderIdentity("ours", "1" * 64, "v1", 16)
-    write_embeddings("private.emb", x, RowMetadata(y, classes=CLASSES.split(","), encoder=ours))
-    with np.load(data / "pool.npz") as arrays:
-        rows = arrays["x"]
+    (pool,) = rows("pool")
     FILES.mkdir()
-    for number, part in enumerate(np.array_split(rows, 5)):
+    for number, part in enumerate(np.array_split(pool, 5)):
         np.save(FILES / f"part-{number}.npy", part)
-    write_embeddings(STORED, rows, RowMetadata(encoder=ours, public=True), shard_rows=30)
-    return tmp_path / "private.emb"
-
-
-def charges(ledger):
-    return [entry for entry in Ledger(ledger).history() if hasattr(entry, "events")]
+    write_embeddings(STORED, pool, RowMetadata(encoder=ours, public=True), shard_rows=30)
+    return emb(tmp_path / "private.emb", encoder=ours)
 
 
 def cut_short(file):
     os.truncate(file, file.stat().st_size - 4)
+
+
+def overwrite(kind, rows=9, width=16, value=1, parts="part-3.npy"):
+    """Other rows in the place of those of some files."""
+    for file in FILES.glob(parts):
+        np.save(file, np.full((rows, width), value, kind))
 
 
 def encoded_by_others():
@@ -64,63 +61,39 @@ SPOILT = {
     "a stored shard is cut short": (STORED, lambda: cut_short(STORED / "rows-00001.npy"), "cut short"),
     "a shard was changed": (STORED, lambda: flip(STORED / "rows-00001.npy"), "the file has changed"),
     "another encoder": (STORED, encoded_by_others, "encoder"),
-    "another width of all": (
-        FILES,
-        lambda: [np.save(file, np.ones((9, 7), "f4")) for file in FILES.iterdir()],
-        "one dimension; got 16 and 7",
-    ),
-    "another width of one": (
-        FILES,
-        lambda: np.save(FILES / "part-3.npy", np.ones((9, 7), "f4")),
-        "rows of one width; this has 7",
-    ),
-    "another type": (
-        FILES,
-        lambda: np.save(FILES / "part-3.npy", np.ones((9, 16), "f8")),
-        "of one type; this is float64",
-    ),
-    "no type of ours": (
-        FILES,
-        lambda: np.save(FILES / "part-3.npy", np.ones((9, 16), "i8")),
-        "rows must be of the type",
-    ),
-    "an empty shard": (
-        FILES,
-        lambda: np.save(FILES / "part-3.npy", np.ones((0, 16), "f4")),
-        "at least one row; this has none",
-    ),
+    "another width of all": (FILES, lambda: overwrite("f4", width=7, parts="*"), "got 16 and 7"),
+    "another width of one": (FILES, lambda: overwrite("f4", width=7), "of one width"),
+    "another type": (FILES, lambda: overwrite("f8"), "of one type"),
+    "no type of ours": (FILES, lambda: overwrite("i8"), "of the type"),
+    "an empty shard": (FILES, lambda: overwrite("f4", rows=0), "at least one row"),
     "an empty file": (FILES, lambda: (FILES / "part-3.npy").write_bytes(b""), "one complete array"),
-    "not finite": (
-        FILES,
-        lambda: np.save(FILES / "part-3.npy", np.full((9, 16), np.nan, "f4")),
-        "row 0 of",
-    ),
+    "not finite": (FILES, lambda: overwrite("f4", value=np.nan), "row 0 of"),
 }
 
 
 @pytest.mark.parametrize("spoilt", SPOILT)
-def test_a_pool_that_is_not_as_it_should_be_is_refused_before_the_charge(cli, private, ledger, spoilt):
+def test_a_pool_that_is_not_as_it_should_be_is_refused_before_the_charge(cli, private, spoilt, charges):
     pool, spoil, said = SPOILT[spoilt]
     spoil()
     words = ("--public", pool, "--engine", "processes", "--workers", "2", "--workspace", "run")
     found = cli("fit", private, *FIT, *PUBLIC, *words, code=2).stderr
     assert said in found
-    assert not charges(ledger)
+    assert not charges()
     assert not Path("run").exists()
     assert not Path("model").exists()
 
 
-def test_a_pool_of_fewer_rows_than_a_set_has_is_refused_before_the_charge(cli, private, ledger):
+def test_a_pool_of_fewer_rows_than_a_set_has_is_refused_before_the_charge(cli, private, charges):
     words = ("--public", FILES, "--method", "top-k", "--set", "k=121")
     assert "public rows; got 120" in cli("fit", private, *FIT, *words, code=2).stderr
-    assert not charges(ledger)
+    assert not charges()
 
 
 @pytest.mark.parametrize("method", ["public", "top-k"])
-def test_an_empty_pool_is_refused_before_the_charge(cli, private, ledger, method):
+def test_an_empty_pool_is_refused_before_the_charge(cli, private, method, charges):
     np.savez("none.npz", x=np.zeros((0, 16), "f4"))
     cli("fit", private, *FIT, "--method", method, "--public", "none.npz", code=2)
-    assert not charges(ledger)
+    assert not charges()
 
 
 def five_pieces(count, *_):
@@ -141,7 +114,7 @@ class Meddles(ThisProcess):
 
 @pytest.mark.parametrize("number", [0, 4])
 def test_a_shard_that_changes_after_the_charge_stops_a_fit_that_goes_on_once_it_is_restored(
-    cli, private, ledger, monkeypatch, number
+    cli, private, monkeypatch, number, charges
 ):
     """Whether it was counted by then or not, and whatever would be chosen."""
     monkeypatch.setattr(pool_choice, "pieces_of", five_pieces)
@@ -156,12 +129,12 @@ def test_a_shard_that_changes_after_the_charge_stops_a_fit_that_goes_on_once_it_
     assert "Nothing was charged" in cli(*words, code=2).stderr
     file.write_bytes(content)
     cli(*words)
-    (charge,) = charges(ledger)
+    (charge,) = charges()
     assert charge.outcome == "released"
     assert sorted(one.name for one in Path("run").iterdir()) == ["last-answer", "place", "run.sqlite"]
 
 
-def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, ledger, monkeypatch):
+def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, monkeypatch, charges):
     monkeypatch.setattr(pool_choice, "pieces_of", five_pieces)
     words = ("fit", private, *FIT, *PUBLIC, "--public", FILES, "--workspace", "run")
     usual, counted = np.save, []
@@ -188,40 +161,38 @@ def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, l
     monkeypatch.setattr("dptransfer.cli.options.WorkerOptions.start", lambda *_: Watched())
     cli(*words)
     assert len(asked) == 3  # of five
-    (charge,) = charges(ledger)
+    (charge,) = charges()
     assert charge.outcome == "released"
     assert sorted(one.name for one in Path("run").iterdir()) == ["last-answer", "place", "run.sqlite"]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Ray
-def test_an_address_that_does_not_answer_costs_nothing(cli, private, ledger):
+def test_an_address_that_does_not_answer_costs_nothing(cli, private, charges):
     pytest.importorskip("ray")
     words = ("--public", FILES, "--engine", "ray", "--address", "127.0.0.1:1", "--workspace", "run")
     assert "'127.0.0.1:1' must answer" in cli("fit", private, *FIT, *PUBLIC, *words, code=2).stderr
-    assert not charges(ledger)
+    assert not charges()
     assert not Path("run").exists()
 
 
-def test_without_ray_the_extra_is_named_and_nothing_is_made(cli, private, ledger, monkeypatch):
+def test_without_ray_the_extra_is_named_and_nothing_is_made(cli, private, monkeypatch, charges):
     monkeypatch.setitem(sys.modules, "ray", None)
     words = ("--public", FILES, "--engine", "ray", "--address", "local", "--workspace", "run")
     assert "dptransfer[ray]" in cli("fit", private, *FIT, *PUBLIC, *words, code=2).stderr
-    assert not charges(ledger)
+    assert not charges()
     assert not Path("run").exists()
 
 
-@pytest.mark.parametrize("engine", [("--engine", "processes"), ()])
-def test_workers_without_public_rows_are_told_to_have_nothing_to_do(cli, private, engine):
-    said = cli("fit", private, *FIT, "--method", "mean", *engine).stderr
-    assert ("Note: --engine shares" in said) is bool(engine)
-
-
-def test_workers_with_public_rows_need_no_note(cli, private, monkeypatch):
-    monkeypatch.setattr(Processes, "each", ThisProcess.each)
+def test_workers_without_public_rows_are_told_to_have_nothing_to_do(cli, private, monkeypatch):
+    fit = ("fit", private, *FIT, "--overwrite", "--method", "mean")
+    for words, note in (
+        ((*fit, "--engine", "processes"), True),
+        (fit, False),
+        (("check", private, "--engine", "processes"), True),
+    ):
+        assert ("Note: --engine shares" in cli(*words).stderr) is note
     monkeypatch.setattr("dptransfer.cli.options.WorkerOptions.start", lambda *_: Processes(1))
-    assert "Note: --engine" not in cli("fit", private, *FIT, *PUBLIC, "--public", FILES).stderr
-
-
-def test_a_check_without_public_rows_says_so_too(cli, private):
-    assert "Note: --engine shares" in cli("check", private, "--engine", "processes").stderr
+    monkeypatch.setattr(Processes, "each", ThisProcess.each)
+    words = ("fit", private, *FIT, "--overwrite", *PUBLIC, "--public", FILES)
+    assert "Note: --engine" not in cli(*words).stderr

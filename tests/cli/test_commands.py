@@ -96,17 +96,12 @@ def test_their_errors_are_one_line_too(cli):
 
 def test_without_the_laboratory_its_command_says_how_to_get_it(cli):
     said = cli("bench", "run", "demo", code=2).stderr
-    needs = "needs a package that is not installed: pip install 'dptransfer[lab]'"
-    assert said == f"Error: 'dptransfer bench' {needs}\n"
+    assert "pip install 'dptransfer[lab]'" in said
 
 
 def test_two_answers_to_whom_the_promise_is_made_are_refused(cli):
-    for words in (
-        ["plan", "--epsilon", "1", "--classes", "3", "--person", "patient", "--person", "none"],
-        ["ledger", "budget", "clinic", "--unit", "row", "--unit", "person"],
-    ):
-        refused = cli(*words, code=2).stderr
-        assert "is given 2 times" in refused
+    for words in ("plan --person patient --person none", "ledger budget clinic --unit row --unit person"):
+        assert "given 2 times" in cli(*words.split(), code=2).stderr
     fine = "plan -e 1 -d 1e-5 --classes 3 --dim 8 -m mean --set data.size=50 --set device=cpu -e 2 --json"
     assert json.loads(cli(*fine.split()).stdout)["epsilon"] > 1.9
 

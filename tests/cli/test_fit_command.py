@@ -14,12 +14,9 @@ from dptransfer.errors import ReleaseError
 from dptransfer.ledger import Ledger
 from dptransfer.release import PrivateClassifier, read_evaluation, read_release
 
+from .conftest import BUDGET, CLASSES, MEAN
+
 FILES = ["CARD.md", "card.html", "model.safetensors", "release.json"]
-FIT = ("--epsilon", "1", "--delta", "1e-5", "--classes", "cat,dog,bird", "--method", "mean")
-
-
-def charges(path: Path) -> int:
-    return len([one for one in Ledger(path).history() if hasattr(one, "events")]) if path.exists() else 0
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -27,17 +24,9 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def test_fit_says_what_was_charged_where_and_written(cli, data, ledger, tmp_path):
-    words = (data / "private.npz", *FIT, "--out", "model", "--name", "clinic-a", "--test", data / "test.npz")
+    words = (data / "private.npz", *MEAN, "--out", "model", "--name", "clinic-a", "--test", data / "test.npz")
     out = " ".join(cli("fit", *words).stdout.split())
-    for said in (
-        "'clinic-a'",
-        "Classes 3: cat, dog, bird. Their names are public",
-        str(ledger),
-        "This model is (ε = ",
-        "balanced accuracy",
-        "not protected",
-        *FILES,
-    ):
+    for said in ("'clinic-a'", "names are public", str(ledger), "not protected", *FILES):
         assert said in out
     assert leftovers(tmp_path) == ["model"]
     assert sorted(os.listdir("model")) == FILES
@@ -46,7 +35,7 @@ def test_fit_says_what_was_charged_where_and_written(cli, data, ledger, tmp_path
 
 
 def test_json(cli_json, data, ledger):
-    told = cli_json("fit", data / "private.npz", *FIT, "--out", "model", "--ledger", "own.sqlite")
+    told = cli_json("fit", data / "private.npz", *MEAN, "--out", "model", "--ledger", "own.sqlite")
     assert (told["method"], told["relation"], told["seeded"]) == ("mean", "add/remove", False)
     assert told["events"][0]["kind"] == "gaussian"
     assert told["ledger"]["path"] == str(Path("own.sqlite").resolve())
@@ -57,138 +46,124 @@ def test_json(cli_json, data, ledger):
     assert not ledger.exists()
 
 
-def test_two_fits_are_two_charges(cli, data, ledger):
-    cli("fit", data / "private.npz", *FIT, "--out", "one")
-    cli("fit", data / "private.npz", *FIT, "--out", "two")
-    assert charges(ledger) == 2
-
-
 @pytest.mark.parametrize("method", ["public", "top-k"])
 def test_methods_that_choose_public_rows(cli, data, method):
-    words = (*FIT[:-1], method, "--public", data / "pool.npz", "--set", "lowest=0.5", "--out", "model")
+    words = (*MEAN[:-1], method, "--public", data / "pool.npz", "--set", "lowest=0.5", "--out", "model")
     cli("fit", data / "private.npz", *words)
     assert read_release("model").provenance.method == method
 
 
-def test_emb_folders_bring_their_own_declaration(cli, data):
-    with np.load(data / "private.npz") as arrays:
-        write_embeddings(
-            "p.emb", arrays["x"], RowMetadata(arrays["y"], classes=["cat", "dog", "bird"], name="clinic-b")
-        )
-    cli("fit", "p.emb", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "model")
+def test_emb_folders_bring_their_own_declaration(cli, emb):
+    cli("fit", emb("p.emb", name="clinic-b"), "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "model")
     assert "clinic-b" in cli("ledger", "show").stdout
 
 
-def test_labels_and_splits(cli, data):
-    with np.load(data / "private.npz") as arrays:
-        np.save("x.npy", arrays["x"])
-        np.save("y.npy", arrays["y"])
-        np.savez("s.npz", x_train=arrays["x"], y_train=arrays["y"], x_test=arrays["x"], y_test=arrays["y"])
-    cli("fit", "x.npy", "--set", "data.labels=y.npy", *FIT, "--out", "one")
-    assert "--set data.split=" in cli("fit", "s.npz", *FIT, "--out", "two", code=2).stderr
-    cli("fit", "s.npz", "--set", "data.split=train", *FIT, "--out", "two")
+def test_labels_and_splits(cli, rows):
+    x, y = rows("private")
+    np.save("x.npy", x)
+    np.save("y.npy", y)
+    np.savez("s.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    cli("fit", "x.npy", "--set", "data.labels=y.npy", *MEAN, "--out", "one")
+    assert "--set data.split=" in cli("fit", "s.npz", *MEAN, "--out", "two", code=2).stderr
+    cli("fit", "s.npz", "--set", "data.split=train", *MEAN, "--out", "two")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("missing.emb", *FIT), "must exist"),
-        (("{data}/private.npz", "-e", "1", "-d", "1e-5", "-m", "mean"), "Pass --classes a,b,c"),
-        (("{data}/private.npz", *FIT, "--classes", "cat,dog"), "one of the 2 declared classes"),
-        (("{data}/private.npz", *FIT, "--classes", "cat"), "--classes takes"),
-        (("{data}/pool.npz", *FIT), "must have labels"),
-        (("{data}/private.npz", *FIT, "--public", "{data}/other.npz"), "one dimension"),
-        (("{data}/private.npz", *FIT, "--test", "{data}/other.npz"), "one dimension"),
-        (("{data}/private.npz", *FIT, "--test", "{data}/pool.npz"), "must have labels"),
-        (("{data}/private.npz", *FIT, "--test", "missing.npz"), "must exist"),
-        (("{data}/private.npz", *FIT, "--test", "{data}/./private.npz"), "other data than the private"),
-        (("{data}/private.npz", *FIT, "--public", "{data}/private.npz"), "other data than the private"),
-        (("{data}/private.npz", *FIT, "--shots", "{data}/private.npz"), "other data than the private"),
-        (("{data}/private.npz", *FIT, "--shots", "{data}/pool.npz"), "--shots needs labelled rows"),
-        (
-            ("{data}/private.npz", *FIT, "--shots", "missing.npz"),
-            "'missing.npz': the file or folder must exist",
-        ),
-        (("{data}/private.npz", *FIT, "--shots", "{data}/other.npz"), "one dimension"),
-        (("{data}/private.npz", *FIT, "--shots", "strange.npz"), "--shots: Every label must be one of the 3"),
-        (("{data}/private.npz", *FIT, "--shots", "."), "holds images or texts"),
-        (("{data}/private.npz", *FIT, "--method", "public"), "needs public rows"),
-        (("{data}/private.npz", *FIT, "--method", "adamix"), "labelled ones --shots shots.emb"),
-        (
-            ("{data}/private.npz", *FIT, "--method", "adamix", "--public", "{data}/pool.npz"),
-            "--shots shots.emb",
-        ),
-        (("{data}/private.npz", *FIT, "--method", "only-public"), "needs public rows"),
-        (("{data}/private.npz", *FIT, "--method", "noisy-gd", "--set", "start=shots"), "--shots shots.emb"),
-        (("{data}/private.npz", *FIT, "--method", "noisy-gd", "--set", "start=names"), "--set start.tower="),
-        (("{data}/private.npz", *FIT, "--method", "language"), "--set start.tower="),
-        (("{data}/private.npz", *FIT, "--method", "global-adapt"), "--set data.size="),
-        (("{data}/private.npz", *FIT, "--delta", "1"), "delta must lie in [0, 1)"),
-        (("{data}/private.npz", *FIT, "--epsilon", "0"), "epsilon must be a positive"),
-        (("{data}/private.npz", *FIT, "--name", "a\nb"), "printable characters"),
-        (
-            ("{data}/private.npz", *FIT, "--encoder", "efficientnet-lite0"),
-            "are rows of numbers. Leave it out",
-        ),
-        (("{data}/private.npz", *FIT, "--seed", "1"), "--unsafe-for-publication"),
-        (("{data}/private.npz", *FIT, "--method", "coinpress"), "--relation replace-one"),
-        (("bad.npz", *FIT), "one label"),
-        (("flat.npz", *FIT), "shape (examples, dimension)"),
-        (("words.npz", *FIT), "real numbers; found the type"),
-        (("broken.npz", *FIT), "complete archive"),
-        ((".", *FIT), "no file of a known type is there"),
+        ("missing.emb --classes 3", "must exist"),
+        ("{data}/private.npz", "Pass --classes a,b,c"),
+        ("{data}/pool.npz --classes 3", "must have labels"),
+        ("bad.npz --classes 3", "one label"),
+        ("flat.npz --classes 3", "shape (examples, dimension)"),
+        ("words.npz --classes 3", "real numbers"),
+        ("broken.npz --classes 3", "complete archive"),
+        (". --classes 3", "known type is there"),
+        ("{private} --classes cat,dog", "2 declared classes"),
+        ("{private} --classes cat", "--classes takes"),
+        ("{private} --public {data}/other.npz", "one dimension"),
+        ("{private} --test {data}/other.npz", "one dimension"),
+        ("{private} --test {data}/pool.npz", "must have labels"),
+        ("{private} --test missing.npz", "must exist"),
+        ("{private} --test {data}/./private.npz", "other data than"),
+        ("{private} --public {data}/private.npz", "other data than"),
+        ("{private} --shots {data}/private.npz", "other data than"),
+        ("{private} --shots {data}/pool.npz", "--shots needs"),
+        ("{private} --shots missing.npz", "'missing.npz'"),
+        ("{private} --shots {data}/other.npz", "one dimension"),
+        ("{private} --shots strange.npz", "--shots: Every label"),
+        ("{private} --shots .", "holds images or texts"),
+        ("{private} --method public", "needs public rows"),
+        ("{private} --method adamix", "labelled ones --shots shots.emb"),
+        ("{private} --method adamix --public {data}/pool.npz", "--shots shots.emb"),
+        ("{private} --method only-public", "needs public rows"),
+        ("{private} --method noisy-gd --set start=shots", "--shots shots.emb"),
+        ("{private} --method noisy-gd --set start=names", "--set start.tower="),
+        ("{private} --method language", "--set start.tower="),
+        ("{private} --method global-adapt", "--set data.size="),
+        ("{private} --method coinpress", "--relation replace-one"),
+        ("{private} --delta 1", "delta must"),
+        ("{private} --epsilon 0", "epsilon must"),
+        ("{private} --holdout 2", "between 0 and 1"),
+        ("{private} --name a\tb", "printable characters"),
+        ("{private} --encoder efficientnet-lite0", "rows of numbers"),
+        ("{private} --seed 1", "--unsafe-for-publication"),
     ],
 )
-def test_bad_input_costs_and_leaves_nothing(cli, data, ledger, tmp_path, words, said):
+def test_bad_input_costs_and_leaves_nothing(cli, data, charges, tmp_path, words, said):
     np.savez("bad.npz", x=np.zeros((5, 4)), y=np.zeros(4, dtype=int))
     np.savez("flat.npz", x=np.zeros(5), y=np.zeros(5, dtype=int))
     np.savez("words.npz", x=np.array([["a", "b"]]), y=np.zeros(1, dtype=int))
     np.savez("strange.npz", x=np.zeros((2, 16)), y=np.array([0, 7]))
     Path("broken.npz").write_text("no archive")
     before = leftovers(tmp_path)
-    given = [str(word).format(data=data) for word in words]
-    assert said in cli("fit", *given, "--out", "deep/model", code=2).stderr
-    assert charges(ledger) == 0
+    given = words.format(data=data, private=f"{data}/private.npz --classes {CLASSES}").split(" ")
+    done = cli("fit", *BUDGET, "--method", "mean", *given, "--out", "deep/model", code=2)
+    assert said in done.stderr
+    assert charges() == []
     assert leftovers(tmp_path) == before
 
 
-@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
-def test_an_existing_target_is_refused_before_the_charge(cli, data, ledger, make):
-    make(Path("model"))
-    assert "exists" in cli("fit", data / "private.npz", *FIT, "--out", "model", code=2).stderr
-    assert charges(ledger) == 0
+def test_an_existing_target_and_a_place_that_cannot_be_written_are_refused_before_the_charge(
+    cli, data, charges
+):
+    Path("folder").mkdir()
+    Path("file").touch()
+    for out, said in (("folder", "exists"), ("file", "exists"), ("/proc/model", "'/proc/model'")):
+        assert said in cli("fit", data / "private.npz", *MEAN, "--out", out, code=2).stderr
+    assert charges() == []
 
 
-def test_overwrite_replaces_a_release_and_nothing_else(cli, data, ledger):
+def test_overwrite_replaces_a_release_and_nothing_else(cli, data, charges):
     for _ in range(2):
-        cli("fit", data / "private.npz", *FIT, "--out", "model", "--overwrite")
+        cli("fit", data / "private.npz", *MEAN, "--out", "model", "--overwrite")
     Path("model/mine.txt").touch()
-    said = cli("fit", data / "private.npz", *FIT, "--out", "model", "--overwrite", code=2).stderr
+    said = cli("fit", data / "private.npz", *MEAN, "--out", "model", "--overwrite", code=2).stderr
     assert "mine.txt" in said
-    assert charges(ledger) == 2
+    assert len(charges()) == 2
 
 
-def test_a_full_disk_is_noticed_before_the_charge(cli, data, ledger, tmp_path):
+def test_a_full_disk_is_noticed_before_the_charge(cli, data, tmp_path, charges):
     with full_disk(100_000):
-        said = cli("fit", data / "private.npz", *FIT, "--out", "model", code=2).stderr
+        said = cli("fit", data / "private.npz", *MEAN, "--out", "model", code=2).stderr
     assert "Nothing was charged" in said
-    assert charges(ledger) == 0
+    assert charges() == []
     assert leftovers(tmp_path) == []
 
 
-def test_a_disk_that_fills_up_after_the_charge(cli, data, ledger, tmp_path, monkeypatch):
+def test_a_disk_that_fills_up_after_the_charge(cli, data, ledger, tmp_path, monkeypatch, charges):
     monkeypatch.setattr("dptransfer.cli.fit_command.require_writable", lambda *a, **b: None)
     monkeypatch.setattr("dptransfer.cli.spending.require_writable", lambda *a, **b: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     np.savez("wide.npz", x=np.ones((4, 4000), dtype=np.float32), y=np.arange(4) % 3)
     with full_disk(60_000):  # room for the ledger, not for three prototypes of 32 kB
-        said = cli("fit", "wide.npz", *FIT, "--out", "model", code=2).stderr
+        said = cli("fit", "wide.npz", *MEAN, "--out", "model", code=2).stderr
     assert "model is lost" in said
-    assert charges(ledger) == 1
+    assert len(charges()) == 1
     assert not Path("model").exists()
 
 
-def test_a_model_that_is_paid_for_is_kept_elsewhere(cli, data, ledger, tmp_path, monkeypatch):
+def test_a_model_that_is_paid_for_is_kept_elsewhere(cli, data, tmp_path, monkeypatch, charges):
     save = PrivateClassifier.save
 
     def fail_once(self, path, **options):
@@ -199,22 +174,16 @@ def test_a_model_that_is_paid_for_is_kept_elsewhere(cli, data, ledger, tmp_path,
     monkeypatch.setattr(PrivateClassifier, "save", fail_once)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-    said = cli("fit", data / "private.npz", *FIT, "--out", "model", code=2).stderr
+    said = cli("fit", data / "private.npz", *MEAN, "--out", "model", code=2).stderr
     (kept,) = (tmp_path / "tmp").glob("*/model")
     assert str(kept) in said
     assert read_release(kept).classes == ("cat", "dog", "bird")
-    assert charges(ledger) == 1
-
-
-def test_places_that_cannot_be_written(cli, data, ledger):
-    said = cli("fit", data / "private.npz", *FIT, "--out", "/proc/model", code=2).stderr
-    assert "'/proc/model'" in said
-    assert charges(ledger) == 0
+    assert len(charges()) == 1
 
 
 @pytest.mark.parametrize("place", [".", "/proc/nowhere/ledger.sqlite"])
 def test_a_ledger_that_cannot_be_written(cli, data, tmp_path, place):
-    said = cli("fit", data / "private.npz", *FIT, "--out", "model", "--ledger", place, code=2).stderr
+    said = cli("fit", data / "private.npz", *MEAN, "--out", "model", "--ledger", place, code=2).stderr
     assert "record before any" in said
     assert leftovers(tmp_path) == []
 
@@ -223,30 +192,30 @@ def test_a_ledger_that_cannot_be_written(cli, data, tmp_path, place):
 def test_a_read_only_ledger(cli, data, ledger, tmp_path):
     cli("ledger", "budget", "clinic", "--epsilon", "9")
     ledger.chmod(0o400)
-    cli("fit", data / "private.npz", *FIT, "--out", "model", code=2)
+    cli("fit", data / "private.npz", *MEAN, "--out", "model", code=2)
     assert leftovers(tmp_path) == []
 
 
-def test_a_spent_budget_refuses_and_writes_nothing(cli, data, ledger, tmp_path):
+def test_a_spent_budget_refuses_and_writes_nothing(cli, data, ledger, tmp_path, charges):
     cli("ledger", "budget", "clinic", "--epsilon", "1.5", "--delta", "1e-5")
-    words = ("fit", data / "private.npz", *FIT, "--name", "clinic")
+    words = ("fit", data / "private.npz", *MEAN, "--name", "clinic")
     cli(*words, "--out", "one")
     cli(*words, "--out", "two")  # two Gaussian releases at 1 cost less than 1.5 together
     said = cli(*words, "--out", "three", code=2).stderr
     assert "above its budget" in said
     assert "budget clinic --epsilon" in said
-    assert charges(ledger) == 2
+    assert len(charges()) == 2
     assert leftovers(tmp_path) == ["one", "two"]
 
 
-def test_rows_on_record_are_refused_under_another_name(cli, data, ledger, tmp_path):
-    fit = ("fit", data / "private.npz", *FIT)
+def test_rows_on_record_are_refused_under_another_name(cli, data, ledger, tmp_path, charges):
+    fit = ("fit", data / "private.npz", *MEAN)
     cli(*fit, "--out", "one", "--name", "clinic-a")
     for name in ((), ("--name", "clinic-b")):
         said = cli(*fit, "--out", "two", *name, code=2).stderr
         assert "record as 'clinic-a'" in said
         assert "'clinic-a', or pass" in said
-    assert (charges(ledger), leftovers(tmp_path)) == (1, ["one"])
+    assert (len(charges()), leftovers(tmp_path)) == (1, ["one"])
     cli(*fit, "--out", "two", "--name", "CLINIC-A")
     cli(*fit, "--out", "three", "--name", "clinic-b", "--set", "data.new_data_set=true")
     cli(*fit, "--out", "four", "--name", "clinic-b")
@@ -255,7 +224,7 @@ def test_rows_on_record_are_refused_under_another_name(cli, data, ledger, tmp_pa
 
 
 def test_seeded_models_are_stamped_in_capitals(cli, data):
-    words = ("fit", data / "private.npz", *FIT, "--seed", "7", "--unsafe-for-publication")
+    words = ("fit", data / "private.npz", *MEAN, "--seed", "7", "--unsafe-for-publication")
     out = cli(*words, "--out", "one").stdout
     assert "DO NOT PUBLISH" in out
     cli(*words, "--out", "two")
@@ -282,7 +251,7 @@ LINEAR = {
 @pytest.mark.parametrize("method", LINEAR)
 def test_linear_heads_from_the_command_line(cli, cli_json, data, method):
     given = [word.format(data=data) for word in LINEAR[method]]
-    words = (*FIT, "--method", method, "--epsilon", "8", *given, "--test", data / "test.npz")
+    words = (*MEAN, "--method", method, "--epsilon", "8", *given, "--test", data / "test.npz")
     told = cli_json("fit", data / "private.npz", *words, "--out", "model")
     assert told["method"] == method
     assert told["evaluation"]["balanced_accuracy"] > 0.8
@@ -292,7 +261,7 @@ def test_linear_heads_from_the_command_line(cli, cli_json, data, method):
 
 
 def test_the_card_tells_of_shots_beside_the_pool(cli, data):
-    words = (*FIT, "--method", "adamix", "--set", "steps=3", "--public", data / "pool.npz")
+    words = (*MEAN, "--method", "adamix", "--set", "steps=3", "--public", data / "pool.npz")
     cli("fit", data / "private.npz", *words, "--shots", data / "shots.npz", "--out", "model")
     record = read_release("model").provenance.public
     assert (record["rows"], record["shots"]["rows"]) == (120, 15)
@@ -300,12 +269,10 @@ def test_the_card_tells_of_shots_beside_the_pool(cli, data):
     assert "shots" in cli("card", "model").stdout
 
 
-def test_shots_are_read_by_the_class_list_of_the_private_rows(cli, data):
-    with np.load(data / "private.npz") as arrays:
-        write_embeddings("p.emb", arrays["x"], RowMetadata(arrays["y"], classes=["cat", "dog", "bird"]))
-    with np.load(data / "shots.npz") as arrays:
-        classes = ["bird", "dog", "cat"]
-        write_embeddings("s.emb", arrays["x"], RowMetadata(2 - arrays["y"], classes=classes, public=True))
+def test_shots_are_read_by_the_class_list_of_the_private_rows(cli, data, rows, emb):
+    (x, y), classes = rows("shots"), ["bird", "dog", "cat"]
+    write_embeddings("s.emb", x, RowMetadata(2 - y, classes=classes, public=True))
+    emb("p.emb")
     words = ("-m", "only-public", "-e", "1", "-d", "1e-5")
     cli("fit", "p.emb", *words, "--shots", data / "shots.npz", "--out", "by-position")
     cli("fit", "p.emb", *words, "--shots", "s.emb", "--out", "by-name")
@@ -314,14 +281,14 @@ def test_shots_are_read_by_the_class_list_of_the_private_rows(cli, data):
     assert all(np.allclose(one.weights[key], two.weights[key]) for key in one.weights)
 
 
-def test_a_model_without_private_rows_costs_nothing_and_says_so(cli, data, ledger):
-    words = (*FIT, "--method", "only-public", "--shots", data / "shots.npz", "--out", "model")
+def test_a_model_without_private_rows_costs_nothing_and_says_so(cli, data, ledger, charges):
+    words = (*MEAN, "--method", "only-public", "--shots", data / "shots.npz", "--out", "model")
     out = cli("fit", data / "private.npz", *words).stdout
     assert "No private row" in out
     card = " ".join(cli("card", "model").stdout.split())
     assert "No private row" in card
     assert read_release("model").guarantee.epsilon == 0
-    assert charges(ledger) == 1
+    assert len(charges()) == 1
     assert Ledger(ledger).history()[0].events == ()
 
 
@@ -335,21 +302,12 @@ def test_class_names_through_a_text_tower(cli, data, monkeypatch):
             return rng.normal(size=(len(texts), 16)).astype(np.float32)
 
     monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda spec, kind: Tower())
-    words = (*FIT, "--method", "language", "--set", "start.tower=there", "--set", "start.template=one {}")
+    words = (*MEAN, "--method", "language", "--set", "start.tower=there", "--set", "start.template=one {}")
     cli("fit", data / "private.npz", *words, "--out", "model")
     assert seen[:3] == ["one cat", "one dog", "one bird"]
     assert read_release("model").events == ()
-    words = (
-        *FIT,
-        "--method",
-        "noisy-gd",
-        "--set",
-        "start=names",
-        "--set",
-        "start.tower=here",
-        "--set",
-        "steps=2",
-    )
+    named = ("--set", "start=names", "--set", "start.tower=here", "--set", "steps=2")
+    words = (*MEAN, "--method", "noisy-gd", *named)
     cli("fit", data / "private.npz", *words, "--out", "other")
     assert read_release("other").provenance.configuration["start"]["tower"] == "here"
     said = cli("fit", data / "private.npz", *words, "--classes", "3", "--out", "third", code=2).stderr
@@ -357,18 +315,18 @@ def test_class_names_through_a_text_tower(cli, data, monkeypatch):
 
 
 @pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")
-def test_a_large_epsilon_is_one_line_on_standard_error_and_the_fit_goes_on(cli, data, ledger):
-    done = cli("fit", data / "private.npz", "--epsilon", "20", *FIT[2:], "--out", "model")
+def test_a_large_epsilon_is_one_line_on_standard_error_and_the_fit_goes_on(cli, data, charges):
+    done = cli("fit", data / "private.npz", "--epsilon", "20", *MEAN[2:], "--out", "model")
     (line,) = [line for line in done.stderr.splitlines() if "Warning" in line]
-    assert line.startswith("Warning: An epsilon should be at most 10;")
-    assert charges(ledger) == 1
+    assert line.startswith("Warning: ")
+    assert len(charges()) == 1
 
 
-def test_a_pool_with_classes_of_its_own_calibrates_and_the_command_says_so(cli, cli_json, data):
-    rows = np.load(data / "private.npz")
-    np.savez("labelled.npz", x=rows["x"][:150], y=rows["y"][:150])
-    np.savez("own.npz", x=rows["x"][150:], y=rows["y"][150:])
-    words = ("fit", "own.npz", *FIT[:-1], "least-squares", "--set", "data.size=5000")
+def test_a_pool_with_classes_of_its_own_calibrates_and_the_command_says_so(cli, cli_json, data, rows):
+    x, y = rows("private")
+    np.savez("labelled.npz", x=x[:150], y=y[:150])
+    np.savez("own.npz", x=x[150:], y=y[150:])
+    words = ("fit", "own.npz", *MEAN[:-1], "least-squares", "--set", "data.size=5000")
     told = cli_json(*words, "--public", "labelled.npz", "--out", "one")
     assert told["calibration"]["source"] == "public simulation"
     out = cli(*words, "--public", "labelled.npz", "--out", "two").stdout
@@ -381,7 +339,7 @@ def test_a_file_of_words_goes_with_the_public_rows(cli, data, tmp_path):
     words = Vocabulary(("cat", "dog", "bird"), rng.normal(size=(3, 16)), np.zeros(3))
     own, narrow = words.save(tmp_path / "words.npz"), tmp_path / "narrow.npz"
     Vocabulary(("cat", "dog"), np.eye(2, 7), np.zeros(2)).save(narrow)
-    fit = ("fit", data / "private.npz", *FIT[:-2], "--name", "p")
+    fit = ("fit", data / "private.npz", *MEAN[:-2], "--name", "p")
     pool = ("--public", data / "pool.npz", "--set")
     cli(*fit, *pool, f"data.vocabulary={own}", "--out", "of-words")
     assert read_release("of-words").provenance.public["vocabulary"] == words.record

@@ -17,18 +17,7 @@ HEAVY = (
     "numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL", "pydantic",
     "matplotlib", "ray", "multiprocessing",
 )  # fmt: skip
-COMMANDS = (
-    "methods",
-    "plan",
-    "encode",
-    "fit",
-    "predict",
-    "evaluate",
-    "card",
-    "verify",
-    "export",
-    "ledger",
-)
+COMMANDS = "methods check plan encode fit predict evaluate card verify export ledger".split()
 
 
 def python(*words: str, **env: str) -> subprocess.CompletedProcess:
@@ -63,17 +52,17 @@ def test_help_loads_nothing_heavy(words):
 
 def test_commands_stand_in_panels_in_the_order_of_a_first_use():
     shown = told()
-    named = (
+    panels = (
         "Start here",
         "│ plan",
         "Make a model",
         "│ fit",
         "Use it",
         "│ predict",
-        "Account for it",
+        "Account for",
         "│ ledger",
     )
-    places = [shown.index(name) for name in named]
+    places = [shown.index(name) for name in panels]
     assert places == sorted(places)
 
 
@@ -114,11 +103,13 @@ def test_version_through_the_module_entry():
     assert (done.returncode, done.stdout.strip()) == (0, f"dptransfer {__version__}")
 
 
-def test_an_error_in_a_real_process_is_one_line_without_colour():
-    done = python("-W", "error", "-m", "dptransfer", "verify", "nowhere")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("Error: A release is a directory")
+@pytest.mark.parametrize(
+    ("words", "said"), [("verify nowhere", "Error: "), ("plan --epsilon abc", "dptransfer plan: ")]
+)
+def test_an_error_in_a_real_process_is_one_line_without_colour(words, said):
+    done = python("-W", "error", "-m", "dptransfer", *words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
     assert done.stderr.count("\n") == 1
     assert "\x1b" not in done.stderr
 
@@ -142,12 +133,6 @@ def test_debug_shows_the_traceback_wherever_it_stands():
         assert result.exit_code == 2
         assert "Traceback" in result.stderr
         assert "release is a directory" in result.stderr
-
-
-def test_a_command_line_that_cannot_be_read_is_one_line_in_a_real_process():
-    done = python("-W", "error", "-m", "dptransfer", "plan", "--epsilon", "abc")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "\x1b" not in done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("ledger",)])
@@ -177,15 +162,9 @@ def test_what_a_command_may_run_into(monkeypatch, problem, code, words):
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("encode", "The same command goes on where it stopped."),
-        ("fit", "An encoding goes on where it stopped, and 'dptransfer ledger show' says what was charged."),
-    ],
-)
-def test_an_interruption_says_what_goes_on(command, said):
-    assert one_line(KeyboardInterrupt(), command) == f"Interrupted. {said}"
+def test_an_interruption_says_what_goes_on():
+    assert "goes on" in one_line(KeyboardInterrupt(), "encode")
+    assert "what was charged" in one_line(KeyboardInterrupt(), "fit")
 
 
 def test_words_added_to_an_error_are_told_and_the_traceback_of_a_worker_is_not():
@@ -201,12 +180,6 @@ def test_a_programming_error_is_not_hidden(monkeypatch):
 
     monkeypatch.setattr("dptransfer.methods.replan.verify_release", fail)
     assert isinstance(CliRunner().invoke(app, ["verify", "model"]).exception, AssertionError)
-
-
-def test_a_missing_budget_is_explained_in_options_and_not_in_python(cli):
-    said = cli("plan", "--method", "mean", "--classes", "4", "--dim", "16", code=2).stderr
-    assert "Example: --epsilon 1 --delta 1e-5" in said
-    assert "Budget(" not in said
 
 
 def test_control_characters_do_not_reach_the_terminal():

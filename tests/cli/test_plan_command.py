@@ -19,13 +19,6 @@ SIZES = ("--classes", "10", "--dim", "1280")
 BUDGET = ("--epsilon", "1", "--delta", "1e-5")
 
 
-def test_plan_shows_noise_promise_and_attack(cli):
-    out = cli("plan", "-m", "mean", *BUDGET, *SIZES).stdout
-    for words in ("class sums", "3.7306", "ε = ", "adding or removing one example", "1% false alarms"):
-        assert words in " ".join(out.split())
-    assert "\x1b" not in out
-
-
 def test_json_has_the_agreed_shape(cli_json):
     told = cli_json("plan", "-m", "mean", *BUDGET, *SIZES)
     assert (told["method"], told["delta"], told["relation"]) == ("mean", 1e-5, "add/remove")
@@ -95,46 +88,18 @@ def test_options_of_the_linear_heads(cli_json):
     assert (made["clip"], made["start"]["type"], made["pace"]["reach"]) == (0.5, "FromShots", 20.0)
 
 
-def test_stand_ins_are_told_to_people_too(cli):
-    out = " ".join(cli("plan", "-m", "noisy-gd", *BUDGET, "--dim", "8").stdout.split())
-    assert "for 10 classes, 8 dimensions" in out
-    assert "Stand-ins: 10 classes" in out
-    assert "Stand-ins" not in cli("plan", "-m", "noisy-gd", *BUDGET, *SIZES).stdout
-
-
-def test_hierarchical_say_how_many_classes_there_are(cli_json):
-    words = ("--relation", "replace-one", "--dim", "8", "--set", "data.class_counts=30,20,10")
-    told = cli_json("plan", "-m", "coinpress", *BUDGET, *words)
-    assert (told["classes"], told["assumed"]) == (3, [])
-
-
 def test_shots_give_classes_and_width(cli_json, data):
     told = cli_json("plan", "-m", "adamix", *BUDGET, "--shots", data / "test.npz")
     assert (told["classes"], told["dimension"], told["assumed"]) == (3, 16, [])
     both = ("--shots", data / "test.npz", "--public", data / "pool.npz", "--classes", "cat,dog,bird,cow")
-    assert cli_json("plan", "-m", "adamix", *BUDGET, *both)["classes"] == 4
+    told = cli_json("plan", "-m", "adamix", *BUDGET, *both)
+    assert (told["classes"], told["pool"]) == (4, None)  # a small one is not spoken of
 
 
-def test_shots_must_be_labelled_and_of_one_width_with_the_pool(cli, data):
-    words = ("plan", "-m", "adamix", *BUDGET, "--shots")
-    assert "--shots needs labelled" in cli(*words, data / "pool.npz", code=2).stderr
-    said = cli(*words, data / "other.npz", "--public", data / "pool.npz", code=2).stderr
-    assert "one dimension" in said
-
-
-def test_replace_one_with_declared_counts(cli_json):
-    words = (
-        "--relation",
-        "replace-one",
-        "--classes",
-        "a,b",
-        "--dim",
-        "8",
-        "--set",
-        "data.class_counts=30,20",
-    )
+def test_replace_one_with_declared_counts_which_say_how_many_classes_there_are(cli_json):
+    words = ("--relation", "replace-one", "--dim", "8", "--set", "data.class_counts=30,20")
     told = cli_json("plan", "-m", "coinpress", *BUDGET, *words, "--set", "shares=0.25,0.75")
-    assert told["relation"] == "replace-one"
+    assert (told["relation"], told["classes"], told["assumed"]) == ("replace-one", 2, [])
     assert len(told["events"]) == 2
 
 
@@ -146,9 +111,8 @@ def test_other_currencies(cli_json, currency):
 
 
 def test_the_pool_gives_the_dimension(cli_json, data):
-    told = cli_json(
-        "plan", "-m", "mean", *BUDGET, "--classes", "3", "--public", data / "pool.npz", "--set", "axes=5"
-    )
+    words = ("--classes", "3", "--public", data / "pool.npz", "--set", "axes=5")
+    told = cli_json("plan", "-m", "mean", *BUDGET, *words)
     assert told["dimension"] == 16
     assert told["configuration"]["features"] == {"type": "PublicMap", "axes": 5, "whitening": 0.25}
 
@@ -156,60 +120,50 @@ def test_the_pool_gives_the_dimension(cli_json, data):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*BUDGET, *SIZES, "-m", "meen"), "Did you mean 'mean'?"),
         ((*BUDGET, *SIZES, "-m", "zzz"), "must be one of"),
-        ((*SIZES, "--epsilon", "1", "--delta", "1"), "delta must lie in [0, 1)"),
-        ((*SIZES, "--epsilon", "0"), "epsilon must be a positive finite number"),
-        ((*SIZES, "--epsilon", "-1"), "epsilon must be a positive finite number"),
-        ((*SIZES, "--epsilon", "nan"), "epsilon must be a positive finite number"),
-        ((*SIZES, "--epsilon", "1", "--budget", "rho=1"), "exactly one of epsilon, rho and mu"),
-        (SIZES, "exactly one of epsilon, rho and mu"),
+        ((*SIZES, "--epsilon", "1", "--delta", "1"), "delta must"),
+        ((*SIZES, "--epsilon", "nan"), "epsilon must"),
+        ((*SIZES, "--epsilon", "1", "--budget", "rho=1"), "exactly one"),
+        (SIZES, "exactly one"),
         ((*SIZES, "--epsilon", "1", "--delta", "0"), "pure"),
         ((*BUDGET, "--dim", "8", "-m", "auto"), "--classes"),
         ((*BUDGET, "--classes", "10", "-m", "auto"), "--dim"),
         ((*BUDGET, "--relation", "replace-one", *SIZES, "-m", "coinpress"), "--set data.class_counts="),
         ((*BUDGET, "--relation", "replace-one", "-m", "coinpress"), "--classes"),
-        ((*BUDGET, "-m", "noisy-gd", "--set", "noise_multiplier=0"), "noise_multiplier must be a positive"),
         ((*BUDGET, "-m", "noisy-gd", "--set", "steps=0"), "steps must be"),
-        ((*BUDGET, "-m", "noisy-gd", "--set", "clip=-1"), "clip must be a number between 1e-12 and 1e12"),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "clip=-1"), "clip must"),
         ((*BUDGET, "-m", "noisy-gd", "--set", "sampling_rate=0.1"), "'noisy-gd' has no 'sampling_rate'"),
         ((*BUDGET, "-m", "dpsgd", "--set", "sampling_rate=2"), "sampling_rate must lie in (0, 1]"),
         ((*BUDGET, "-m", "noisy-gd", "--set", "start=shot"), "Did you mean 'shots'?"),
         ((*BUDGET, "-m", "noisy-gd", "--set", "pace.rech=2"), "Did you mean 'reach'?"),
         ((*BUDGET, "-m", "noisy-gd", "--shots", "missing.emb"), "--shots: "),
         ((*BUDGET, "-m", "noisy-gd", "--set", "noise_multiplier=0.1"), "a larger noise multiplier"),
-        (
-            (*BUDGET, "-m", "noisy-gd", "--set", "noise_multiplier=20", "--set", "steps=29"),
-            "29 steps at noise",
-        ),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "noise_multiplier=20", "--set", "steps=29"), "29 steps"),
         ((*BUDGET, "-m", "adamix", "--set", "axes=64", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "global-adapt", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "feature-covariance", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "feature-covariance", "--set", "noise_multiplier=20"), "its own noise"),
-        ((*BUDGET, "--classes", "1", "--dim", "8"), "--classes takes 2 to a million classes; got 1"),
+        ((*BUDGET, "--classes", "1", "--dim", "8"), "--classes takes"),
         ((*BUDGET, "--classes", "a,a", "--dim", "8"), "distinct"),
         ((*BUDGET, "--classes", "missing.txt", "--dim", "8"), "a file of names"),
         ((*BUDGET, "--classes", "3", "--dim", "0"), "--dim"),
-        (
-            (*BUDGET, *SIZES, "--set", "data.class_counts=1,x"),
-            "'class_counts' must be of the type tuple[int, ...]",
-        ),
-        ((*BUDGET, *SIZES, "--set", "data.class_counts=1,2"), "each of the 10 classes a number"),
+        ((*BUDGET, *SIZES, "--set", "data.class_counts=1,2"), "10 classes"),
         ((*BUDGET, *SIZES, "--set", "k=3"), "'mean' has no 'k'"),
         ((*BUDGET, *SIZES, "--set", "pool"), "--set takes field=value"),
         ((*BUDGET, *SIZES, "--set", "pool=many"), "must be of the type int"),
         ((*BUDGET, *SIZES, "--set", "pol=2"), "Did you mean 'pool'?"),
         ((*BUDGET, *SIZES, "--public", "missing.emb"), "must exist"),
+        ((*BUDGET, "--classes", "3", "--dim", "8", "--public", "{data}/pool.npz"), "one dimension"),
+        ((*BUDGET, "-m", "adamix", "--shots", "{data}/pool.npz"), "--shots needs"),
+        (
+            (*BUDGET, "-m", "adamix", "--shots", "{data}/other.npz", "--public", "{data}/pool.npz"),
+            "one dimension",
+        ),
     ],
 )
-def test_refusals(cli, words, said):
+def test_refusals(cli, data, words, said):
     method = () if "-m" in words else ("-m", "mean")
-    assert said in cli("plan", *method, *words, code=2).stderr
-
-
-def test_pools_of_another_width_are_refused(cli, data):
-    words = (*BUDGET, "--classes", "3", "--dim", "8", "--public", data / "pool.npz")
-    assert "one dimension" in cli("plan", "-m", "mean", *words, code=2).stderr
+    assert said in cli("plan", *method, *[one.format(data=data) for one in words], code=2).stderr
 
 
 def set_on(name, *assignments):
@@ -340,13 +294,6 @@ def test_plan_says_what_going_through_a_large_pool_takes(cli, cli_json, shards):
     assert (told["pieces"], told["private_rows"], told["processes"]) == (6, 30, 1)
     assert [one["name"] for one in told["passes"]] == ["checking", "scoring", "looking up"]
     assert "data.size" not in cli(*words, "--set", "data.size=30").stdout
-
-
-def test_a_plan_for_a_small_pool_does_not_speak_of_it(cli_json, data):
-    assert (
-        cli_json("plan", "-m", "public", *BUDGET, "--classes", "3", "--public", data / "pool.npz")["pool"]
-        is None
-    )
 
 
 def test_a_plan_of_auto_without_a_pool_names_what_a_fit_with_one_takes(cli_json, cli, data):

@@ -1,10 +1,9 @@
-"""`predict`, `evaluate`, `card`, `verify` and `export` on a release that the command wrote."""
+"""`card`, `verify` and `export` on a release that the command wrote."""
 
 import contextlib
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,19 +16,16 @@ from dptransfer.release import read_release
 
 
 @pytest.fixture
-def broken(model, tmp_path) -> Path:
-    copy = tmp_path / "broken"
-    shutil.copytree(model, copy)
-    content = (copy / "model.safetensors").read_bytes()
-    (copy / "model.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    return copy
+def broken(own) -> Path:
+    content = (own / "model.safetensors").read_bytes()
+    (own / "model.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    return own
 
 
-def test_a_folder_that_is_no_release_is_called_so(cli, tmp_path):
+@pytest.mark.parametrize("command", ["predict photos x.npz", "card photos", "evaluate photos x.npz"])
+def test_a_folder_that_is_no_release_is_called_so(cli, tmp_path, command):
     (tmp_path / "photos").mkdir()
-    for words in (("predict", "photos", "x.npz"), ("card", "photos"), ("evaluate", "photos", "x.npz")):
-        said = cli(*words, code=2).stderr
-        assert "'photos' has none" in said
+    assert "'photos' has none" in cli(*command.split(), code=2).stderr
 
 
 def test_a_page_is_not_poured_into_a_terminal(cli, model, monkeypatch):
@@ -42,17 +38,15 @@ def test_a_page_is_not_poured_into_a_terminal(cli, model, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("form", "start"),
-    [
-        ("text", "Privacy and model card"),
-        ("markdown", "# Privacy and model card"),
-        ("html", "<!doctype html>"),
-    ],
+    ("form", "start"), [("text", "privacy and model"), ("markdown", "# privacy"), ("html", "<!doctype html>")]
 )
-def test_cards(cli, model, form, start):
+def test_cards(cli, cli_json, model, form, start):
     out = cli("card", model, "--format", form).stdout
-    assert out.lower().startswith(start.lower())
+    assert out.lower().startswith(start)
     assert "balanced accuracy" in out  # the evaluation of fit --test
+    told = cli_json("card", model)
+    assert told == json.loads(cli("card", model, "--format", "json").stdout)
+    assert told["numbers"]["relation"] == "add/remove"
 
 
 def test_the_name_of_a_file_says_how_the_card_is_written(cli, model):
@@ -79,12 +73,6 @@ def test_the_card_has_colours_on_a_terminal_and_none_in_a_pipe(cli, model):
     assert "\x1b" not in cli("card", model).stdout
 
 
-def test_card_as_json(cli, cli_json, model):
-    told = cli_json("card", model)
-    assert told == json.loads(cli("card", model, "--format", "json").stdout)
-    assert told["numbers"]["relation"] == "add/remove"
-
-
 def test_card_in_a_browser(cli, model, monkeypatch):
     opened = []
     monkeypatch.setattr("typer.launch", opened.append)
@@ -102,19 +90,11 @@ def test_verify(cli, cli_json, model):
     assert [one["passed"] for one in told["checks"] if one["name"] == "steps"] == [True]
 
 
-def test_verify_says_at_its_end_what_no_check_can_show(cli, cli_json, model, broken):
-    for path, code in ((model, 0), (broken, 1)):
-        last = " ".join(cli("verify", path, code=code).stdout.split())
-        assert last.endswith("whoever made the release.")
-        assert "was really drawn" in cli_json("verify", path, code=code)["not_shown"]
-
-
 def test_steps_that_are_not_the_methods_are_not_verified(cli, model, tmp_path):
     honest = read_release(model)
     events = tuple(replace(event, sensitivity=0.001) for event in honest.events)
     replace(honest, events=events).save(tmp_path / "forged")
-    told = cli("verify", tmp_path / "forged", code=1).stdout
-    assert "NOT verified: steps" in told
+    assert "NOT verified: steps" in cli("verify", tmp_path / "forged", code=1).stdout
 
 
 def test_steps_that_could_not_be_planned_again_are_exit_code_three(cli, cli_json, model, tmp_path):
@@ -131,9 +111,8 @@ def test_steps_that_could_not_be_planned_again_are_exit_code_three(cli, cli_json
 
 def test_a_failed_check_is_one_and_a_missing_release_is_two(cli, cli_json, broken):
     assert "NOT verified" in cli("verify", broken, code=1).stdout
-    told = cli_json("verify", broken, code=1)
-    assert told["ok"] is False
-    assert "A release is a directory" in cli("verify", "nowhere", code=2).stderr
+    assert cli_json("verify", broken, code=1)["ok"] is False
+    cli("verify", "nowhere", code=2)
 
 
 @pytest.mark.parametrize("command", [("card",), ("evaluate",), ("predict",), ("export", "--onnx", "m.onnx")])
@@ -144,16 +123,16 @@ def test_broken_releases_are_refused(cli, broken, data, command):
     assert not Path("m.onnx").exists()
 
 
-def test_export(cli, cli_json, data, model):
+def test_export(cli, cli_json, rows, model):
     runtime = pytest.importorskip("onnxruntime")
     told = cli_json("export", model, "--onnx", "m.onnx")
     assert told["classes"] == ["cat", "dog", "bird"]
-    rows = np.load(data / "test.npz")["x"]
+    x, _ = rows("test")
     session = runtime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
     notes = session.get_modelmeta().custom_metadata_map
     assert notes["release_digest"] == json.loads((Path(model) / "release.json").read_text())["digest"]
-    labels = session.run(["label_index"], {"rows": rows})[0]
-    assert np.asarray(told["classes"])[labels].tolist() == read_release(model).predict(rows).tolist()
+    labels = session.run(["label_index"], {"rows": x})[0]
+    assert np.asarray(told["classes"])[labels].tolist() == read_release(model).predict(x).tolist()
     assert "exists" in cli("export", model, "--onnx", "m.onnx", code=2).stderr
     cli("export", model, "--onnx", "m.onnx", "--overwrite")
 

@@ -13,7 +13,7 @@ from contracts.disk_kills import command, until
 from dptransfer.cli.main import Terminated
 from dptransfer.cli.spending import room_for
 from dptransfer.data import Facts
-from dptransfer.ledger import Charge, Ledger
+from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, NoisyGD, OnlyPublic
 
 FIT = ("--epsilon", "1", "--delta", "1e-5", "--classes", "cat,dog,bird", "--name", "clinic", "--out", "model")
@@ -27,70 +27,52 @@ def terminated(*given, **named):
     raise Terminated
 
 
-def charges(ledger):
-    return [entry for entry in Ledger(ledger).history() if isinstance(entry, Charge)]
-
-
-def test_after_the_charge_the_budget_is_spent(cli, data, ledger, monkeypatch):
+def test_after_the_charge_the_budget_is_spent(cli, data, monkeypatch, charges):
     cli("fit", data / "private.npz", *FIT, "--method", "mean")
     monkeypatch.setattr(NoisyGD, "run", interrupted)
-    said = cli("fit", data / "private.npz", *FIT[:-1], "other", "--method", "noisy-gd", code=130).stderr
-    assert said.count("\n") == 1
-    assert "no release was" in said
-    assert [(one.label, one.outcome, one.detail) for one in charges(ledger)] == [
-        ("mean", "released", ""),
-        ("noisy-gd", "failed", "KeyboardInterrupt"),
-    ]
+    words = ("fit", data / "private.npz", *FIT[:-1], "other", "--method")
+    assert "no release was" in cli(*words, "noisy-gd", code=130).stderr
+    ended = [(one.label, one.outcome, one.detail) for one in charges()]
+    assert ended == [("mean", "released", ""), ("noisy-gd", "failed", "KeyboardInterrupt")]
+    monkeypatch.setattr("dptransfer.cli.fit_command.write_or_rescue", interrupted)
+    assert "budget is spent" in cli(*words, "mean", code=130).stderr
     assert not Path("other").exists()
 
 
-def test_a_scheduler_that_ends_a_fit_is_told_what_was_charged(cli, data, ledger, monkeypatch):
+def test_a_scheduler_that_ends_a_fit_is_told_what_was_charged(cli, data, monkeypatch, charges):
     with monkeypatch.context() as patch:
         patch.setattr(NoisyGD, "run", terminated)
         said = cli("fit", data / "private.npz", *FIT, "--method", "noisy-gd", code=143).stderr
     assert said.count("\n") == 1
     assert "Terminated after the" in said
-    assert [(one.outcome, one.detail) for one in charges(ledger)] == [("failed", "Terminated")]
+    assert [(one.outcome, one.detail) for one in charges()] == [("failed", "Terminated")]
+
+
+@pytest.mark.parametrize(("stop", "code"), [(interrupted, 130), (terminated, 143)])
+def test_in_a_workspace_the_same_command_goes_on_with_one_charge(cli, data, monkeypatch, charges, stop, code):
     words = ("fit", data / "private.npz", *FIT, "--method", "mean", "--workspace", "space")
-    monkeypatch.setattr("dptransfer.cli.fit_command.write_or_rescue", terminated)
-    assert "--workspace space goes" in cli(*words, code=143).stderr
-    monkeypatch.undo()
-    monkeypatch.setenv("DPTRANSFER_LEDGER", str(ledger))
-    monkeypatch.chdir(ledger.parent)
-    cli(*words)
-    assert len(charges(ledger)) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr("dptransfer.cli.fit_command.write_or_rescue", stop)
+        said = cli(*words, code=code).stderr
+    assert "--workspace space goes" in said
+    assert said.count("\n") == 1
+    assert not Path("model").exists()
+    assert "delete it when" in cli(*words).stdout
+    assert Path("model").is_dir()
+    assert len(charges()) == 1
 
 
-def test_before_the_charge_nothing_is(cli, data, ledger, monkeypatch):
+def test_before_the_charge_nothing_is(cli, data, ledger, monkeypatch, charges):
     monkeypatch.setattr(MeanPrototypes, "plan", interrupted)
     said = cli("fit", data / "private.npz", *FIT, "--method", "mean", code=130).stderr
     assert "before any charge" in said
-    assert not ledger.exists() or charges(ledger) == []
+    assert charges() == []
 
 
 def test_a_charge_of_nothing_is_not_called_spent(cli, data, monkeypatch):
     monkeypatch.setattr(OnlyPublic, "run", interrupted)
     words = (*FIT, "--method", "only-public", "--shots", data / "shots.npz")
     assert "it cost nothing" in cli("fit", data / "private.npz", *words, code=130).stderr
-
-
-def test_while_the_release_is_written_the_budget_is_spent_too(cli, data, monkeypatch):
-    monkeypatch.setattr("dptransfer.cli.fit_command.write_or_rescue", interrupted)
-    said = cli("fit", data / "private.npz", *FIT, "--method", "mean", code=130).stderr
-    assert "budget is spent" in said
-
-
-def test_in_a_workspace_the_same_command_goes_on_with_one_charge(cli, data, ledger, monkeypatch):
-    words = ("fit", data / "private.npz", *FIT, "--method", "mean", "--workspace", "space")
-    with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.cli.fit_command.write_or_rescue", interrupted)
-        said = cli(*words, code=130).stderr
-    assert "--workspace space goes" in said
-    assert said.count("\n") == 1
-    assert not Path("model").exists()
-    assert "delete it when" in cli(*words).stdout
-    assert Path("model").is_dir()
-    assert len(charges(ledger)) == 1
 
 
 HOLDING = """
@@ -103,7 +85,7 @@ with claim(Path(sys.argv[1])):
 """
 
 
-def test_a_name_that_another_process_writes_to_is_refused_before_the_charge(cli, data, ledger):
+def test_a_name_that_another_process_writes_to_is_refused_before_the_charge(cli, data, charges):
     with subprocess.Popen(
         [sys.executable, "-c", HOLDING, "model"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
@@ -111,27 +93,23 @@ def test_a_name_that_another_process_writes_to_is_refused_before_the_charge(cli,
         said = cli("fit", data / "private.npz", *FIT, "--method", "mean", code=2).stderr
         other.communicate("")
     assert "Nothing was charged" in said
-    assert charges(ledger) == []
+    assert charges() == []
     cli("fit", data / "private.npz", *FIT, "--method", "mean")
 
 
-def test_a_release_without_a_name_is_refused_before_the_charge(cli, data, ledger, tmp_path, monkeypatch):
+@pytest.mark.parametrize("words", ["--workspace model", "--workspace model/run", "--out . --overwrite"])
+def test_a_workspace_in_the_release_and_one_without_a_name_are_refused_before_the_charge(
+    cli, data, tmp_path, monkeypatch, charges, words
+):
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    how = [*FIT[:-1], ".", "--method", "mean", "--overwrite"]
+    how = (*FIT, "--method", "mean", *words.split())
     assert "Nothing was charged" in cli("fit", data / "private.npz", *how, code=2).stderr
-    assert charges(ledger) == []
-
-
-@pytest.mark.parametrize("inside", [".", "run"])
-def test_a_workspace_in_the_release_is_refused_before_the_charge(cli, data, ledger, inside):
-    how = ["--method", "mean", "--workspace", Path("model") / inside]
-    assert "Nothing was charged" in cli("fit", data / "private.npz", *FIT, *how, code=2).stderr
-    assert charges(ledger) == []
+    assert charges() == []
 
 
 def test_a_release_that_came_to_be_in_the_meantime_is_refused_before_the_charge(
-    cli, data, ledger, monkeypatch
+    cli, data, monkeypatch, charges
 ):
     from dptransfer.cli import fit_command, spending
 
@@ -147,10 +125,10 @@ def test_a_release_that_came_to_be_in_the_meantime_is_refused_before_the_charge(
 
     monkeypatch.setattr(spending, "require_writable", late)
     assert "exists" in cli("fit", data / "private.npz", *FIT, "--method", "mean", code=2).stderr
-    assert charges(ledger) == []
+    assert charges() == []
 
 
-def test_of_several_fits_to_one_name_one_is_charged(processes, data, ledger, tmp_path):
+def test_of_several_fits_to_one_name_one_is_charged(processes, data, ledger, tmp_path, charges):
     words = ("fit", str(data / "private.npz"), *FIT, "--method", "mean")
     Ledger(ledger)
     fits = [
@@ -162,7 +140,7 @@ def test_of_several_fits_to_one_name_one_is_charged(processes, data, ledger, tmp
     for one in fits:
         one.join()
     assert sorted(one.exitcode for one in fits) == [0, 2, 2, 2]
-    assert [one.outcome for one in charges(ledger)] == ["released"]
+    assert [one.outcome for one in charges()] == ["released"]
 
 
 EARLY = """
@@ -197,7 +175,9 @@ def test_a_command_that_is_stopped_while_it_starts_says_so_in_one_line(number, c
         (signal.SIGTERM, 143, "Terminated", "Terminated"),
     ],
 )
-def test_control_c_and_termination_in_a_real_process(data, ledger, tmp_path, number, code, word, detail):
+def test_control_c_and_termination_in_a_real_process(
+    data, ledger, tmp_path, number, code, word, detail, charges
+):
     words = ["fit", str(data / "private.npz"), *FIT, "--method", "noisy-gd", "--set", "steps=200000"]
     running = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "dptransfer", *words],
@@ -208,7 +188,7 @@ def test_control_c_and_termination_in_a_real_process(data, ledger, tmp_path, num
         env={**os.environ, "DPTRANSFER_LEDGER": str(ledger)},
     )
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (ledger.exists() and charges(ledger)):
+    while time.monotonic() < deadline and not (ledger.exists() and charges()):
         assert running.poll() is None, running.communicate()
         time.sleep(0.05)
     running.send_signal(number)
@@ -218,7 +198,7 @@ def test_control_c_and_termination_in_a_real_process(data, ledger, tmp_path, num
     made, error = said.splitlines()
     assert made.startswith("A new ledger was made: ")
     assert error.startswith(f"Error: {word} after the charge: its budget is spent (entry 1 of ")
-    (charge,) = charges(ledger)
+    (charge,) = charges()
     assert (charge.outcome, charge.detail, charge.events[0].times) == ("failed", detail, 200_000)
     assert not (tmp_path / "model").exists()
 
