@@ -138,11 +138,7 @@ def test_what_one_refuses_the_others_refuse_in_the_same_words_before_a_charge(wr
 
 @pytest.mark.parametrize(
     "second",
-    [
-        Asked(),
-        Asked(name="birds"),
-        Asked(x="other.npz", name="birds", public="private.npz"),
-    ],
+    [Asked(), Asked(name="birds"), Asked(x="other.npz", name="birds", public="private.npz")],
     ids=["nothing is left", "another name", "private rows as a pool"],
 )
 def test_what_the_ledger_refuses_is_refused_everywhere(second):

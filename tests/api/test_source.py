@@ -124,11 +124,7 @@ def test_what_is_wrong_with_private_files_is_told_before_an_encoder_is_loaded(ta
     monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: pytest.fail("too early"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "t.csv").write_text("text\nhi\n")
-    for path, message in (
-        ("empty", "no file of a known"),
-        ("missing", "must exist"),
-        ("t.csv", "labels"),
-    ):
+    for path, message in (("empty", "no file of a known"), ("missing", "must exist"), ("t.csv", "labels")):
         with pytest.raises(DataError, match=message):
             take(tmp_path / path, classes=["a", "b"])
 

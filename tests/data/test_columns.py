@@ -157,13 +157,7 @@ def test_features_that_are_named_one_by_one_come_in_that_order_and_a_list_column
 
 @pytest.mark.parametrize(
     "labels",
-    [
-        [["a"], ["b"]] * 3,
-        [["a"], ["a", "b"]] * 3,
-        [{"name": "a"}] * 6,
-        [b"a"] * 6,
-        [date(2026, 1, 1)] * 6,
-    ],
+    [[["a"], ["b"]] * 3, [["a"], ["a", "b"]] * 3, [{"name": "a"}] * 6, [b"a"] * 6, [date(2026, 1, 1)] * 6],
 )
 def test_labels_that_are_no_words_or_numbers_are_refused_by_their_type(tmp_path, labels):
     path = written(tmp_path / "a.parquet", embedding=lists(), text=["so"] * 6, label=labels)

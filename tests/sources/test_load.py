@@ -54,12 +54,7 @@ def test_labels_may_come_from_a_second_file(tmp_path):
     np.save(tmp_path / "y.npy", np.array([0, 1, 1, 0]))
     assert read_private(
         tmp_path / "x.npy", labels=tmp_path / "y.npy", classes=["a", "b"]
-    ).labels.tolist() == [
-        0,
-        1,
-        1,
-        0,
-    ]
+    ).labels.tolist() == [0, 1, 1, 0]
     with pytest.raises(DataError, match="must have labels"):
         read_private(tmp_path / "x.npy", classes=["a", "b"])
     np.savez(tmp_path / "a.npz", x=X, y=[0, 1, 1, 0])

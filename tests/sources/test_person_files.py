@@ -22,14 +22,7 @@ def csv(tmp_path):
 def test_a_file_is_told_from_a_column_by_its_ending(tmp_path):
     assert [
         is_person_file(one) for one in ("a.csv", tmp_path / "A.NPY", "patient", "folder", None, ["a.csv"])
-    ] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
+    ] == [True, True, False, False, False, False]
 
 
 def test_examples_are_found_by_path_however_it_is_written(csv, tmp_path):
@@ -64,10 +57,7 @@ def test_an_empty_person_is_alone(csv):
     [
         (("example,person", "0,secret", "1,secret"), "every example must be listed"),
         (("example,person", "0,secret", "1,secret", "02,secret"), "every example must be listed"),
-        (
-            ("example,person", "0,secret", "1,secret", "2,secret", "2,secret"),
-            "listed twice",
-        ),
+        (("example,person", "0,secret", "1,secret", "2,secret", "2,secret"), "listed twice"),
         (("example,person", "0,secret", "1,secret", "2,secret", "3,secret"), "others must not be listed"),
         (("example,patient", "0,secret"), "people must be in the column 'person'; the first line names none"),
         (("path,person", "0,secret"), "example,label,person"),

@@ -133,11 +133,7 @@ def test_a_damaged_file_is_an_error_of_ours_that_names_it(tmp_path, name):
 def test_unknown_and_missing_files_are_refused(tmp_path):
     (tmp_path / "a.mat").touch()
     (tmp_path / "folder").mkdir()
-    for name, message in (
-        ("a.mat", "'.mat'"),
-        ("folder", "none of"),
-        ("nothing.npz", "must exist"),
-    ):
+    for name, message in (("a.mat", "'.mat'"), ("folder", "none of"), ("nothing.npz", "must exist")):
         with pytest.raises(DataError, match=message):
             read_table(tmp_path / name)
 

@@ -14,13 +14,7 @@ import numpy as np
 
 from dptransfer.base.types import AnyArray
 from dptransfer.data.arrow import ArrowColumns, is_columnar, schema_of
-from dptransfer.data.columns import (
-    ROW_NAMES,
-    USUAL_COLUMNS,
-    Columns,
-    label_column_in,
-    require_person_column,
-)
+from dptransfer.data.columns import ROW_NAMES, USUAL_COLUMNS, Columns, label_column_in, require_person_column
 from dptransfer.data.labels import person_positions
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import RawTable, chosen_split, natural_order, require

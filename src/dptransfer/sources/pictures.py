@@ -108,11 +108,7 @@ class PixelsAt:
 
 
 def pixels_of(
-    x: Any,
-    resolution: int | tuple[int, int] | None,
-    *,
-    private: bool,
-    grey_range: GreyRange | None = None,
+    x: Any, resolution: int | tuple[int, int] | None, *, private: bool, grey_range: GreyRange | None = None
 ) -> PixelArray | DecodedFiles:
     """An array of pictures as it is, or files to be decoded at `resolution`."""
     if isinstance(x, ImageList) or _are_paths(x):
