@@ -1,10 +1,14 @@
+"""Columns of tables by name: CSV files have their own tests, these are of Parquet files and data sets."""
+
 import json
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dptransfer.data import Columns
+from dptransfer.data.columns import feature_names
 from dptransfer.errors import DataError
 from dptransfer.sources import find_texts, read_private, read_table
 
@@ -12,55 +16,137 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 X = np.random.default_rng(2).normal(size=(6, 3)).astype(np.float32)
-
-
-def written(path, **columns):
-    pq.write_table(pa.table(columns), path)
-    return path
+HERE = Path("a.csv")
 
 
 def lists(kind=None):
     return pa.array(X.tolist(), type=kind or pa.list_(pa.float32()))
 
 
+@pytest.fixture
+def written(tmp_path):
+    def made(**columns):
+        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+        return tmp_path / "a.parquet"
+
+    return made
+
+
+# --- which columns are features ---
+
+
+def test_the_order_of_features_is_that_of_their_names_and_not_of_the_file():
+    one = ["f10", "f9", "f2", "x", "f02", "label"]
+    assert feature_names(HERE, one, None) == feature_names(HERE, one[::-1], None)
+    assert feature_names(HERE, one, "f*")[-2:] == ["f9", "f10"]
+    names = ["f" + "9" * 5000, "f" + "1" * 5001, "f²", "", "é1"]  # of any length and script
+    assert sorted(feature_names(HERE, names, None)) == sorted(names)
+    assert feature_names(HERE, names[:2], None) == names[:2]
+
+
+def test_labels_people_and_row_numbers_are_no_features():
+    columns = ["label", "y", "labels", "patient", "__index_level_0__", "a"]
+    assert feature_names(HERE, columns, None, ["patient"]) == ["a"]
+    assert "patient" in feature_names(HERE, columns, None)
+    assert feature_names(HERE, columns, "y,a", ["patient"]) == ["a", "y"]  # who names it wants it
+    for names, wanted, rule in ((["f1"], "f*,g*", r"'g\*'"), (["f1", "f1"], None, "one name")):
+        with pytest.raises(DataError, match=rule):
+            feature_names(HERE, names, wanted)
+
+
+def test_a_column_per_feature_gives_rows_in_the_order_of_names(written):
+    path = written(
+        f10=[10, None, 10],
+        f2=pa.array([2.0, 2.5, -2.0], type=pa.float32()),
+        label=[1.0, 0.0, 1.0],
+        word=["a", "b", "c"],
+        seen=[True, False, None],
+        who=[7, 8, 7],
+        __index_level_0__=[5, 6, 7],
+    )
+    table = read_table(path, Columns(person="who"))
+    expected = [[2, 10, 1], [2.5, np.nan, 0], [-2, 10, np.nan]]
+    assert np.array_equal(table.rows, expected, equal_nan=True)
+    assert (table.labels.tolist(), table.people.tolist()) == ([1.0, 0.0, 1.0], [0, 1, 0])
+    assert read_private(path, classes=[0, 1], people="who").labels.tolist() == [1, 0, 1]
+    assert read_table(path, Columns(features="f*")).rows.shape == (3, 2)
+    named = read_table(path, Columns(features=["seen", "f2"]))
+    assert (named.columns, named.rows[:, 1].tolist()) == (("seen", "f2"), [2, 2.5, -2])
+    for wanted in ("word", ["f2", "word"]):
+        with pytest.raises(DataError, match="'word'"):
+            read_table(path, Columns(features=wanted))
+
+
+def test_features_are_named_for_tables_alone_and_a_list_column_needs_no_names(written, tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(DataError, match="columns of features"):
+        read_table(tmp_path / "a.npy", Columns(features="f*"))
+    assert read_table(written(x=[[1.0, 2.0]]), Columns(features=["p", "q"])).columns is None
+
+
+# --- rows ---
+
+
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.float32()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 3)]
 )
-def test_parquet_lists_of_any_kind_come_back(tmp_path, kind):
-    table = read_table(written(tmp_path / "a.parquet", embedding=lists(kind), label=["a", "b"] * 3))
+def test_lists_of_any_kind_come_back(written, kind):
+    table = read_table(written(embedding=lists(kind), label=["a", "b"] * 3))
     assert np.array_equal(table.rows, X)
-    assert table.labels.tolist() == ["a", "b"] * 3
-    assert table.classes is None
+    assert (table.labels.tolist(), table.classes) == (["a", "b"] * 3, None)
+    assert read_table(written(x=lists(kind))).labels is None
 
 
-def test_rows_without_labels_are_unlabelled(tmp_path):
-    assert read_table(written(tmp_path / "a.parquet", x=lists())).labels is None
-
-
-def test_an_empty_cell_becomes_a_row_of_nan(tmp_path):
+def test_an_empty_cell_becomes_a_row_of_nan(written):
     column = pa.array([X[0].tolist(), None, X[2].tolist()], type=pa.list_(pa.float32()))
-    rows = read_table(written(tmp_path / "a.parquet", embedding=column)).rows
+    rows = read_table(written(embedding=column)).rows
     assert np.isnan(rows).all(axis=1).tolist() == [False, True, False]
     assert np.array_equal(rows[2], X[2])
 
 
-def test_columns_that_cannot_be_rows_are_refused(tmp_path):
-    for columns, message in (
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
         ({"embedding": pa.array([[1.0], [1.0, 2.0]])}, "one length"),
         ({"embedding": pa.array(["a", "b"])}, "lists of numbers"),
         ({"vector": lists()}, "found vector"),
         ({"x": lists(), "label": pa.array([1, None, 1, 1, 1, 1])}, "label"),
-    ):
-        with pytest.raises(DataError, match=message):
-            read_table(written(tmp_path / "a.parquet", **columns))
+    ],
+)
+def test_columns_that_cannot_be_rows_are_refused(written, columns, message):
+    with pytest.raises(DataError, match=message):
+        read_table(written(**columns))
 
 
-def test_a_column_name_that_is_no_text_is_refused(tmp_path):
-    path = written(tmp_path / "a.parquet", embedding=lists(), note=["a"] * 6)
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b"note", b"n\xffte"))
-    with pytest.raises(DataError, match="must be complete"):
+def test_a_column_name_that_is_no_text_is_refused(written):
+    path = written(embedding=lists(), note=["a"] * 6)
+    path.write_bytes(path.read_bytes().replace(b"note", b"n\xffte"))
+    with pytest.raises(DataError, match="complete"):
         read_table(path)
+
+
+# --- labels and people ---
+
+
+def test_the_column_of_labels_may_have_any_name_and_be_a_dictionary(written):
+    path = written(
+        x=[[1.0], [2.0]], dx=pa.array(["b", "a"]).dictionary_encode(), label=[["x"]] * 2, note=["hi", "ho"]
+    )
+    assert read_table(path, Columns(label="dx")).labels.tolist() == ["b", "a"]
+    assert read_private(path, Columns(label="dx"), classes=["a", "b"]).labels.tolist() == [1, 0]
+    notes = find_texts(path, Columns(text="note", label="dx"), classes=["a", "b"])
+    assert notes.labels.tolist() == [1, 0]
+    assert find_texts(written(note=["hi"], dx=["a"]), Columns(text="note")).labels is None
+
+
+@pytest.mark.parametrize(
+    "label", [[["a"], ["b"]], [["a"], ["a", "b"]], [{"name": "a"}] * 2, [b"a"] * 2, [date(2026, 1, 1)] * 2]
+)
+def test_labels_that_are_no_words_or_numbers_are_refused_by_their_type(written, label):
+    path = written(embedding=[[1.0], [2.0]], text=["so"] * 2, label=label)
+    for door in (read_table, find_texts):
+        with pytest.raises(DataError, match="one word"):
+            door(path)
 
 
 @pytest.mark.parametrize("names", [["a", ["b"]], [{}, "b"], [0.5, 1.5], [None, "b"], "ab", {"a": 1}, 7])
@@ -72,6 +158,19 @@ def test_recorded_class_names_that_are_none_are_refused(tmp_path, names):
         read_table(tmp_path / "a.parquet")
 
 
+def test_a_column_tells_whose_each_row_is(written):
+    ids = pa.array(["b", "a", None, "b", "", "a"]).dictionary_encode()
+    path = written(x=lists(), label=[0, 1] * 3, patient=ids, odd=lists())
+    assert read_table(path, Columns(person="patient")).people.tolist() == [0, 1, 2, 0, 3, 1]
+    assert read_table(path).people is None
+    for person, rule in (("who", "found label, odd"), ("odd", "type list")):
+        with pytest.raises(DataError, match=rule):
+            read_table(path, Columns(person=person))
+
+
+# --- data sets of Hugging Face ---
+
+
 def test_a_hugging_face_folder_brings_its_class_names(tmp_path):
     datasets = pytest.importorskip("datasets")
     features = datasets.Features(
@@ -79,8 +178,7 @@ def test_a_hugging_face_folder_brings_its_class_names(tmp_path):
         label=datasets.ClassLabel(names=["cat", "dog"]),
     )
     plain = datasets.Dataset.from_dict({"embedding": X.tolist(), "label": [0, 1] * 3}, features=features)
-    chosen = plain.select([5, 0])
-    datasets.DatasetDict(train=plain, test=chosen).save_to_disk(tmp_path / "splits")
+    datasets.DatasetDict(train=plain, test=plain.select([5, 0])).save_to_disk(tmp_path / "splits")
     plain.save_to_disk(tmp_path / "one")
     plain.to_parquet(tmp_path / "one.parquet")
     for name in ("one", "one.parquet"):
@@ -88,85 +186,68 @@ def test_a_hugging_face_folder_brings_its_class_names(tmp_path):
         assert np.array_equal(table.rows, X)
         assert (table.classes, table.labels.tolist()) == (("cat", "dog"), [0, 1] * 3)
     assert np.array_equal(read_table(tmp_path / "splits", Columns(split="test")).rows, X[[5, 0]])
-    with pytest.raises(DataError, match="test, train"):
-        read_table(tmp_path / "splits")
-    with pytest.raises(DataError, match="no splits"):
-        read_table(tmp_path / "one", Columns(split="train"))
+    for name, split, rule in (("splits", None, "test, train"), ("one", "train", "no splits")):
+        with pytest.raises(DataError, match=rule):
+            read_table(tmp_path / name, Columns(split=split))
     for file in (tmp_path / "one").glob("*.arrow"):
         file.unlink()
     with pytest.raises(DataError, match="load_from_disk"):
         read_table(tmp_path / "one")
 
 
-def test_a_column_tells_whose_each_row_is(tmp_path):
-    ids = pa.array(["b", "a", None, "b", "", "a"]).dictionary_encode()
-    path = written(tmp_path / "a.parquet", x=lists(), label=[0, 1] * 3, patient=ids, odd=lists())
-    assert read_table(path, Columns(person="patient")).people.tolist() == [0, 1, 2, 0, 3, 1]
-    assert read_table(path).people is None
-    path = written(tmp_path / "b.parquet", x=lists(), patient=ids, odd=lists())
-    assert read_table(path, Columns(person="patient")).people.tolist() == [0, 1, 2, 0, 3, 1]
-    with pytest.raises(DataError, match="column 'who'; found odd, patient, x"):
-        read_table(path, Columns(person="who"))
-    with pytest.raises(DataError, match="got the type list"):
-        read_table(path, Columns(person="odd"))
+def streamed(file, **columns):
+    table = pa.table(columns)
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
 
 
-def test_a_column_per_feature_gives_rows_in_the_order_of_names(tmp_path):
-    columns = {
-        "f10": [10, None, 10],
-        "f2": pa.array([2.0, 2.5, -2.0], type=pa.float32()),
-        "label": [1.0, 0.0, 1.0],
-        "word": ["a", "b", "c"],
-        "seen": [True, False, None],
-        "who": [7, 8, 7],
-        "__index_level_0__": [5, 6, 7],
-    }
-    table = read_table(written(tmp_path / "a.parquet", **columns), Columns(person="who"))
-    expected = [[2, 10, 1], [2.5, np.nan, 0], [-2, 10, np.nan]]
-    assert np.array_equal(table.rows, expected, equal_nan=True)
-    assert (table.labels.tolist(), table.people.tolist()) == ([1.0, 0.0, 1.0], [0, 1, 0])
-    assert read_private(tmp_path / "a.parquet", classes=[0, 1], people="who").labels.tolist() == [1, 0, 1]
-    assert read_table(tmp_path / "a.parquet", Columns(features="f*")).rows.shape == (3, 2)
-    with pytest.raises(DataError, match="'word' must fit a column of numbers"):
-        read_table(tmp_path / "a.parquet", Columns(features="word"))
+def listing(folder, *names, **more):
+    files = [{"filename": one} for one in names]
+    (folder / "state.json").write_text(json.dumps({"_data_files": files, **more}))
 
 
-def test_features_are_named_for_tables_alone(tmp_path):
-    np.save(tmp_path / "a.npy", X)
-    with pytest.raises(DataError, match="columns of features are those of"):
-        read_table(tmp_path / "a.npy", Columns(features="f*"))
+@pytest.fixture
+def saved(tmp_path):
+    """A data set as `datasets.Dataset.save_to_disk` writes it, in two files."""
+    for number, start in enumerate((0, 2)):
+        streamed(tmp_path / f"data-{number}.arrow", x=[[float(start)], [start + 1.0]], label=[0, 1])
+    (tmp_path / "dataset_info.json").write_text("{}")
+    listing(tmp_path, "data-0.arrow", "data-1.arrow")
+    return tmp_path
 
 
-def test_the_column_of_labels_may_have_any_name(tmp_path):
-    path = written(tmp_path / "a.parquet", x=[[1.0], [2.0]], dx=["b", "a"], note=["hi", "ho"])
-    assert read_private(path, Columns(label="dx"), classes=["a", "b"]).labels.tolist() == [1, 0]
-    notes = find_texts(path, Columns(text="note", label="dx"), classes=["a", "b"])
-    assert notes.labels.tolist() == [1, 0]
-    assert find_texts(path, Columns(text="note")).labels is None
+def test_the_files_of_a_saved_data_set_are_read_in_their_order(saved):
+    assert read_table(saved).rows.ravel().tolist() == [0, 1, 2, 3]
+    listing(saved, "data-0.arrow", _indices_data_files=[{"filename": "indices.arrow"}])
+    with pytest.raises(DataError, match="flatten_indices"):  # chosen rows beside the files
+        read_table(saved)
 
 
-def test_features_that_are_named_one_by_one_come_in_that_order_and_a_list_column_needs_no_names(tmp_path):
-    path = written(tmp_path / "a.parquet", b=[1.0, 2.0], x=[3.0, 4.0], note=["p", "q"])
-    found = read_table(path, Columns(features=["x", "b"]))
-    assert (found.columns, found.rows.tolist()) == (("x", "b"), [[3, 1], [4, 2]])
-    with pytest.raises(DataError, match="'note'"):
-        read_table(path, Columns(features=["x", "note"]))
-    path = written(tmp_path / "b.parquet", x=[[1.0, 2.0]])
-    assert read_table(path, Columns(features=["p", "q"])).columns is None
+@pytest.mark.parametrize("name", ["../data-0.arrow", "/etc/passwd", "..", "", "a\\b", "c:x"])
+def test_a_listing_that_leads_out_of_its_folder_is_refused(saved, name):
+    listing(saved, name)
+    with pytest.raises(DataError, match="outside"):
+        read_table(saved)
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [[["a"], ["b"]] * 3, [["a"], ["a", "b"]] * 3, [{"name": "a"}] * 6, [b"a"] * 6, [date(2026, 1, 1)] * 6],
-)
-def test_labels_that_are_no_words_or_numbers_are_refused_by_their_type(tmp_path, labels):
-    path = written(tmp_path / "a.parquet", embedding=lists(), text=["so"] * 6, label=labels)
-    for door in (read_table, find_texts):
-        with pytest.raises(DataError, match="one word or number"):
-            door(path)
+def test_damage_is_one_error(saved):
+    whole = (saved / "data-0.arrow").read_bytes()
+    for content in (b"", whole[: len(whole) // 2], b"\xff" * 64):
+        (saved / "data-0.arrow").write_bytes(content)
+        with pytest.raises(DataError):
+            read_table(saved)
+    (saved / "state.json").write_text("[]")
+    with pytest.raises(DataError, match="load_from_disk"):
+        read_table(saved)
 
 
-def test_labels_of_a_dictionary_or_another_column_are_fine(tmp_path):
-    words = pa.array(["a", "b"] * 3).dictionary_encode()
-    path = written(tmp_path / "a.parquet", embedding=lists(), label=[["x"]] * 6, grade=words)
-    assert read_table(path, Columns(label="grade")).labels.tolist() == ["a", "b"] * 3
+def test_offsets_that_lead_out_of_the_file_are_refused(saved):
+    """They would be followed only when a cell is looked at, and end the process."""
+    file = saved / "data-0.arrow"
+    streamed(file, text=["a" * 40, "b" * 40], label=[0, 1])
+    listing(saved, "data-0.arrow")
+    offsets = np.array([0, 40, 80], "<i4").tobytes()
+    assert file.read_bytes().count(offsets) == 1
+    file.write_bytes(file.read_bytes().replace(offsets, np.array([0, 2**30, 80], "<i4").tobytes()))
+    with pytest.raises(DataError, match="load_from_disk"):
+        find_texts(saved, labelled=False)

@@ -1,6 +1,8 @@
+import json
 from dataclasses import replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from dptransfer.data import (
     EncoderIdentity,
@@ -10,7 +12,7 @@ from dptransfer.data import (
     require_same_encoder,
     write_embeddings,
 )
-from dptransfer.errors import Incompatible
+from dptransfer.errors import ArgumentError, Incompatible
 
 SIZED = EncoderIdentity("net", "ab" * 32, "rgb 96 bicubic (x-127)/128, mean pool", 96)
 OLDER = EncoderIdentity("net", "ab" * 32, "rgb 96 bicubic (x-127)/128, mean pool")
@@ -81,3 +83,20 @@ def test_a_runtime_is_compared_and_is_written_only_where_it_is_known():
     other = EncoderIdentity("net", "cd" * 32, SIZED.transform, 96)
     with pytest.raises(Incompatible, match="the same encoder and the same transform"):
         require_same_encoder(other, by_onnx, names=("Old rows", "new rows"))
+
+
+def test_facts_survive_json_and_refuse_nonsense():
+    facts = Facts(("a", "b"), 3, size=10, class_counts=(4, 6), encoder=EncoderIdentity("e", "0", "t"))
+    assert TypeAdapter(Facts).validate_json(json.dumps(facts.to_dict())) == facts
+    for bad in (
+        {"classes": ("a",)},
+        {"classes": ("a", "a")},
+        {"classes": ("a", 1)},
+        {"shape": 0},
+        {"shape": ()},
+        {"shape": (8, 8)},
+        {"shape": (8, 8, 4)},
+        {"class_counts": (1,)},
+    ):
+        with pytest.raises(ArgumentError):
+            Facts(**({"classes": ("a", "b"), "shape": 3} | bad))

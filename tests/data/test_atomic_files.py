@@ -1,0 +1,331 @@
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from dptransfer.data import atomic_files
+from dptransfer.data.atomic_files import (
+    claim,
+    make_owner_folder,
+    others_may_look,
+    owner_only,
+    put_in_place,
+    remove,
+    replaced_name,
+    replaced_whole,
+    unfinished_name,
+    write_synced,
+    write_whole,
+)
+from dptransfer.errors import DataError
+
+HOLDING = """
+import sys
+from pathlib import Path
+from dptransfer.data.atomic_files import claim
+with claim(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+posix = pytest.mark.skipif(os.name != "posix", reason="modes and locks are those of POSIX")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def full_disk(*args):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def put(target, content):
+    with replaced_whole(target) as folder:
+        write_synced(folder / "a", content)
+
+
+def claimed(out):
+    with claim(out):
+        pass
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the claim on `out`."""
+    command = [sys.executable, "-c", HOLDING, str(tmp_path / "out")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        yield other
+        other.kill()
+
+
+def test_one_process_at_a_time_writes_to_a_place_and_what_it_writes_is_left_alone(tmp_path, holder):
+    unfinished_name(tmp_path / "out").write_text("half")
+    replaced_name(tmp_path / "out").write_text("former")
+    with pytest.raises(DataError, match="One process"):
+        claimed(tmp_path / "out")
+    assert unfinished_name(tmp_path / "out").read_text() == "half"
+    assert replaced_name(tmp_path / "out").read_text() == "former"
+    claimed(tmp_path / "other")
+    holder.communicate("")
+    with claim(tmp_path / "out"):
+        assert not unfinished_name(tmp_path / "out").exists()
+
+
+def test_a_claim_ends_with_its_process_however_that_ends(tmp_path, holder):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    claimed(tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+def test_a_claim_removes_what_a_killed_process_left_and_nothing_else(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    for left in (unfinished_name(out), replaced_name(out)):
+        left.mkdir()
+        (left / "rows").touch()
+    others = [".other.dptransfer.writing", ".out.writing", "out.partial"]
+    for name in others:
+        (tmp_path / name).touch()
+    with claim(out):
+        assert not unfinished_name(out).exists()
+    assert names(tmp_path) == sorted(["out", *others])
+    assert names(out) == []
+
+
+def test_what_was_moved_aside_when_a_process_was_killed_is_moved_back(tmp_path):
+    replaced_name(tmp_path / "out").mkdir()
+    (replaced_name(tmp_path / "out") / "rows").touch()
+    claimed(tmp_path / "out")
+    assert (tmp_path / "out" / "rows").exists()
+
+
+def test_who_has_the_claim_may_claim_again_by_whatever_name_and_another_thread_may_not(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    out, refused = tmp_path / "a" / "out", []
+
+    def other():
+        with pytest.raises(DataError, match="One process"):
+            claimed(out)
+        refused.append(True)
+
+    with claim(out):
+        with claim(tmp_path / "link" / "out"):
+            unfinished_name(out).touch()
+        with claim(out):
+            assert unfinished_name(out).exists()  # it is of whoever has the claim
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert refused == [True]
+    with claim(out):
+        assert not unfinished_name(out).exists()
+
+
+def test_folders_above_are_made_and_go_again_where_nothing_was_written(tmp_path):
+    with claim(tmp_path / "new" / "parents" / "out"):
+        assert (tmp_path / "new" / "parents").is_dir()
+    assert names(tmp_path) == []
+    with pytest.raises(KeyboardInterrupt), claim(tmp_path / "new" / "out"):
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+    with claim(tmp_path / "new" / "parents" / "out"):
+        (tmp_path / "new" / "kept").touch()
+    assert [path.name for path in tmp_path.rglob("*")] == ["new", "kept"]
+
+
+def test_a_lock_that_its_holder_has_just_removed_is_no_claim(tmp_path, monkeypatch):
+    lock, tried = atomic_files.try_lock, []
+
+    def removed_at_first(handle):
+        tried.append(lock(handle))
+        if len(tried) == 1:
+            (tmp_path / ".out.dptransfer.lock").unlink()
+        return tried[-1]
+
+    monkeypatch.setattr(atomic_files, "try_lock", removed_at_first)
+    with claim(tmp_path / "out"):
+        assert (tmp_path / ".out.dptransfer.lock").exists()
+    assert tried == [True, True]
+
+
+@pytest.mark.parametrize("out", ["file/out", ".", "..", "/", "a/.."])
+def test_a_place_that_cannot_be_written_or_has_no_name_is_an_error_in_words(tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="written"):
+        claimed(atomic_files.Path(out))
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="a system without such a flag")
+@pytest.mark.parametrize("folder", ["", "nowhere"])
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path, folder):
+    there = tmp_path / folder / "other"
+    (tmp_path / ".out.dptransfer.lock").symlink_to(there)
+    with pytest.raises(DataError, match="written"):
+        claimed(tmp_path / "out")
+    assert not there.exists()
+
+
+@posix
+@pytest.mark.parametrize(
+    ("code", "free"), [(errno.EWOULDBLOCK, False), (errno.ENOSYS, True), (errno.ENOLCK, True)]
+)
+def test_a_disk_that_knows_no_locks_lets_everybody_in(tmp_path, monkeypatch, code, free):
+    def refusing(handle, how):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refusing)
+    with open(tmp_path / "file", "w") as file:
+        assert atomic_files.try_lock(file.fileno()) is free
+
+
+def test_what_is_removed_may_be_a_file_a_folder_a_link_or_nothing(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    (tmp_path / "file").touch()
+    for name in ("link", "file", "none"):
+        remove(tmp_path / name)
+    assert (tmp_path / "folder" / "kept").exists()
+    remove(tmp_path / "folder")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "failing", [(os, "fsync"), (atomic_files, "sync_folder"), (atomic_files, "put_in_place")]
+)
+def test_what_fails_leaves_the_old_folder_or_nothing(failing, tmp_path, monkeypatch):
+    put(tmp_path / "f", b"one")
+    with monkeypatch.context() as patch:
+        patch.setattr(*failing, full_disk)
+        for target in (tmp_path / "f", tmp_path / "new" / "parents" / "f"):
+            with pytest.raises(OSError, match="No space"):
+                put(target, b"two")
+    assert names(tmp_path) == ["f"]
+    assert (tmp_path / "f" / "a").read_bytes() == b"one"
+
+
+def test_an_interrupted_block_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt), replaced_whole(tmp_path / "f"):
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+
+
+def test_nothing_is_written_over_by_accident(tmp_path):
+    write_synced(tmp_path / "a", b"one")
+    with pytest.raises(FileExistsError):
+        write_synced(tmp_path / "a", b"two")
+    write_synced(tmp_path / "a", b"two", mode="ab")
+    assert (tmp_path / "a").read_bytes() == b"onetwo"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_folder_takes_the_place_of_another_whole_and_nothing_is_left(tmp_path, monkeypatch, at_once):
+    """Whether names are exchanged at once, as this machine can or cannot."""
+    if not at_once:
+        monkeypatch.setattr(atomic_files, "_exchanged", lambda one, other: False)
+    elif sys.platform != "linux":
+        pytest.skip("names are exchanged at once on Linux")
+    (tmp_path / "f").mkdir()
+    for content in (b"one", b"two"):
+        put(tmp_path / "f", content)
+        put(tmp_path / "new" / "f", content)
+        assert (tmp_path / "f" / "a").read_bytes() == (tmp_path / "new" / "f" / "a").read_bytes() == content
+        assert names(tmp_path) == ["f", "new"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it takes two steps")
+def test_on_linux_there_is_no_moment_without_either(tmp_path, monkeypatch):
+    put(tmp_path / "f", b"one")
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic_files.Path, "rename", full_disk)
+        patch.setattr(atomic_files.Path, "replace", full_disk)
+        put(tmp_path / "f", b"two")
+    assert (tmp_path / "f" / "a").read_bytes() == b"two"
+
+
+def test_where_it_takes_two_steps_a_failure_moves_the_old_folder_back(tmp_path, monkeypatch):
+    put(tmp_path / "f", b"one")
+    monkeypatch.setattr(atomic_files, "_exchanged", lambda one, other: False)
+    rename = atomic_files.Path.rename
+
+    def failing(path, target):
+        return full_disk() if path.name.endswith(".writing") else rename(path, target)
+
+    monkeypatch.setattr(atomic_files.Path, "rename", failing)
+    with pytest.raises(OSError, match="No space"):
+        put(tmp_path / "f", b"two")
+    assert (tmp_path / "f" / "a").read_bytes() == b"one"
+    assert names(tmp_path) == ["f"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody is asked")
+def test_what_the_disk_refuses_is_an_error_and_what_it_does_not_know_takes_two_steps(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(FileNotFoundError):
+        atomic_files._exchanged(tmp_path / "a", tmp_path / "none")
+    for code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        monkeypatch.setattr("ctypes.get_errno", lambda code=code: code)
+        assert not atomic_files._exchanged(tmp_path / "a", tmp_path / "none")
+
+
+def test_a_file_is_there_whole_and_replaced_when_asked(tmp_path):
+    write_whole(tmp_path / "a", b"one", opener=owner_only)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("a", "link"):
+        with pytest.raises(FileExistsError):
+            write_whole(tmp_path / name, b"two")
+    assert (tmp_path / "a").read_bytes() == b"one"
+    write_whole(tmp_path / "a", b"two", overwrite=True)
+    assert (tmp_path / "a").read_bytes() == b"two"
+    assert names(tmp_path) == ["a", "link"]
+
+
+def test_a_file_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(tmp_path / "new" / "a", b"one")
+    assert names(tmp_path) == []
+
+
+def test_a_name_is_given_on_the_disk(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(atomic_files, "sync_folder", flushed.append)
+    (tmp_path / "fresh").touch()
+    put_in_place(tmp_path / "fresh", tmp_path / "a")
+    assert flushed == [tmp_path]
+
+
+@contextmanager
+def umask(mode):
+    before = os.umask(mode)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@posix
+@pytest.mark.parametrize("mode", [0, 0o022, 0o077])
+def test_what_is_made_is_the_owners_alone_whatever_the_umask(tmp_path, mode):
+    folder = tmp_path / "folder"
+    with umask(mode):
+        make_owner_folder(folder)
+        with open(folder / "file", "w", opener=owner_only):
+            assert stat.S_IMODE((folder / "file").stat().st_mode) == 0o600  # already, while it is empty
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    with pytest.raises(FileExistsError):
+        make_owner_folder(folder)
+    for open_mode, open_to_others in ((0o700, False), (0o750, True), (0o701, True)):
+        folder.chmod(open_mode)
+        assert others_may_look(folder) is open_to_others
