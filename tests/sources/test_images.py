@@ -1,10 +1,17 @@
+import gc
+import io
+import tempfile
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from dptransfer.data import Columns, Labelled
 from dptransfer.errors import DataError
-from dptransfer.sources import ImageList, find_images
+from dptransfer.sources import ImageList, find_images, find_texts, open_image
+from dptransfer.sources.images import picture_column
+
+CAT_DOG = {"classes": ["cat", "dog"]}
 
 
 def picture(path, colour=0):
@@ -22,17 +29,23 @@ def zoo(tmp_path):
     return tmp_path / "zoo"
 
 
+@pytest.fixture
+def csv(zoo):
+    def written(text):
+        (zoo / "list.csv").write_text(text)
+        return zoo / "list.csv"
+
+    return written
+
+
 def test_sub_folders_declare_the_classes_the_empty_one_included(zoo):
     found = find_images(zoo)
     assert found.classes == ("cat", "dog", "eel")
     assert found.sources() == ("cat/deep/3.PNG", "dog/1.jpg", "dog/2.png")
     assert found.labels.tolist() == [0, 1, 1]
     assert repr(found) == "ImageList(3 declared classes)"
-
-
-def test_more_classes_may_be_declared_but_not_fewer(zoo):
-    assert find_images(zoo, classes=["fox", "dog", "cat"]).labels.tolist() == [2, 1, 1]
-    with pytest.raises(DataError, match="at least one is not") as caught:
+    assert find_images(zoo, classes=["fox", "dog", "cat"]).labels.tolist() == [2, 1, 1]  # more, not fewer
+    with pytest.raises(DataError, match="declared classes") as caught:
         find_images(zoo, classes=["dog", "eel"])
     assert "cat" not in str(caught.value)
 
@@ -44,57 +57,36 @@ def test_a_flat_folder_a_file_and_a_list_are_unlabelled(zoo):
     assert len(find_images([zoo / "dog" / "2.png", "elsewhere.png"])) == 2
 
 
-def test_folders_of_splits_are_not_taken_for_classes(zoo, tmp_path):
-    picture(tmp_path / "set" / "train" / "cat" / "1.png")
-    picture(tmp_path / "set" / "test" / "cat" / "1.png")
-    with pytest.raises(DataError, match="look like splits"):
-        find_images(tmp_path / "set")
-    picture(tmp_path / "flat" / "train" / "1.png")
+def test_folders_that_cannot_be_read_as_a_data_set_are_refused(zoo, tmp_path):
+    for name in ("set/train/cat/1.png", "set/test/cat/1.png", "flat/train/1.png", "zoo/loose.png"):
+        picture(tmp_path / name)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").touch()
+    for name, message in (
+        ("set", "look like splits"),
+        ("empty", "known type"),
+        ("zoo", "beside class folders"),
+        ("nothing", "must exist"),
+        ("notes.txt", "images come as"),
+    ):
+        with pytest.raises(DataError, match=message):
+            find_images(tmp_path / name)
     assert find_images(tmp_path / "flat").classes == ("train",)
 
 
-def test_folders_that_cannot_be_read_as_a_data_set_are_refused(zoo, tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "notes.txt").touch()
-    picture(zoo / "loose.png")
-    for path, message in (
-        (tmp_path / "empty", "no file of a known type"),
-        (zoo, "beside class folders"),
-        (tmp_path / "nothing", "must exist"),
-        (tmp_path / "notes.txt", "images come as"),
-    ):
-        with pytest.raises(DataError, match=message):
-            find_images(path)
-
-
-def test_a_csv_lists_paths_beside_it(zoo):
-    (zoo / "list.csv").write_text("path,label\ndog/1.jpg,dog\ncat/deep/3.PNG,cat\n")
-    found = find_images(zoo / "list.csv", classes=["cat", "dog"])
+def test_a_csv_lists_paths_beside_it(csv, zoo):
+    path = csv("path,label\ndog/1.jpg,dog\ncat/deep/3.PNG,cat\n")
+    found = find_images(path, **CAT_DOG)
     assert found.paths[0] == zoo / "dog" / "1.jpg"
     assert found.labels.tolist() == [1, 0]
-    with pytest.raises(DataError, match="never inferred"):
-        find_images(zoo / "list.csv")
-    with pytest.raises(DataError, match="at least one is not"):
-        find_images(zoo / "list.csv", classes=["cat", "eel"])
-
-
-def test_a_csv_of_texts_is_recognised_as_such(zoo):
-    (zoo / "notes.csv").write_text("text,label\nhello,dog\n")
-    with pytest.raises(DataError, match="for texts choose an encoder of texts"):
-        find_images(zoo / "notes.csv")
-
-
-def test_the_labels_of_a_csv_may_be_passed_over(zoo):
-    (zoo / "list.csv").write_text("path,label\ndog/1.jpg,whatever\n")
-    found = find_images(zoo / "list.csv", labelled=False)
-    assert (len(found), found.labels, found.classes) == (1, None, None)
-
-
-def test_a_csv_may_number_its_classes_or_leave_them_out(zoo):
-    (zoo / "a.csv").write_text("label,path\n7,dog/1.jpg\n3,cat/deep/3.PNG\n")
-    assert find_images(zoo / "a.csv", classes=[3, 7]).labels.tolist() == [1, 0]
-    (zoo / "b.csv").write_text("\ufeffpath\ndog/1.jpg\n")
-    assert find_images(zoo / "b.csv").labels is None
+    unlabelled = find_images(path, labelled=False)
+    assert (len(unlabelled), unlabelled.labels, unlabelled.classes) == (2, None, None)
+    for classes, rule in ((None, "never inferred"), (["cat", "eel"], "at least one")):
+        with pytest.raises(DataError, match=rule):
+            find_images(path, classes=classes)
+    path = csv("label,path\n7,dog/1.jpg\n3,cat/deep/3.PNG\n")
+    assert find_images(path, classes=[3, 7]).labels.tolist() == [1, 0]
+    assert find_images(csv("\ufeffpath\ndog/1.jpg\n")).labels is None
 
 
 @pytest.mark.parametrize(
@@ -105,50 +97,45 @@ def test_a_csv_may_number_its_classes_or_leave_them_out(zoo):
         ("path,label\n", "no examples"),
         ("path,label\na.png\n", "every column"),
         ('path\n"a', "CSV in UTF-8"),
+        ("text,label\nhello,dog\n", "encoder of texts"),
     ],
 )
-def test_a_csv_that_breaks_the_rules_says_which(tmp_path, text, message):
-    (tmp_path / "a.csv").write_text(text)
+def test_a_csv_that_breaks_the_rules_says_which(csv, text, message):
     with pytest.raises(DataError, match=message):
-        find_images(tmp_path / "a.csv", classes=["a", "b"])
+        find_images(csv(text), classes=["a", "b"])
 
 
-def test_there_is_one_label_per_image():
-    with pytest.raises(DataError, match="one label per image"):
-        ImageList((), Labelled(np.zeros(1, np.int64), ("a", "b")))
+def test_there_is_one_label_and_one_person_per_image():
+    for told in (
+        {"labelled": Labelled(np.zeros(2, np.int64), ("a", "b"))},
+        {"people": np.zeros(2, np.int64)},
+    ):
+        with pytest.raises(DataError, match="per image"):
+            ImageList(("a.png",), **told)
 
 
 def test_a_folder_for_each_person_in_each_class(tmp_path):
-    for name in ("cat/ann/1.png", "cat/bob/1.png", "dog/ann/1.png", "dog/ann/deep/2.png", "dog/9.png"):
+    names = ("cat/ann/1.png", "cat/bob/1.png", "dog/9.png", "dog/ann/1.png", "dog/ann/deep/2.png")
+    for name in names:
         picture(tmp_path / name)
     found = find_images(tmp_path, Columns(person="folder"))
-    assert found.sources() == (
-        "cat/ann/1.png",
-        "cat/bob/1.png",
-        "dog/9.png",
-        "dog/ann/1.png",
-        "dog/ann/deep/2.png",
-    )
-    assert found.people.tolist() == [0, 1, 2, 0, 0]
+    assert (found.sources(), found.people.tolist()) == (names, [0, 1, 2, 0, 0])
     assert find_images(tmp_path).people is None
     assert "ann" not in repr(found)
 
 
-def test_people_of_images_come_from_a_column_or_a_file(zoo, tmp_path):
-    (zoo / "list.csv").write_text(
-        "path,label,who,folder\ndog/1.jpg,dog,7,x\ndog/2.png,dog,8,x\ncat/deep/3.PNG,cat,7,"
-    )
-    listed = find_images(zoo / "list.csv", Columns(person="who"), classes=["cat", "dog"])
-    assert listed.people.tolist() == [0, 1, 0]
-    by_column = find_images(zoo / "list.csv", Columns(person="folder"), labelled=False)
-    assert by_column.people.tolist() == [0, 0, 1]
-    (zoo / "list.csv").rename(tmp_path / "list.csv")
-    (tmp_path / "people.csv").write_text("path,person\ndog/2.png,ann\ndog/1.jpg,bob\ncat/deep/3.PNG,ann\n")
-    assert find_images(zoo, Columns(person=tmp_path / "people.csv")).people.tolist() == [0, 1, 0]
+def test_people_of_images_come_from_a_column_or_a_file(zoo, csv, tmp_path):
+    path = csv("path,label,who,folder\ndog/1.jpg,dog,7,x\ndog/2.png,dog,8,x\ncat/deep/3.PNG,cat,7,")
+    assert find_images(path, Columns(person="who"), **CAT_DOG).people.tolist() == [0, 1, 0]
+    assert find_images(path, Columns(person="folder"), labelled=False).people.tolist() == [0, 0, 1]
+    path.unlink()
+    people = tmp_path / "people.csv"
+    people.write_text("path,person\ndog/2.png,ann\ndog/1.jpg,bob\ncat/deep/3.PNG,ann\n")
+    assert find_images(zoo, Columns(person=people)).people.tolist() == [0, 1, 0]
     paths = find_images(zoo).paths  # a list has no root, so the paths in the file are whole
     lines = [f"{path},{path.parent.name}" for path in reversed(paths)]
-    (tmp_path / "people.csv").write_text("\n".join(["path,person", *lines]))
-    assert find_images(paths, Columns(person=tmp_path / "people.csv")).people.tolist() == [0, 1, 1]
+    people.write_text("\n".join(["path,person", *lines]))
+    assert find_images(paths, Columns(person=people)).people.tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -165,9 +152,88 @@ def test_people_of_images_come_from_a_column_or_a_file(zoo, tmp_path):
 def test_people_that_nothing_tells_are_refused(zoo, tmp_path, source, person, rule):
     (tmp_path / "list.csv").write_text("path,label\nzoo/dog/1.jpg,dog\n")
     with pytest.raises(DataError, match=rule):
-        find_images(tmp_path / source, Columns(person=person), classes=["cat", "dog"])
+        find_images(tmp_path / source, Columns(person=person), **CAT_DOG)
 
 
-def test_a_list_with_people_needs_one_for_each_file():
-    with pytest.raises(DataError, match="one person per image or text"):
-        ImageList(("a.png",), people=np.zeros(2, dtype=np.int64))
+# --- pictures in tables ---
+
+
+@pytest.fixture
+def place(tmp_path_factory, monkeypatch):
+    """Where pictures are unpacked."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def parquet(tmp_path, place):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+    def written(**columns):
+        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+        return tmp_path / "a.parquet"
+
+    return written
+
+
+def content(level):
+    stream = io.BytesIO()
+    Image.new("RGB", (2, 2), (level, 0, 0)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def test_structs_of_bytes_and_path_are_pictures(parquet, place):
+    cells = [{"bytes": content(9), "path": "ann.PNG"}, {"bytes": None, "path": "x/b.jpg"}, None]
+    path = parquet(photo=cells, label=["b", "a", "b"], who=["p", "q", "p"])
+    found = find_images(path, Columns(person="who"), classes=["a", "b"])
+    assert found.sources() == ("00000000.png", "00000001.jpg", "00000002")
+    assert (found.labels.tolist(), found.people.tolist()) == ([1, 0, 1], [0, 1, 0])
+    assert np.asarray(open_image(found.paths[0])).max() == 9
+    assert [file.stat().st_size for file in found.paths[1:]] == [0, 0]
+    assert found.paths[0].stat().st_mtime_ns == path.stat().st_mtime_ns
+    with pytest.raises(DataError, match="never inferred"):
+        find_images(path)
+    assert find_images(path, labelled=False).labelled is None
+    del found
+    gc.collect()
+    assert list(place.iterdir()) == []
+
+
+def test_bytes_under_a_usual_name_are_pictures_and_others_are_not(parquet):
+    import pyarrow as pa
+
+    assert len(find_images(parquet(image=[content(1), content(2)]))) == 2
+    assert picture_column(pa.schema({"code": pa.binary(), "n": pa.int64()})) is None
+    with pytest.raises(DataError, match="found code"):
+        find_images(parquet(code=[b"1"], text=["a"]))
+
+
+def test_a_hugging_face_data_set_brings_pictures_or_texts_labels_and_class_names(tmp_path, place):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        image=datasets.Image(), text=datasets.Value("string"), label=datasets.ClassLabel(names=["cat", "dog"])
+    )
+    levels = [10, 20, 30]
+    images = [Image.new("RGB", (2, 2), (one, 0, 0)) for one in levels]
+    columns = {"image": images, "text": ["hi", "so", "bye"], "label": [1, 0, 1]}
+    made = datasets.Dataset.from_dict(columns, features=features)
+    made.save_to_disk(tmp_path / "one")
+    made.to_parquet(tmp_path / "one.parquet")
+    datasets.DatasetDict(train=made, test=made.select([2])).save_to_disk(tmp_path / "two")
+    for name in ("one", "one.parquet", "two/train"):
+        found = find_images(tmp_path / name)
+        assert (found.classes, found.labels.tolist()) == (("cat", "dog"), [1, 0, 1])
+        assert [np.asarray(open_image(path)).max() for path in found.paths] == levels
+    assert find_images(tmp_path / "one", classes=["dog", "cat", "eel"]).labels.tolist() == [0, 1, 0]
+    with pytest.raises(DataError, match="two/train"):
+        find_images(tmp_path / "two")
+    texts = find_texts(tmp_path / "one")
+    assert (texts.texts, texts.labels.tolist(), texts.classes) == (
+        ("hi", "so", "bye"),
+        [1, 0, 1],
+        ("cat", "dog"),
+    )
+    made.map(lambda one: {"label": -1}).save_to_disk(tmp_path / "none")
+    with pytest.raises(DataError, match="at least one"):
+        find_texts(tmp_path / "none")

@@ -1,107 +1,121 @@
+import shutil
+
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from dptransfer.data import Columns
-from dptransfer.errors import DataError
-from dptransfer.sources import read_table
+from dptransfer.data import Columns, EncoderIdentity, RowMetadata, write_embeddings
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.privacy import Unit
+from dptransfer.sources import read_private, read_public, read_table
 from dptransfer.sources.readers import read_labels
 
 X = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
 Y = np.array([0, 1, 0, 1, 0, 1])
+ENCODER = EncoderIdentity("toy", "0" * 64, "none")
+AB = {"classes": ["a", "b"]}
+WHO = ["b", "a", "", "b", "", "a"]
+WHOSE = [0, 1, 2, 0, 3, 1]
 
 
-def test_npy_holds_rows_and_is_memory_mapped(tmp_path):
+@pytest.fixture
+def npz(tmp_path):
+    def made(name="a.npz", **arrays):
+        np.savez(tmp_path / name, **arrays)
+        return tmp_path / name
+
+    return made
+
+
+@pytest.fixture
+def emb(tmp_path):
+    def made(file="a.emb", labels=None, how=None, **told):
+        labels = Y if labels is None and not told.get("public") else labels
+        return write_embeddings(tmp_path / file, X, RowMetadata(labels, **told), **how or {})
+
+    return made
+
+
+@pytest.fixture
+def npy(tmp_path):
     np.save(tmp_path / "x.npy", X)
-    table = read_table(tmp_path / "x.npy")
-    assert np.array_equal(table.rows, X)
+    return tmp_path / "x.npy"
+
+
+# --- any format ---
+
+
+def test_npy_holds_rows_and_is_memory_mapped(npy):
+    table = read_table(npy)
     assert isinstance(table.rows, np.memmap)
-    assert table.labels is None
+    assert (table.rows.tolist(), table.labels) == (X.tolist(), None)
 
 
-@pytest.mark.parametrize(("rows", "labels"), [("x", "y"), ("features", "labels"), ("embeddings", "label")])
-def test_npz_is_read_under_each_documented_name(tmp_path, rows, labels):
-    np.savez(tmp_path / "a.npz", **{rows: X, labels: Y, "classes": np.array(["cat", "dog"])})
-    table = read_table(tmp_path / "a.npz")
-    assert np.array_equal(table.rows, X)
-    assert table.labels.tolist() == Y.tolist()
+@pytest.mark.parametrize(
+    ("rows", "labels"), [("x", "y"), ("features", "labels"), ("embeddings", "label"), ("embedding", "y")]
+)
+def test_npz_is_read_under_each_documented_name(npz, rows, labels):
+    table = read_table(npz(**{rows: X, labels: Y, "classes": np.array(["cat", "dog"])}))
+    assert (table.rows.tolist(), table.labels.tolist()) == (X.tolist(), Y.tolist())
     assert table.classes == ("cat", "dog")
+    assert repr(table) == "RawTable(dimension 3, labelled)"  # and no value
 
 
-def test_npz_with_unknown_names_says_what_it_found(tmp_path):
-    np.savez(tmp_path / "a.npz", foo=X)
-    with pytest.raises(DataError, match="found foo"):
-        read_table(tmp_path / "a.npz")
+@pytest.fixture
+def packed(npz):
+    """Rows as small integers, with splits."""
+
+    def made(*splits):
+        arrays = {"scale": np.array([0.5, 1, 2]), "offset": np.array([0, -1, 3]), "classes": ["cat", "dog"]}
+        for place, split in enumerate(splits):
+            arrays[f"q_{split}"] = np.full((4, 3), place + 2, np.uint8)
+            arrays[f"y_{split}"] = np.array([0, 1, 1, 0], np.int16)
+        return npz(**arrays)
+
+    return made
 
 
-def packed(path, *splits):
-    scale, offset = np.array([0.5, 1, 2], np.float32), np.array([0, -1, 3], np.float32)
-    arrays = {"scale": scale, "offset": offset, "classes": np.array(["cat", "dog"])}
-    for place, split in enumerate(splits):
-        arrays[f"q_{split}"] = np.full((4, 3), place + 2, np.uint8)
-        arrays[f"y_{split}"] = np.array([0, 1, 1, 0], np.int16)
-    np.savez(path, **arrays)
-    return path
-
-
-def test_rows_packed_as_small_integers_are_scaled_back(tmp_path):
-    path = packed(tmp_path / "p.npz", "train", "test")
+def test_rows_packed_as_small_integers_are_scaled_back(packed):
+    path = packed("train", "test")
     assert read_table(path, Columns(split="train")).rows[0].tolist() == [1, 1, 7]
-    assert read_table(path, Columns(split="test")).rows[0].tolist() == [1.5, 2, 9]
-    assert read_table(path, Columns(split="test")).rows.dtype == np.float32
-    assert read_table(path, Columns(split="test")).labels_are_positions
+    table = read_table(path, Columns(split="test"))
+    assert (table.rows[0].tolist(), table.rows.dtype) == ([1.5, 2, 9], np.float32)
+    assert table.labels_are_positions
+    for split, rule in ((None, "test, train"), ("dev", "split='dev'")):
+        with pytest.raises(DataError, match=rule):
+            read_table(path, Columns(split=split))
+    assert len(read_table(packed("train")).rows) == 4  # the only one need not be named
 
 
-def test_one_of_several_splits_must_be_chosen(tmp_path):
-    path = packed(tmp_path / "p.npz", "train", "test")
-    with pytest.raises(DataError, match="test, train"):
-        read_table(path)
-    with pytest.raises(DataError, match="split='dev'"):
-        read_table(path, Columns(split="dev"))
-    assert len(read_table(packed(tmp_path / "q.npz", "train")).rows) == 4
-
-
-def test_plain_rows_can_come_in_splits_too(tmp_path):
-    np.savez(tmp_path / "s.npz", x_train=X, y_train=Y, x_test=X[:2], y_test=Y[:2])
-    assert len(read_table(tmp_path / "s.npz", Columns(split="test")).labels) == 2
-
-
-def test_a_split_is_refused_where_there_are_none(tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    np.savez(tmp_path / "a.npz", x=X)
-    for name in ("x.npy", "a.npz"):
+def test_plain_rows_can_come_in_splits_too_and_files_without_any_have_none(npz, npy):
+    path = npz("s.npz", x_train=X, y_train=Y, x_test=X[:2], y_test=Y[:2])
+    assert len(read_table(path, Columns(split="test")).labels) == 2
+    for path in (npy, npz(x=X)):
         with pytest.raises(DataError, match="no splits"):
-            read_table(tmp_path / name, Columns(split="train"))
+            read_table(path, Columns(split="train"))
 
 
-def test_python_objects_are_never_unpickled(tmp_path):
+def test_no_packed_row_makes_reading_warn_or_fail_whatever_the_caller_told_numpy(npz):
+    q = np.array([[0, 1], [255, 255]], np.uint8)
+    path = npz(q_all=q, scale=np.array([np.inf, 3e38]), offset=np.array([0.0, 1e-40]))
+    with np.errstate(all="raise"):
+        assert not np.isfinite(read_table(path).rows).all()
+
+
+def test_python_objects_are_never_unpickled(npz, tmp_path):
     poison = np.array([{"a": 1}, None], dtype=object)
-    np.savez(tmp_path / "a.npz", x=X, y=poison)
     np.save(tmp_path / "b.npy", poison)
-    with pytest.raises(DataError, match="never unpickled"):
-        read_table(tmp_path / "a.npz")
-    with pytest.raises(DataError, match=r"b\.npy"):
-        read_table(tmp_path / "b.npy")
+    for path, rule in ((npz(x=X, y=poison), "never unpickled"), (tmp_path / "b.npy", r"b\.npy")):
+        with pytest.raises(DataError, match=rule):
+            read_table(path)
 
 
 def test_safetensors_come_back_with_their_class_list(tmp_path):
-    save_file({"x": X, "y": Y}, tmp_path / "a.safetensors", metadata={"classes": '["cat", "dog"]'})
-    table = read_table(tmp_path / "a.safetensors")
-    assert np.array_equal(table.rows, X)
-    assert table.classes == ("cat", "dog")
-
-
-def test_torch_files_hold_a_tensor_or_a_dict(tmp_path):
-    torch = pytest.importorskip("torch")
-    torch.save(torch.tensor(X), tmp_path / "x.pt")
-    torch.save(
-        {"x": torch.tensor(X).bfloat16(), "y": torch.tensor(Y), "classes": ["a", "b"]}, tmp_path / "d.pt"
-    )
-    assert np.array_equal(read_table(tmp_path / "x.pt").rows, X)
-    table = read_table(tmp_path / "d.pt")
-    assert np.allclose(table.rows, X, atol=0.02)
-    assert table.labels.tolist() == Y.tolist()
-    assert table.classes == ("a", "b")
+    path = tmp_path / "a.safetensors"
+    save_file({"x": X, "who": np.array([3, 3, 1, 2, 1, 1])}, path, metadata={"classes": '["cat", "dog"]'})
+    table = read_table(path, Columns(person="who"))
+    assert (table.rows.tolist(), table.classes) == (X.tolist(), ("cat", "dog"))
+    assert table.people.tolist() == [0, 0, 1, 2, 1, 1]
 
 
 class Poison:
@@ -109,9 +123,15 @@ class Poison:
         return (print, ("a pickle was run",))
 
 
-def test_a_torch_file_that_would_run_code_is_refused(tmp_path, capsys):
+def test_torch_files_hold_a_tensor_or_a_dict_and_run_no_code(tmp_path, capsys):
     torch = pytest.importorskip("torch")
-    torch.save({"x": Poison()}, tmp_path / "p.pt")
+    told = {"x": torch.tensor(X).bfloat16(), "y": torch.tensor(Y), "classes": ["a", "b"]}
+    for name, content in (("x.pt", torch.tensor(X)), ("d.pt", told), ("p.pt", {"x": Poison()})):
+        torch.save(content, tmp_path / name)
+    assert np.array_equal(read_table(tmp_path / "x.pt").rows, X)
+    table = read_table(tmp_path / "d.pt")
+    assert np.allclose(table.rows, X, atol=0.02)
+    assert (table.labels.tolist(), table.classes) == (Y.tolist(), ("a", "b"))
     with pytest.raises(DataError, match="weights_only"):
         read_table(tmp_path / "p.pt")
     assert capsys.readouterr().out == ""
@@ -121,82 +141,178 @@ def test_a_torch_file_that_would_run_code_is_refused(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.safetensors", "a.parquet", "a.pt"])
 def test_a_damaged_file_is_an_error_of_ours_that_names_it(tmp_path, name):
-    if name == "a.pt":
-        pytest.importorskip("torch")
-    if name == "a.parquet":
-        pytest.importorskip("pyarrow")
+    for ending, module in ((".pt", "torch"), (".parquet", "pyarrow")):
+        if name.endswith(ending):
+            pytest.importorskip(module)
     (tmp_path / name).write_bytes(b"not what it says")
     with pytest.raises(DataError, match=name):
         read_table(tmp_path / name)
 
 
-def test_unknown_and_missing_files_are_refused(tmp_path):
+def test_unknown_missing_and_misshapen_files_are_refused(npz, tmp_path):
     (tmp_path / "a.mat").touch()
     (tmp_path / "folder").mkdir()
-    for name, message in (("a.mat", "'.mat'"), ("folder", "none of"), ("nothing.npz", "must exist")):
+    np.save(tmp_path / "one.npy", X[0])
+    npz("short.npz", x=X, y=Y[:3])
+    npz("names.npz", foo=X)
+    for name, message in (
+        ("a.mat", "'.mat'"),
+        ("folder", "none of"),
+        ("nothing.npz", "must exist"),
+        ("one.npy", "dimensions"),
+        ("short.npz", "one label"),
+        ("names.npz", "found foo"),
+    ):
         with pytest.raises(DataError, match=message):
             read_table(tmp_path / name)
 
 
-def test_rows_of_another_shape_are_refused(tmp_path):
-    np.save(tmp_path / "x.npy", X[0])
-    np.savez(tmp_path / "y.npz", x=X, y=Y[:3])
-    for name in ("x.npy", "y.npz"):
-        with pytest.raises(DataError, match=name):
-            read_table(tmp_path / name)
-
-
-def test_labels_have_a_file_of_their_own(tmp_path):
-    np.save(tmp_path / "y.npy", Y)
-    assert read_labels(tmp_path / "y.npy").tolist() == Y.tolist()
-    with pytest.raises(DataError, match=r"numpy\.save"):
-        read_labels(tmp_path / "y.csv")
-
-
-def test_printing_a_table_shows_no_value(tmp_path):
-    np.savez(tmp_path / "a.npz", x=X, y=Y)
-    assert repr(read_table(tmp_path / "a.npz")) == "RawTable(dimension 3, labelled)"
-
-
-def test_no_packed_row_makes_reading_warn_or_fail_whatever_the_caller_told_numpy(tmp_path):
-    q = np.array([[0, 1], [255, 255]], np.uint8)
-    np.savez(tmp_path / "h.npz", q_all=q, scale=np.array([np.inf, 3e38]), offset=np.array([0.0, 1e-40]))
-    with np.errstate(all="raise"):
-        rows = read_table(tmp_path / "h.npz").rows
-    assert not np.isfinite(rows).all()
-
-
-def test_archives_may_have_ids_of_people_under_any_name(tmp_path):
-    ids = np.array(["b", "a", "", "b", "", "a"])
-    np.savez(
-        tmp_path / "a.npz", x=X, y=Y, patient=ids, on=ids == "a", part=ids[:3], square=np.stack([ids, ids])
-    )
-    assert read_table(tmp_path / "a.npz", Columns(person="patient")).people.tolist() == [0, 1, 2, 0, 3, 1]
-    assert read_table(tmp_path / "a.npz").people is None
+def test_archives_may_have_ids_of_people_and_labels_under_any_name(npz, npy):
+    ids = np.array(WHO)
+    path = npz(x=X, y=Y, dx=1 - Y, who=ids, on=ids == "a", part=ids[:3], square=np.stack([ids, ids]))
+    assert read_table(path, Columns(person="who", label="dx")).people.tolist() == WHOSE
+    assert read_table(path, Columns(label="dx")).labels.tolist() == (1 - Y).tolist()
+    assert (read_table(path).people, read_table(path).labels.tolist()) == (None, Y.tolist())
     for name, rule in (
-        ("who", "column 'who'; found on, part, patient"),
+        ("nobody", "found dx, on"),
         ("on", "type bool"),
         ("part", "one entry"),
+        ("square", "one entry"),
     ):
         with pytest.raises(DataError, match=rule):
-            read_table(tmp_path / "a.npz", Columns(person=name))
-    with pytest.raises(DataError, match="one entry per example"):
-        read_table(tmp_path / "a.npz", Columns(person="square"))
-    np.savez(tmp_path / "s.npz", x_train=X, x_test=X[:2], who_train=ids, who_test=ids[:2], one=ids)
-    assert read_table(tmp_path / "s.npz", Columns(person="who", split="test")).people.tolist() == [0, 1]
-    trained = read_table(tmp_path / "s.npz", Columns(person="one", split="train"))
-    assert trained.people.tolist() == [0, 1, 2, 0, 3, 1]
-    save_file({"x": X, "who": np.array([3, 3, 1, 2, 1, 1])}, tmp_path / "a.safetensors")
-    assert read_table(tmp_path / "a.safetensors", Columns(person="who")).people.tolist() == [0, 0, 1, 2, 1, 1]
+            read_table(path, Columns(person=name))
+    with pytest.raises(DataError, match="no columns"):
+        read_table(npy, Columns(person="who"))
+    path = npz("s.npz", x_train=X, x_test=X[:2], who_train=ids, who_test=ids[:2], one=ids)
+    assert read_table(path, Columns(person="who", split="test")).people.tolist() == [0, 1]
+    assert read_table(path, Columns(person="one", split="train")).people.tolist() == WHOSE
 
 
-def test_rows_alone_have_no_column_of_people(tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    with pytest.raises(DataError, match=r"column 'who'; there are no columns\. Name a .csv or .npy file"):
-        read_table(tmp_path / "x.npy", Columns(person="who"))
+# --- private and public rows ---
 
 
-def test_an_archive_may_call_its_labels_anything(tmp_path):
-    np.savez(tmp_path / "a.npz", x_train=np.eye(2), dx_train=[1, 0], y_train=[5, 5])
-    assert read_table(tmp_path / "a.npz", Columns(label="dx")).labels.tolist() == [1, 0]
-    assert read_table(tmp_path / "a.npz").labels.tolist() == [5, 5]
+def test_private_rows_take_class_list_name_and_encoder_from_the_manifest(emb):
+    path = emb(classes=["cat", "dog", "eel"], encoder=ENCODER, name="zoo")
+    private = read_private(path, size=4)
+    facts = private.facts
+    assert (private.name, facts.classes, facts.encoder) == ("zoo", ("cat", "dog", "eel"), ENCODER)
+    assert facts.size == 4
+    assert read_private(path, name="other").name == "other"
+
+
+def test_classes_are_never_inferred_from_private_labels(npz, emb):
+    path = emb()
+    for one in (npz(x=X, y=Y), path):
+        with pytest.raises(DataError, match="must be declared"):
+            read_private(one)
+    assert read_private(path, classes=["a", "b", "c"]).facts.classes == ("a", "b", "c")
+
+
+def test_another_order_of_classes_moves_the_labels_with_their_names(emb):
+    path = emb(classes=["cat", "dog"])
+    turned = read_private(path, classes=["dog", "eel", "cat"])
+    assert turned.labels.tolist() == [2, 0] * 3
+    assert turned.fingerprint != read_private(path).fingerprint
+    with pytest.raises(DataError, match="declared classes"):
+        read_private(path, classes=["dog", "eel"])
+
+
+def test_labels_may_come_from_a_second_file(npz, npy, tmp_path):
+    np.save(tmp_path / "y.npy", Y)
+    assert read_private(npy, labels=tmp_path / "y.npy", **AB).labels.tolist() == Y.tolist()
+    for read, rule in (
+        (lambda: read_private(npy, **AB), "must have labels"),
+        (lambda: read_private(npz(x=X, y=Y), labels=Y, **AB), "has its own"),
+        (lambda: read_labels(tmp_path / "y.csv"), r"numpy\.save"),
+    ):
+        with pytest.raises(DataError, match=rule):
+            read()
+
+
+def test_public_rows_may_be_unlabelled_or_name_their_own_classes(npz, npy, emb):
+    labelled = read_public(npz(x=X, y=["b", "a"] * 3))
+    assert (labelled.classes, labelled.labels.tolist()) == (("a", "b"), [1, 0] * 3)
+    assert read_public(npy).labels is None
+    stored = read_public(emb(public=True, sources="abcdef"))
+    assert (stored.sources, stored.fingerprint) == (tuple("abcdef"), read_public(npy).fingerprint)
+
+
+def test_a_folder_that_is_not_public_and_its_copies_are_never_taken_for_public(emb, npy, tmp_path):
+    path, shards = emb(**AB), emb("b.emb", how={"shard_rows": 4}, **AB)
+    copies = [shutil.copytree(path, tmp_path / name) for name in ("pool.emb", "pool")]
+    (tmp_path / "link.npy").symlink_to(path / "rows-00000.npy")
+    files = [path / "rows-00000.npy", tmp_path / "link.npy", shards / "rows-00000.npy"]
+    for one in (path, *copies, *files):
+        for verify in (True, False):
+            with pytest.raises(DataError, match="marked public"):
+                read_public(one, verify=verify)
+        assert len(read_public(one, private_too=True)) > 2  # its owner's, for a test without protection
+    assert len(read_public(emb("c.emb", public=True) / "rows-00000.npy")) == 6
+    for other in ("[1]", '{"public": false}', '{"format": "dptransfer-embeddings"', "{}"):  # of other tools
+        (tmp_path / "manifest.json").write_text(other)
+        assert len(read_public(npy)) == 6
+
+
+@pytest.mark.parametrize(("public", "shard_rows"), [(False, None), (False, 3), (True, None)])
+def test_digests_of_sources_come_from_the_folder(emb, public, shard_rows):
+    digests = np.array([3, 0, 2**64 - 1, 7, 8, 9], dtype=np.uint64)
+    path = emb(labels=Y, source_digests=digests, public=public, how={"shard_rows": shard_rows}, **AB)
+    read = (read_public if public else read_private)(path)
+    assert (read.source_digests.tolist(), read.source_digests.dtype) == (digests.tolist(), np.uint64)
+    assert bool((path / "digests.npy").stat().st_mode & 0o077) == public
+    for wrong in (digests[:3], digests.astype(np.int64)):
+        with pytest.raises(DataError):
+            emb("x.emb", source_digests=wrong)
+    (path / "digests.npy").write_bytes((path / "labels.npy").read_bytes())
+    with pytest.raises(DataError, match=r"digests\.npy"):
+        read_private(path)
+
+
+def test_rows_with_people_on_record_protect_persons_unless_that_is_declined(emb):
+    path = emb(people=WHO, **AB)
+    private = read_private(path, person_bound=2.0, rows_per_person=1.5)
+    facts = private.facts
+    assert private.people.tolist() == WHOSE
+    assert (facts.unit, facts.person_bound, facts.rows_per_person) == (Unit.PERSON, 2.0, 1.5)
+    alone = read_private(path, people=None)
+    assert (alone.people, alone.facts.unit) == (None, Unit.ROW)
+    assert alone.fingerprint == private.fingerprint  # one data set, one account
+    with pytest.raises(ArgumentError, match="without people"):
+        read_private(path, people=None, person_bound=2.0)
+
+
+def test_people_may_be_told_by_ids_a_file_folders_or_a_column(emb, npz, tmp_path):
+    sources = ["cat/ann/1.png", "dog/ann/2.png", "dog/bob/3.png", "cat/4.png", "cat/bob/5.png", "dog/6.png"]
+    path = emb(people=WHO, sources=sources, **AB)
+    lines = ["path,person", *(f"{source},{place % 2}" for place, source in enumerate(sources))]
+    (tmp_path / "who.csv").write_text("\n".join(lines))
+    np.save(tmp_path / "who.npy", np.array([5, 5, 5, 6, 5, 5]))
+    for people, found in (
+        (list("xxxyxx"), [0, 0, 0, 1, 0, 0]),
+        (tmp_path / "who.csv", [0, 1] * 3),
+        (str(tmp_path / "who.npy"), [0, 0, 0, 1, 0, 0]),
+        ("folder", [0, 0, 1, 2, 1, 3]),
+    ):
+        assert read_private(path, people=people).people.tolist() == found
+    table = npz(x=X, y=Y, who=[7, 7, 8, 8, 7, 7])
+    found = read_private(table, people="who", **AB)
+    assert (found.people.tolist(), found.facts.unit) == ([0, 0, 1, 1, 0, 0], Unit.PERSON)
+    assert read_private(table, **AB).facts.unit is Unit.ROW
+
+
+@pytest.mark.parametrize(
+    ("people", "rule"),
+    [("who", "no columns"), ("folder", "not on record"), ("who.csv", "readable"), ([1, 2, 3], "one entry")],
+)
+def test_people_that_nothing_tells_are_refused(emb, people, rule):
+    with pytest.raises(DataError, match=rule):
+        read_private(emb(**AB), people=people)
+
+
+def test_rows_in_many_files_are_looked_through_unless_that_is_declined(emb, npy):
+    np.save(npy.with_name("b.npy"), np.full_like(X, np.nan))
+    with pytest.raises(DataError, match="must be finite"):
+        read_public(npy.parent)
+    pool = read_public(npy.parent, verify=False)
+    assert (len(pool), pool.on_record) == (12, False)
+    assert read_public(emb("c.emb", public=True, how={"shard_rows": 2})).on_record
