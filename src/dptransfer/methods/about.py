@@ -109,7 +109,7 @@ ModerateOrZero: TypeAlias = Annotated[float, partial(checks.moderate, or_zero=Tr
 Fraction: TypeAlias = Annotated[float, checks.fraction]
 Rate: TypeAlias = Annotated[float, checks.rate]
 
-Check: TypeAlias = Callable[[str, Any], Any]
+Check: TypeAlias = Callable[[str, Any], object]
 """A function of name and value that returns the value, or raises."""
 
 
@@ -128,7 +128,7 @@ def check_settings(made: Any) -> None:
 
 
 @cache
-def _checks_of(kind: Any) -> dict[str, Check]:
+def _checks_of(kind: type) -> dict[str, Check]:
     """By field; a class adds to those of its bases."""
     found: dict[str, Check] = {}
     for one in reversed(kind.__mro__):

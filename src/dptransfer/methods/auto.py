@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -114,7 +114,7 @@ class AutoOnPictures(ImageMethod):
         made = FiLM(**vars(self)).plan(facts, budget, public)
         return replace(made, notes=(f"Auto chose 'film', which trains on pixels: {why}.", *made.notes))
 
-    def run(self, *_: Any) -> Outcome:
+    def run(self, *_: object) -> Outcome:
         """The plan names the chosen method, and `fit` runs that one."""
         raise AssertionError("a plan made by Auto belongs to the method it chose")
 
@@ -191,7 +191,7 @@ class Auto(EmbeddingMethod):
         fit = (lead > self.margin * np.where(alike, 1, _OTHER_METHOD)) & (ahead.min(axis=1) >= 0)
         return int(np.argmax(np.where(fit, lead, 0.0)))
 
-    def run(self, *_: Any) -> Outcome:
+    def run(self, *_: object) -> Outcome:
         """The plan names the chosen method, and `fit` runs that one."""
         raise AssertionError("a plan made by Auto belongs to the method it chose")
 

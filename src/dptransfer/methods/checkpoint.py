@@ -171,7 +171,7 @@ class Workspace:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def bind(self, request: Mapping[str, Any]) -> str:
+    def bind(self, request: Mapping[str, object]) -> str:
         """The random number of this fit's charge; another fit's workspace is refused.
 
         Args:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.base import checks
-from dptransfer.data import Facts, PrivateData
+from dptransfer.data import Facts, PrivateData, PublicData
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.sums import sampled_rows, units_of
@@ -55,7 +54,12 @@ class FitPlan:
 
     @classmethod
     def make(
-        cls, method: PrivateMethod, facts: Facts, budget: Budget, public: Any, holdout: float | None
+        cls,
+        method: PrivateMethod,
+        facts: Facts,
+        budget: Budget,
+        public: PublicData | None,
+        holdout: float | None,
     ) -> FitPlan:
         """The method's plan and the check's noise; sees public facts only."""
         check, own = None, facts
@@ -106,7 +110,12 @@ class FitPlan:
         return self.facts if self.holdout is None else facts_of_fit(self.facts, self.holdout)
 
     def require_made_for(
-        self, method: PrivateMethod, facts: Facts, budget: Budget, public: Any, holdout: float | None
+        self,
+        method: PrivateMethod,
+        facts: Facts,
+        budget: Budget,
+        public: PublicData | None,
+        holdout: float | None,
     ) -> None:
         """Raise unless this plan was made for the same request."""
         made = self.asked, self.facts, self.budget, self.holdout, self.pool
@@ -158,7 +167,7 @@ class FitPlan:
         return replace(found, holdout=self.holdout)
 
 
-def _pool_of(method: PrivateMethod, public: Any) -> tuple[int, int] | None:
+def _pool_of(method: PrivateMethod, public: PublicData | None) -> tuple[int, int] | None:
     """What a plan depends on of public data, so that its steps suit a run with them."""
     if public is None:
         return None

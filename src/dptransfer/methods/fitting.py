@@ -45,7 +45,6 @@ def fit_planned(
     made: FitPlan,
     private: PrivateData,
     public: PublicData | None,
-    *,
     ledger: Ledger,
     noise: NoiseSource,
     new_data_set: bool,
@@ -99,8 +98,8 @@ def fit_planned(
 
 
 def _request(
-    made: FitPlan, private: PrivateData, public: PublicData | None, public_facts: Mapping[str, Any] | None
-) -> dict[str, Any]:
+    made: FitPlan, private: PrivateData, public: PublicData | None, public_facts: Mapping[str, object] | None
+) -> dict[str, object]:
     """What a run that goes on must have in common with the one that was interrupted.
 
     Rows are digested again: an array, or a file that is mapped, may be another since they were first read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dptransfer.base.plugins import Registry
 from dptransfer.errors import ArgumentError
@@ -43,7 +43,7 @@ _OWN = {
 }
 
 
-def _accepted(name: str, found: Any) -> type[PrivateMethod]:
+def _accepted(name: str, found: object) -> type[PrivateMethod]:
     """A class that can be used as the method of this name, or of its own name where none is given."""
     from dataclasses import MISSING, fields
     from inspect import isabstract

@@ -211,7 +211,7 @@ class PrivateMethod(ABC):
             object.__setattr__(self, item.name, _plain(getattr(self, item.name)))
         check_settings(self)
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: object) -> None:
         """A class with a name of its own has a description of its own, complete as soon as it is defined."""
         super().__init_subclass__(**keywords)
         if {"name", "about"} & vars(cls).keys():
@@ -305,8 +305,7 @@ class PrivateMethod(ABC):
         else:
             plan.require_made_for(self, private.facts, budget, public, holdout)
         plan.require_honest()
-        how: dict[str, Any] = {"new_data_set": new_data_set, "workspace": workspace}
-        return fit_planned(plan, private, public, ledger=ledger, noise=noise, **how)
+        return fit_planned(plan, private, public, ledger, noise, new_data_set, workspace)
 
     def require_public(self, facts: Facts, public: Any) -> None:
         """Raise, before anything is charged, if the public data a run needs are not there."""

@@ -6,12 +6,11 @@ import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
-from dptransfer.base.types import AnyArray, Floats
+from dptransfer.base.types import AnyArray, Floats, JsonObject
 from dptransfer.data import Facts, PrivateData, PrivateEmbeddings
 from dptransfer.data.facts import require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible
@@ -113,7 +112,7 @@ class PrivateEvaluation:
 
 def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> EvaluationCounts:
     """The question how a head behind this map does, about units that count as much as the bound says."""
-    arrays: dict[str, Any] = score_arrays(head)
+    arrays: JsonObject = score_arrays(head)
     directions = isinstance(head, CosineHead)
     return EvaluationCounts(
         features, **arrays, temperature=head.temperature, directions=directions, bound=bound

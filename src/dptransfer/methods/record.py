@@ -147,7 +147,7 @@ def _miscounted(model: PrivateClassifier, method: PrivateMethod, pool: int) -> s
     return None
 
 
-def _is_a_list(listed: Mapping[str, Any], classes: Sequence[str | int], pool: Any) -> bool:
+def _is_a_list(listed: Mapping[str, Any], classes: Sequence[str | int], pool: int) -> bool:
     """Whether this is what `data.examples.public_record` writes about a pool of so many examples."""
     names, rows = [str(name) for name in classes], listed.get("rows", {})
     if not {"rows"} <= listed.keys() <= {"rows", "sources"} or not _are_lists(rows, names, int):
@@ -232,7 +232,7 @@ def _changes(method: PrivateMethod) -> tuple[str | None, ...]:
     return (None, "state") if isinstance(method, PictureVoting) else (None,)
 
 
-def _configured_map(method: PrivateMethod) -> Any:
+def _configured_map(method: PrivateMethod) -> object:
     """The feature map in a method's settings; methods that train a network have the width of a public map."""
     return getattr(method, "features", None) or PublicMap(axes=getattr(method, "axes", 1))
 

@@ -260,13 +260,13 @@ def _not_checked(why: str) -> Check:
     return Check(STEPS, False, one_line(f"not checked: {why}"), required=False)
 
 
-def _recorded_pool(count: Any, words: Mapping[str, Any] | None) -> PoolOutline:
+def _recorded_pool(count: object, words: Mapping[str, object] | None) -> PoolOutline:
     """Of public rows a release records the number, and that of their encoder's words."""
     of_words = None if words is None else _counted(words["words"], "words")
     return PoolOutline(_counted(count, "public rows"), of_words)
 
 
-def _counted(count: Any, what: str) -> int:
+def _counted(count: object, what: str) -> int:
     if type(count) is not int or count < 1:
         raise ValueError(f"the recorded number of {what} is {count!r}")
     return count

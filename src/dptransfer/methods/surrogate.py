@@ -235,7 +235,7 @@ class SurrogateLedger(Ledger):
     """For rows of a public pool that stand in for private ones, beside that very pool."""
 
     def charge(
-        self, dataset: AnyDataSet, events: Sequence[Event], *, beside: Any = None, **how: Any
+        self, dataset: AnyDataSet, events: Sequence[Event], *, beside: object = None, **how: Any
     ) -> Receipt:
         """Record a charge; public rows that are among the surrogates are no matter."""
         return super().charge(dataset, events, **how)

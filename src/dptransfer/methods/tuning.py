@@ -12,6 +12,7 @@ import numpy as np
 
 from dptransfer.accounting import fits, mu_for
 from dptransfer.base.progress import reported_to
+from dptransfer.base.types import JsonObject
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
@@ -66,7 +67,7 @@ def configuration_in_words(chosen: PrivateMethod, candidates: Sequence[PrivateMe
     return _with(chosen.name, [f"{setting} {value}" for setting, value in own.items()])
 
 
-def _varied(alike: Sequence[PrivateMethod]) -> list[dict[str, Any]]:
+def _varied(alike: Sequence[PrivateMethod]) -> list[JsonObject]:
     """Each one's settings, by dotted name, that are not the same in all of them."""
     flat = [_flat(configuration_of(one)) for one in alike]
     names = list(dict.fromkeys(name for one in flat for name in one))
@@ -74,8 +75,8 @@ def _varied(alike: Sequence[PrivateMethod]) -> list[dict[str, Any]]:
     return [{name: one[name] for name in differ if name in one} for one in flat]
 
 
-def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _flat(settings: Mapping[str, object], before: str = "") -> JsonObject:
+    found: JsonObject = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
             found |= {f"{before}{name}": value["type"], **_flat(value, f"{before}{name}.")}
@@ -98,8 +99,8 @@ _MOST = 100  # configurations: each is planned a dozen times before it is known 
 
 
 def every_combination(
-    make: Callable[[dict[str, Any]], PrivateMethod], lists: Mapping[str, Sequence[Any]], *, option: str = ""
-) -> list[tuple[dict[str, Any], PrivateMethod]]:
+    make: Callable[[JsonObject], PrivateMethod], lists: Mapping[str, Sequence[object]], *, option: str = ""
+) -> list[tuple[JsonObject, PrivateMethod]]:
     """Each combination of one value per setting, with the method that has it; two different ones at least.
 
     Args:
@@ -113,7 +114,7 @@ def every_combination(
                 f"A tuned setting must have a list of values; '{setting}' has {values!r}. "
                 "List two values or more."
             )
-    found: list[tuple[dict[str, Any], PrivateMethod]] = []
+    found: list[tuple[JsonObject, PrivateMethod]] = []
     for values in itertools.islice(itertools.product(*lists.values()), _MOST + 1):
         settings = dict(zip(lists, values, strict=True))
         try:
@@ -186,7 +187,7 @@ class PrivateTuning(EmbeddingMethod):
     )
 
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    chooses: ClassVar[type[Any]] = EmbeddingMethod
+    chooses: ClassVar[type] = EmbeddingMethod
     """What kind of method a candidate is."""
 
     def __post_init__(self) -> None:
@@ -294,7 +295,7 @@ class PrivateTuning(EmbeddingMethod):
             outcome = chosen.method.run(replace(task, plan=chosen, prepared=ready))
             require_as_planned(chosen, outcome)
             seen_by = ready if outcome.features is None else outcome.features
-            arrays: dict[str, Any] = score_arrays(outcome.head)
+            arrays: JsonObject = score_arrays(outcome.head)
             question = CorrectCount(seen_by, **arrays, bound=task.facts.bound)
             asked = trials.score.open(noise=noise)
             rows = chosen.method.rows_for_head(private, outcome)
@@ -371,7 +372,7 @@ class PictureTuning(ImageMethod, PrivateTuning):
         encoder: that of the candidates, who have one; so with size, device and grey_range.
     """
 
-    chooses: ClassVar[type[Any]] = ImageMethod
+    chooses: ClassVar[type] = ImageMethod
 
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of methods on the same pictures."""
