@@ -30,7 +30,7 @@ from dptransfer.methods.deep.teachers import Course, Prompts, SmallTeachers, bal
 from dptransfer.methods.deep.trained_parts import TRAINED, TrainedParts, row_map
 
 from .tiny import PLACE
-from .toys import CLASSES, SIDE, somewhere, tiny_network
+from .toys import CLASSES, SIDE, Active, somewhere, tiny_network
 
 COUNT = 23
 ON_GPU = pytest.mark.gpu
@@ -167,21 +167,17 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize("micro_batch", [2, 8, 32])
-@pytest.mark.parametrize("kind", SHOWN)
+STATE = ["state in a buffer", "state in an attribute", "calls counted in a buffer"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "micro_batch"),
+    [*((kind, size) for kind in SHOWN for size in (2, 8, 32)), *((kind, 1) for kind in STATE)],
+)
 def test_on_plain_batches_the_check_sees_a_layer_that_mixes_pictures(plain_batches, kind, micro_batch):
     parts = TrainedParts(Network(mixing(kind)), "low-rank", CLASSES, rank=2)
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+    with pytest.raises(ArgumentError, match="pictures beside it"):
         require_own_gradients(parts, views=1, micro_batch=micro_batch)
-
-
-@pytest.mark.parametrize("kind", ["state in a buffer", "state in an attribute", "calls counted in a buffer"])
-def test_on_plain_batches_the_check_sees_what_stays_from_call_to_call_even_of_single_pictures(
-    plain_batches, kind
-):
-    parts = TrainedParts(Network(mixing(kind)), "low-rank", CLASSES, rank=2)
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
-        require_own_gradients(parts, views=1, micro_batch=1)
 
 
 def little(share):
@@ -191,7 +187,7 @@ def little(share):
 
 def test_a_difference_in_the_last_bits_is_refused_on_a_cpu(plain_batches):
     require_own_gradients(parts_behind(little(0.0)), views=1, micro_batch=4)
-    with pytest.raises(ArgumentError, match=r"in any bit.*OMP_NUM_THREADS=1"):
+    with pytest.raises(ArgumentError, match="OMP_NUM_THREADS=1"):
         require_own_gradients(parts_behind(little(1e-6)), views=1, micro_batch=4)
 
 
@@ -199,7 +195,7 @@ def test_a_picture_that_counts_otherwise_in_another_slot_is_refused(plain_batche
     def code(_, maps):
         return maps + maps.square() * torch.arange(len(maps))[:, None, None, None]
 
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+    with pytest.raises(ArgumentError, match="pictures beside it"):
         require_own_gradients(parts_behind(Layer(code)), views=1, micro_batch=4)
 
 
@@ -207,7 +203,7 @@ def test_a_difference_that_adds_up_over_a_micro_batch_is_more_than_rounding(plai
     parts = parts_behind(little(3e-5))
     with pytest.raises(ArgumentError, match="in any bit"):
         require_own_gradients(parts, views=1, micro_batch=2)
-    with pytest.raises(ArgumentError, match="would count for many"):
+    with pytest.raises(ArgumentError, match="count for many"):
         require_own_gradients(parts, views=1, micro_batch=64)
 
 
@@ -227,7 +223,7 @@ def test_the_check_asks_far_from_the_start_too(plain_batches, monkeypatch):
         near.setattr(cross_example_check, "_FAR", (0.1, 0.1))
         require_own_gradients(parts_behind(Layer(record)), views=1, micro_batch=4)
         require_own_gradients(parts_behind(Layer(mix_far_away)), views=1, micro_batch=4)
-    with pytest.raises(ArgumentError, match="would count for many"):
+    with pytest.raises(ArgumentError, match="count for many"):
         require_own_gradients(parts_behind(Layer(mix_far_away)), views=1, micro_batch=4)
 
 
@@ -240,18 +236,18 @@ def test_the_first_question_is_asked_again_at_the_end(plain_batches):
         again, _ = what in met, met.add(what)
         return maps + maps.square() * again
 
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+    with pytest.raises(ArgumentError, match="pictures beside it"):
         require_own_gradients(parts_behind(Layer(code)), views=1, micro_batch=4)
     own = Network(encoder(network_with(torch.nn.Identity()), source_head=torch.nn.Linear(16, 7)))
     own.module[2] = Layer(code)
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+    with pytest.raises(ArgumentError, match="pictures beside it"):
         require_own_ballots(Prompts(own, CLASSES, inner=8), COURSE, MIXERS_SIDE, "some")
 
 
 def test_the_check_of_ballots_sees_state_when_there_is_one_teacher(plain_batches):
     network = Network(mixing("state in a buffer", source_head=torch.nn.Linear(16, 7)))
     model = Prompts(network, CLASSES, inner=8)
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+    with pytest.raises(ArgumentError, match="pictures beside it"):
         require_own_ballots(model, replace(COURSE, together=1), MIXERS_SIDE, "some")
 
 
@@ -264,7 +260,7 @@ def test_a_layer_that_sees_parts_of_a_picture_as_pictures_is_trained_as_it_is(tr
 
 def test_a_network_without_a_gradient_is_refused():
     flat = Layer(lambda _, maps: torch.igamma(maps.abs() + 1, torch.ones(())))
-    with pytest.raises(ArgumentError, match="must have a gradient"):
+    with pytest.raises(ArgumentError, match="have a gradient"):
         require_own_gradients(parts_behind(flat), views=1, micro_batch=4)
 
 
@@ -284,7 +280,7 @@ def test_on_plain_batches_the_check_sees_teachers_that_look_at_each_others_pictu
     plain_batches, kind, together
 ):
     model = Prompts(Network(mixing(kind, source_head=torch.nn.Linear(16, 7))), CLASSES, inner=8)
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+    with pytest.raises(ArgumentError, match="pictures beside it"):
         require_own_ballots(model, replace(COURSE, together=together), MIXERS_SIDE, "some")
 
 
@@ -314,13 +310,6 @@ def test_a_public_head_of_several_layers_sees_one_row_at_a_time():
     rows = torch.randn(5, 16)
     assert torch.equal(network.classify(rows)[:1], network.classify(rows[:1]))
     assert not torch.equal(head(rows)[:1], head(rows[:1]))
-
-
-class Active(nn.GroupNorm):
-    """A normalisation with an activation behind it."""
-
-    def forward(self, maps):
-        return super().forward(maps).relu()
 
 
 class Standardised(nn.Conv2d):
@@ -366,7 +355,7 @@ def test_a_layer_that_does_more_than_its_kind_says_is_refused_where_it_is_traine
         torch.manual_seed(seed)
         network = tiny_network(nn.Conv2d(3, 6, 3), *ODD[train]())
     require_as_released(TrainedParts(network, "all", CLASSES, pace=0.05))
-    with pytest.raises(ArgumentError, match="What is trained must be what is released"):
+    with pytest.raises(ArgumentError, match="what is released"):
         require_as_released(TrainedParts(network, train, CLASSES, pace=0.05))
 
 

@@ -106,20 +106,12 @@ def by_its_own_fit(method, ledger):
     return method.fit(data, public, budget=BUDGET, ledger=ledger, noise=SeededNoise(0))
 
 
-def by_one_call(method, ledger):
-    pixels, labels = seen()
-    public = 255 - pixels if method.needs_public else None
-    declared = {"classes": 2, "name": "pictures", "epsilon": 8.0}
-    return dpt.fit(pixels, labels, public=public, method=method, ledger=ledger, **declared)
-
-
-@pytest.mark.parametrize("fit", [by_its_own_fit, pytest.param(by_one_call, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("place", REFUSED)
 @pytest.mark.parametrize("kind", OF_NETWORKS)
-def test_a_network_that_mixes_pictures_is_refused_before_the_charge(kind, place, fit):
+def test_a_network_that_mixes_pictures_is_refused_before_the_charge(kind, place):
     method, ledger = OF_NETWORKS[kind](place), Ledger.in_memory()
     with pytest.raises(ArgumentError):
-        fit(method, ledger)
+        by_its_own_fit(method, ledger)
     assert not ledger.datasets()
 
 
@@ -133,11 +125,8 @@ def test_a_network_whose_pictures_are_apart_is_trained(kind, place):
 
 @pytest.mark.parametrize("kind", SOME_AND_ALL)
 def test_a_set_of_black_pictures_is_refused_before_the_charge_at_every_door(kind, tmp_path):
-    method, ledger = (
-        OF_NETWORKS[kind]("small-cnn" if kind != "prom-pate" else HARMLESS[1]),
-        Ledger.in_memory(),
-    )
-    pixels, labels = seen()
+    method = OF_NETWORKS[kind]("small-cnn" if kind != "prom-pate" else HARMLESS[1])
+    ledger, (pixels, labels) = Ledger.in_memory(), seen()
     for number, label in enumerate(labels):
         path = tmp_path / "night" / f"class {label}" / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -157,6 +146,6 @@ def test_a_set_of_black_pictures_is_refused_before_the_charge_at_every_door(kind
         ),
     ]
     for door in doors:
-        with pytest.raises(DataError, match="all of these are black"):
+        with pytest.raises(DataError, match="black"):
             door()
         assert not ledger.datasets()

@@ -11,7 +11,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.methods import WarmStartNetwork
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget, GaussianEvent, SampledGaussianEvent, Unit
+from dptransfer.privacy import Budget, GaussianEvent, SampledGaussianEvent
 from dptransfer.release import read_release
 from dptransfer.release.heads import AverageHead, LinearHead
 from dptransfer.sources import PrivateImages
@@ -101,13 +101,11 @@ def test_a_release_is_verified_and_loads_with_an_encoder_that_gives_rows_of_both
     assert (again.scores(rows) == model.scores(rows)).all()
 
 
-def test_it_learns_and_persons_are_bounded():
+@pytest.mark.parametrize("people", [None, np.arange(90) // 2])
+def test_it_learns(people):
     pixels, labels = coloured(60, seed=5)
-    ids = np.arange(90) // 2
-    for data in (images(), images(people=ids)):
-        model = fitted(method(steps=12), data)
-        assert model.guarantee.unit is (Unit.ROW if data.people is None else Unit.PERSON)
-        assert model.score(rows_for(model, pixels), labels) > 0.5
+    model = fitted(method(steps=12), images(people=people))
+    assert model.score(rows_for(model, pixels), labels) > 0.5
 
 
 def test_bad_settings_are_refused():
@@ -118,14 +116,12 @@ def test_bad_settings_are_refused():
 
 def test_rows_that_are_too_wide_side_by_side_are_refused_before_the_charge(monkeypatch):
     monkeypatch.setattr("dptransfer.methods.deep.network.Network.dimension", 9000)
-    with pytest.raises(ArgumentError, match="at most 16384 dimensions for exact norms; got 18000"):
+    with pytest.raises(ArgumentError, match="18000"):
         method().prepare(images().facts, None)
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"axes": 64}, {"train": "all", "blocks": 2}, {"train": "last", "blocks": 1}],
-    ids=["axes", "all", "last"],
+    "given", [{"axes": 64}, {"train": "all", "blocks": 2}, {"train": "last", "blocks": 1}], ids=str
 )
 def test_a_setting_that_would_not_be_used_is_refused(given):
     with pytest.raises(ArgumentError, match="Leave it out"):

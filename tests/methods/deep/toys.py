@@ -51,3 +51,10 @@ def somewhere(parts, seed=0, far=1.0):
     theta = np.random.default_rng(seed + 2).normal(size=parts.size) * 0.1 * far
     theta[parts.trunk :] *= 20
     return theta
+
+
+class Active(nn.GroupNorm):
+    """A normalisation with an activation behind it."""
+
+    def forward(self, maps):
+        return super().forward(maps).relu()

