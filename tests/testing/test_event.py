@@ -9,6 +9,7 @@ from dptransfer.accounting import selection_delta
 from dptransfer.accounting.exact_curves import SelectionGroup
 from dptransfer.accounting.steps import part_of
 from dptransfer.base import checks
+from dptransfer.ledger import Ledger
 from dptransfer.privacy import (
     BestOfManyEvent,
     DisjointEvent,
@@ -20,6 +21,7 @@ from dptransfer.privacy import (
     Unit,
 )
 from dptransfer.privacy.event import KINDS
+from dptransfer.testing import event_rules
 from dptransfer.testing.contract import ContractBroken
 from dptransfer.testing.event_rules import EVENT_CHECKS, check_event
 
@@ -86,93 +88,17 @@ class Fake(Event):
         return replace(self, strength=self.strength / distance)
 
 
-class Honest(Fake):
-    kind = "fake-honest"
+def fake(kind, **functions):
+    """A kind of event that does some things otherwise."""
+    return type(kind, (Fake,), {"kind": f"fake-{kind}", **functions})
 
 
-class ForgetsItsLabel(Fake):
-    kind = "fake-forgetful"
-
-    @classmethod
-    def read(cls, values, read_event):
-        return cls(**{**values, "label": ""})
+def read_known(cls, values, read_event):
+    known = ("strength", "relation", "label", "unit")
+    return cls(**{name: value for name, value in values.items() if name in known})
 
 
-class ReadsAnything(Fake):
-    kind = "fake-careless"
-
-    @classmethod
-    def read(cls, values, read_event):
-        known = ("strength", "relation", "label", "unit")
-        return cls(**{name: value for name, value in values.items() if name in known})
-
-
-class Wordless(Fake):
-    kind = "fake-wordless"
-
-    def words(self, digits=5):
-        return ""
-
-
-class TwoLines(Fake):
-    kind = "fake-two-lines"
-
-    def table_row(self):
-        return "one\ntwo", ""
-
-
-class Free(Fake):
-    kind = "fake-free"
-
-
-class SharesItsPrice(Fake):
-    kind = "fake-sharing"
-
-
-class GroupsForFree(Fake):
-    kind = "fake-groups"
-
-    def of_group(self, size):
-        return self
-
-
-class ReplacesForLess(Fake):
-    kind = "fake-replaced"
-
-    def under_replace_one(self):
-        return replace(self, strength=2 * self.strength, relation=REPLACE)
-
-
-class KeepsItsRelation(Fake):
-    kind = "fake-relation"
-
-    def under_replace_one(self):
-        return self.further(2)
-
-
-class KeepsItsUnit(Fake):
-    kind = "fake-unit"
-
-    def for_people(self, most_rows):
-        return self.of_group(most_rows)
-
-
-class PersonsForLess(Fake):
-    kind = "fake-persons"
-
-    def for_people(self, most_rows):
-        return replace(self, unit=Unit.PERSON)
-
-
-class RowsForLess(Fake):
-    kind = "fake-rows"
-
-    def for_rows(self, relation):
-        return replace(self, strength=3 * self.strength, unit=Unit.ROW)
-
-
-class MoreIsDearer(Fake):
-    kind = "fake-upside-down"
+Free, MoreIsDearer = fake("free"), fake("upside-down")
 
 
 @part_of.register
@@ -191,39 +117,50 @@ def _(event: MoreIsDearer):
 
 
 CHEATS = {
-    JSON: (ForgetsItsLabel, ReadsAnything),
-    WORDS: (Wordless, TwoLines),
-    MORE: (Free,),
-    RESTATED: (
-        GroupsForFree,
-        ReplacesForLess,
-        KeepsItsRelation,
-        KeepsItsUnit,
-        PersonsForLess,
-        RowsForLess,
-        MoreIsDearer,
-    ),
-    NOISY: (MoreIsDearer,),
+    JSON: {
+        "forgets its label": fake(
+            "forgetful", read=classmethod(lambda cls, values, read_event: cls(**{**values, "label": ""}))
+        ),
+        "reads anything": fake("careless", read=classmethod(read_known)),
+    },
+    WORDS: {
+        "no words": fake("wordless", words=lambda self, digits=5: ""),
+        "two lines": fake("two-lines", table_row=lambda self: ("one\ntwo", "")),
+    },
+    MORE: {"free": Free},
+    RESTATED: {
+        "groups for free": fake("groups", of_group=lambda self, size: self),
+        "replaces for less": fake(
+            "replaced",
+            under_replace_one=lambda self: replace(self, strength=2 * self.strength, relation=REPLACE),
+        ),
+        "keeps its relation": fake("relation", under_replace_one=lambda self: self.further(2)),
+        "keeps its unit": fake("unit", for_people=lambda self, most_rows: self.of_group(most_rows)),
+        "persons for less": fake(
+            "persons", for_people=lambda self, most_rows: replace(self, unit=Unit.PERSON)
+        ),
+        "rows for less": fake(
+            "rows", for_rows=lambda self, _: replace(self, strength=3 * self.strength, unit=Unit.ROW)
+        ),
+        "more is dearer": MoreIsDearer,
+    },
+    NOISY: {"more is dearer": MoreIsDearer},
 }
 
 
 def test_the_honest_one_among_them_keeps_every_rule():
-    check_event(Honest(1.0, ADD, "answers"))
+    check_event(fake("honest")(1.0, ADD, "answers"))
 
 
-@pytest.mark.parametrize(
-    ("rule", "kind"), [pytest.param(rule, kind) for rule in CHEATS for kind in CHEATS[rule]]
-)
-def test_every_rule_catches_an_event_that_breaks_it(rule, kind):
+@pytest.mark.parametrize(("rule", "cheat"), [(rule, cheat) for rule in CHEATS for cheat in CHEATS[rule]])
+def test_every_rule_catches_an_event_that_breaks_it(rule, cheat):
+    event = CHEATS[rule][cheat](1.0, ADD, "answers")
     with pytest.raises(ContractBroken, match=rule):
-        check_event(kind(1.0, ADD, "answers"), skip=[other for other in EVENT_CHECKS if other != rule])
+        check_event(event, skip=[other for other in EVENT_CHECKS if other != rule])
 
 
 @pytest.mark.parametrize("fault", ["grants anything", "forgets", "halves"])
 def test_a_ledger_that_does_not_ask_for_the_price_is_noticed(fault, monkeypatch):
-    from dptransfer.ledger import Ledger
-    from dptransfer.testing import event_rules as module
-
     class Lenient(Ledger):
         def charge(self, dataset, events, *, label):
             if fault == "grants anything" and label != "first":
@@ -234,7 +171,7 @@ def test_a_ledger_that_does_not_ask_for_the_price_is_noticed(fault, monkeypatch)
                 events = [one.further(0.5) for one in events]
             return super().charge(dataset, events, label=label)
 
-    monkeypatch.setattr(module, "Ledger", Lenient)
+    monkeypatch.setattr(event_rules, "Ledger", Lenient)
     with pytest.raises(ContractBroken, match=LEDGER):
         check_event(NOISE, skip=[other for other in EVENT_CHECKS if other != LEDGER])
 
