@@ -44,13 +44,10 @@ def moved(network, micro_batch=8, clip=0.3, train="film"):
     return max(float(np.linalg.norm(answer(pixels) - before)) for pixels in more)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=() if place % 3 == 2 else pytest.mark.slow)
-        for place, kind in enumerate(CODES)
-    ],
-)
+MARKS = [pytest.mark.slow, pytest.mark.slow, ()]  # a third of them is tried by default
+
+
+@pytest.mark.parametrize("kind", [pytest.param(one, marks=MARKS[i % 3]) for i, one in enumerate(CODES)])
 def test_a_network_that_mixes_pictures_is_refused_or_moves_a_sum_by_no_more_than_is_paid_for(kind):
     try:
         found = Network(mixing(kind))
@@ -329,55 +326,44 @@ def test_the_networks_of_this_library_are_known_and_stay_so_when_they_are_copied
         assert keeps_pictures_apart(deepcopy(module))
 
 
-class Derived(nn.Conv2d):
-    """It could do anything."""
-
-
 class Table(dict):
     """It could give other layers than it holds."""
 
 
-class FeatureMaps(nn.Module):
-    """It has the name of another."""
+def own(kind, **functions):
+    """A class of the same name that could do anything."""
+    return type(kind.__name__, (kind,), functions)
 
 
-def _looks(network):
-    network.__class__ = type("Sequential", (nn.Sequential,), {})
-
-
+ROLLED = {"forward": lambda self, maps: maps.roll(1, 0)}
+PADDED = {"padding_mode": "constant", "_reversed_padding_repeated_twice": [0] * 6 + [1, -1]}
 CHANGES = {
-    "a layer of no known type": lambda one: one.append(nn.Flatten(0)),
-    "a layer normalisation, which may normalise whatever it is told to": lambda one: one.append(
-        nn.LayerNorm((8, 4, 3, 3))
+    "a layer of no known type": lambda net, conv, norm: net.append(nn.Flatten(0)),
+    "a layer normalisation": lambda net, conv, norm: net.append(nn.LayerNorm((8, 4, 3, 3))),
+    "a softmax along the first axis": lambda net, conv, norm: net.append(nn.Softmax(0)),
+    "a derived layer": lambda net, conv, norm: net.append(own(nn.Conv2d)(4, 4, 1)),
+    "a derived container": lambda net, conv, norm: setattr(net, "__class__", own(nn.Sequential)),
+    "another forward": lambda net, conv, norm: setattr(conv, "forward", lambda maps: maps.roll(1, 0)),
+    "a hook": lambda net, conv, norm: conv.register_forward_hook(print),
+    "a hook before": lambda net, conv, norm: net[1].register_forward_pre_hook(print),
+    "a hook on the way back": lambda net, conv, norm: net[0][2].register_full_backward_hook(print),
+    "a hook before the way back": lambda net, conv, norm: net[0][2].register_full_backward_pre_hook(print),
+    "training": lambda net, conv, norm: norm.train(),
+    "statistics of the batch": lambda net, conv, norm: setattr(norm, "running_mean", None),
+    "a parametrisation": lambda net, conv, norm: nn.utils.parametrizations.weight_norm(conv),
+    "another parameter": lambda net, conv, norm: setattr(
+        conv, "weight", own(nn.Parameter)(conv.weight.detach())
     ),
-    "a softmax along the first axis": lambda one: one.append(nn.Softmax(0)),
-    "a derived layer": lambda one: one.append(Derived(4, 4, 1)),
-    "a derived container": _looks,
-    "a function in the place of forward": lambda one: setattr(
-        one[0][0], "forward", lambda maps: maps.roll(1, 0)
+    "a tensor as the weight": lambda net, conv, norm: vars(conv).update(
+        weight=conv.weight.detach().as_subclass(own(torch.Tensor))
     ),
-    "a hook": lambda one: one[0][0].register_forward_hook(lambda *_: None),
-    "a hook before": lambda one: one[1].register_forward_pre_hook(lambda *_: None),
-    "a hook on the way back": lambda one: one[0][2].register_full_backward_hook(lambda *_: None),
-    "a hook before the way back": lambda one: one[0][2].register_full_backward_pre_hook(lambda *_: None),
-    "training": lambda one: one[0][1].train(),
-    "statistics of the batch": lambda one: setattr(one[0][1], "running_mean", None),
-    "a parametrisation": lambda one: nn.utils.parametrizations.weight_norm(one[0][0]),
-    "a tensor of another type": lambda one: setattr(
-        one[0][0], "weight", type("Own", (nn.Parameter,), {})(one[0][0].weight.detach())
-    ),
-    "a tensor of another type in the place of the weight": lambda one: vars(one[0][0]).update(
-        weight=one[0][0].weight.detach().as_subclass(type("Own", (torch.Tensor,), {}))
-    ),
-    "a function in a list": lambda one: vars(one[0][0]).update(stride=[lambda maps: maps]),
-    "a function in a list in a dictionary": lambda one: vars(one[0][0]).update(more={"a": [nn.Softmax(0)]}),
-    "a dictionary of another type": lambda one: vars(one[0][0]).update(more=Table()),
-    "a table of another type": lambda one: vars(one[0]).update(_modules=Table(one[0]._modules)),
-    "padding of the axis of pictures": lambda one: vars(one[0][0]).update(
-        padding_mode="constant", _reversed_padding_repeated_twice=[0] * 6 + [1, -1]
-    ),
-    "a buffer of another type": lambda one: one[0][1]._buffers.update(
-        running_mean=one[0][1].running_mean.as_subclass(type("Own", (torch.Tensor,), {}))
+    "a function in a list": lambda net, conv, norm: vars(conv).update(stride=[lambda maps: maps]),
+    "a function in a dictionary": lambda net, conv, norm: vars(conv).update(more={"a": [nn.Softmax(0)]}),
+    "another dictionary": lambda net, conv, norm: vars(conv).update(more=Table()),
+    "another table": lambda net, conv, norm: vars(net).update(_modules=Table(net._modules)),
+    "padding of the axis of pictures": lambda net, conv, norm: vars(conv).update(PADDED),
+    "another buffer": lambda net, conv, norm: norm._buffers.update(
+        running_mean=norm.running_mean.as_subclass(own(torch.Tensor))
     ),
 }
 
@@ -385,37 +371,37 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_network_is_not_known_with(change):
     module = known()
-    CHANGES[change](module)
+    CHANGES[change](module, *module[0][:2])
     if change != "training":
         module.eval()
     assert not keeps_pictures_apart(module)
 
 
+ALONG_PICTURES = nn.ZeroPad2d((0, 0, 0, 0, 0, 0, 1, -1))
+EFFICIENT_CHANGES = {
+    "longer": lambda maps, net: net._blocks.append(nn.Flatten(0)),
+    "padded": lambda maps, net: setattr(net._blocks[1]._depthwise_conv, "static_padding", ALONG_PICTURES),
+    "of logits, without height and width": lambda maps, net: setattr(
+        net, "_blocks", nn.ModuleList([efficient().network, nn.ZeroPad2d((0, 0, 1, -1))])
+    ),
+    "another network": lambda maps, net: setattr(net, "__class__", own(type(net))),
+    "a list of blocks": lambda maps, net: vars(net).update(_blocks=[nn.Softmax(0)]),
+    "a class of that name": lambda maps, net: setattr(maps, "__class__", own(type(maps), **ROLLED)),
+    "another stem": lambda maps, net: setattr(maps, "_stem", lambda pixels: pixels.roll(1, 0)),
+}
+
+
+@pytest.mark.parametrize("change", EFFICIENT_CHANGES)
+def test_an_efficient_network_is_not_known_with(change):
+    module = efficient()
+    EFFICIENT_CHANGES[change](module, module.network)
+    assert not keeps_pictures_apart(module.eval())
+
+
 def test_a_network_is_not_known_by_its_name_or_by_one_part_of_it():
-    assert not keeps_pictures_apart(FeatureMaps().eval())
-    assert not keeps_pictures_apart(nn.Conv2d(3, 4, 3).eval())
-    assert not keeps_pictures_apart(nn.Sequential(efficient(), nn.ReLU()).eval())
-    longer = efficient()
-    longer.network._blocks.append(nn.Flatten(0).eval())
-    assert not keeps_pictures_apart(longer)
-    padded = efficient()
-    padded.network._blocks[1]._depthwise_conv.static_padding = nn.ZeroPad2d((0, 0, 0, 0, 0, 0, 1, -1)).eval()
-    assert not keeps_pictures_apart(padded)
-    flat = efficient()  # whose logits have no height and width, so that others take pictures for these
-    flat.network._blocks = nn.ModuleList([efficient().network, nn.ZeroPad2d((0, 0, 1, -1))]).eval()
-    assert not keeps_pictures_apart(flat)
-    replaced = efficient()
-    replaced.network.__class__ = type("EfficientNet", (type(replaced.network),), {})
-    assert not keeps_pictures_apart(replaced)
-    listed = efficient()
-    vars(listed.network)["_blocks"] = [nn.Softmax(0)]
-    assert not keeps_pictures_apart(listed)
-    named = efficient()  # a class of that name, around the very network
-    named.__class__ = type("FeatureMaps", (type(named),), {"forward": lambda self, pixels: pixels.roll(1, 0)})
-    assert not keeps_pictures_apart(named)
-    shifted = efficient()
-    shifted._stem = lambda pixels: pixels.roll(1, 0)
-    assert not keeps_pictures_apart(shifted)
+    named = type("FeatureMaps", (nn.Module,), {})()
+    for module in (named, nn.Conv2d(3, 4, 3), nn.Sequential(efficient(), nn.ReLU())):
+        assert not keeps_pictures_apart(module.eval())
 
 
 def test_a_hook_on_all_modules_makes_none_known():
@@ -432,7 +418,7 @@ def test_a_hook_on_all_modules_makes_none_known():
 
 def test_a_head_is_known_as_a_linear_layer_and_no_more():
     assert not is_plain_linear(nn.Sequential(nn.Linear(3, 2)).eval())
-    assert not is_plain_linear(type("Own", (nn.Linear,), {})(3, 2).eval())
+    assert not is_plain_linear(own(nn.Linear)(3, 2).eval())
     head = nn.Linear(3, 2).eval()
     head.register_forward_hook(lambda *_: None)
     assert not is_plain_linear(head)
