@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dptransfer.base.types import EncodedRows
+from dptransfer.base.types import AnyArray, EncodedRows, PixelArray
 from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.errors import DataError, Incompatible
 from dptransfer.exact.cuda import on_cuda
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from dptransfer.data import Facts, RawTable
     from dptransfer.data.facts import EncoderIdentity
     from dptransfer.encoders import Encoder
@@ -64,8 +66,9 @@ def rows_for(model: InputModel, x: Any, device: str) -> Any:
     if _is_picture(x):
         x = [x]
     if items := _items(x):
-        if all(isinstance(one, str) for one in items):
-            return _of_texts(model, items, device)
+        texts = [one for one in items if isinstance(one, str)]
+        if len(texts) == len(items):
+            return _of_texts(model, texts, device)
         if all(_is_picture(one) or isinstance(one, Path) for one in items):
             return _of_pictures(model, items, device)
     rows: Any = x if on_cuda(x) or isinstance(x, ShardedRows) else np.asarray(x)
@@ -108,13 +111,14 @@ def table_for(model: InputModel, path: Path, columns: Columns = USUAL_COLUMNS) -
 
 def encoder_behind(model: InputModel, spec: str | None, device: str) -> Encoder:
     """The encoder whose rows the model takes; `spec` says where it is where the release does not."""
-    from dptransfer.encoders import encoder_of, get_encoder
+    from dptransfer.encoders import get_encoder
 
-    recorded = _recorded(model)
+    delta = model.encoder_delta
+    recorded = model.facts.encoder if delta is None else delta.base
     if recorded is not None:
-        return encoder_of(recorded, device=device, spec=spec, delta=model.encoder_delta)
+        return _loaded(recorded, delta, spec, device)
     if spec is None:
-        raise ArgumentError(
+        raise DataError(
             "Images and texts need the model's encoder; the release names none. Pass --encoder NAME, or rows "
             "that are encoded as those that it was fitted on."
         )
@@ -141,7 +145,7 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
     return rows
 
 
-def _at_path(model: InputModel, path: Path, device: str) -> Any:
+def _at_path(model: InputModel, path: Path, device: str) -> AnyArray | ShardedRows:
     from dptransfer.encoders.encoding import examples_in, held_in
     from dptransfer.sources.contents import contents_of
 
@@ -156,14 +160,14 @@ def _at_path(model: InputModel, path: Path, device: str) -> Any:
         )
     if contents_of(path) == "rows":
         return table_for(model, path).rows
-    encoder = _own_encoder(model, device)
+    encoder = encoder_behind(model, None, device)
     return encoded_here(examples_in(path, encoder, None, labelled=False), encoder, _BATCH)
 
 
 def _of_texts(model: InputModel, texts: Sequence[str], device: str) -> EncodedRows:
     from dptransfer.encoders import encode_texts_in_memory
 
-    encoder = _own_encoder(model, device)
+    encoder = encoder_behind(model, None, device)
     if encoder.kind != "text":
         raise DataError(
             "A list of words is a list of texts; this model takes images. Pass files as paths: "
@@ -172,18 +176,19 @@ def _of_texts(model: InputModel, texts: Sequence[str], device: str) -> EncodedRo
     return encode_texts_in_memory(texts, encoder, batch=_BATCH)
 
 
-def _of_pictures(model: InputModel, pictures: Sequence[Any], device: str) -> EncodedRows:
+def _of_pictures(model: InputModel, pictures: Sequence[object], device: str) -> EncodedRows:
     """Files as such where all are files, so that those that cannot be read are named; others by number."""
     from dptransfer.encoders import encode_pictures
     from dptransfer.sources import find_images
     from dptransfer.sources.decode import open_image, picture_of, without_warnings
 
-    encoder = _own_encoder(model, device)
-    if all(isinstance(one, Path) for one in pictures):
-        return encoded_here(find_images(list(pictures)), encoder, _BATCH)
+    encoder = encoder_behind(model, None, device)
+    paths = [one for one in pictures if isinstance(one, Path)]
+    if len(paths) == len(pictures):
+        return encoded_here(find_images(paths), encoder, _BATCH)
     greys = encoder.identity.grey_range
 
-    def opened(number: int) -> Any:
+    def opened(number: int) -> Image.Image:
         one = pictures[number]
         try:
             return open_image(one, greys) if isinstance(one, Path) else picture_of(one, greys)
@@ -199,11 +204,11 @@ def _of_pictures(model: InputModel, pictures: Sequence[Any], device: str) -> Enc
         return encode_pictures(opened, len(pictures), encoder, batch=_BATCH)
 
 
-def _of_pixels(model: InputModel, pixels: Any, device: str) -> EncodedRows:
+def _of_pixels(model: InputModel, pixels: PixelArray, device: str) -> EncodedRows:
     """Rows for pictures as bytes, (pictures, height, width, 3), of any one size."""
     from dptransfer.encoders import encode_pixels
 
-    encoder = _own_encoder(model, device)
+    encoder = encoder_behind(model, None, device)
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
         raise DataError(
             "Pictures must be bytes (uint8) of the shape (pictures, height, width, 3), or (height, width, 3) "
@@ -212,29 +217,14 @@ def _of_pixels(model: InputModel, pixels: Any, device: str) -> EncodedRows:
     return encode_pixels(pixels, encoder)
 
 
-def _own_encoder(model: InputModel, device: str) -> Encoder:
-    recorded = _recorded(model)
-    if recorded is None:
-        raise DataError(
-            "Images and texts become rows by the model's encoder; it names none. Encode them as the rows "
-            "that it was fitted on, and pass these."
-        )
-    return _loaded(recorded, model.encoder_delta, device)
-
-
-def _recorded(model: InputModel) -> EncoderIdentity | None:
-    """The plain encoder on record."""
-    return model.facts.encoder if model.encoder_delta is None else model.encoder_delta.base
-
-
 @lru_cache(maxsize=1)  # for a caller with a picture at a time; a second network would only take room
-def _loaded(recorded: EncoderIdentity, delta: EncoderDelta | None, device: str) -> Encoder:
+def _loaded(recorded: EncoderIdentity, delta: EncoderDelta | None, spec: str | None, device: str) -> Encoder:
     from dptransfer.encoders import encoder_of
 
-    return encoder_of(recorded, device=device, delta=delta)
+    return encoder_of(recorded, device=device, spec=spec, delta=delta)
 
 
-def _items(x: Any) -> list[Any]:
+def _items(x: object) -> list[object]:
     """The entries of a list, a tuple, a column of pandas or an array of words; nothing for all else."""
     if isinstance(x, np.ndarray):
         return x.tolist() if x.dtype.kind in "UO" and x.ndim == 1 else []
@@ -243,7 +233,7 @@ def _items(x: Any) -> list[Any]:
     return list(x.to_list()) if hasattr(x, "to_list") else []
 
 
-def _is_picture(x: Any) -> bool:
+def _is_picture(x: object) -> bool:
     """Whether this is a picture by itself: the content of a file, a PIL image, or bytes in an array."""
     if isinstance(x, np.ndarray):
         return x.dtype == np.uint8 and x.ndim == 3 and x.shape[2] == 3 and x.size > 0
