@@ -10,7 +10,6 @@ from PIL import Image
 from dptransfer.data import EncoderIdentity, PublicEmbeddings, Vocabulary
 from dptransfer.encoders import (
     ENCODERS,
-    Encoder,
     EncoderDelta,
     EncoderNote,
     apply_delta,
@@ -26,7 +25,7 @@ from dptransfer.encoders.in_memory import encode_images_in_memory
 from dptransfer.encoders.registry import Beside
 from dptransfer.errors import ArgumentError, DataError, MissingDependency
 
-from .toys import MeanColour, WordLengths, random_images
+from .toys import MeanColour, random_images
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_and_the_list():
@@ -111,12 +110,6 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, s
         get_encoder(spec)
 
 
-def test_toys_and_real_encoders_follow_the_protocol():
-    assert isinstance(MeanColour(), Encoder)
-    assert isinstance(WordLengths(), Encoder)
-    assert not isinstance(object(), Encoder)
-
-
 def test_a_declared_grey_range_is_read_by_and_found_again_by_the_identity(tmp_path):
     shades = np.array([[0, 2048], [2048, 4095]], np.uint16)
     Image.fromarray(shades).save(tmp_path / "a.png")
@@ -133,7 +126,7 @@ def test_a_declared_grey_range_is_read_by_and_found_again_by_the_identity(tmp_pa
 
 def test_a_grey_range_is_for_pictures_and_for_encoders_that_can_bear_it():
     with pytest.raises(ArgumentError, match="for texts"):
-        get_encoder(f"{__name__}:WordLengths", grey_range=(0, 1))
+        get_encoder("encoders.toys:WordLengths", grey_range=(0, 1))
     with pytest.raises(ArgumentError, match="two numbers"):
         get_encoder(PLACE, grey_range=(1, 0))
     with pytest.raises(ArgumentError, match="plain attribute"):

@@ -194,16 +194,3 @@ def test_a_worker_that_hangs_in_a_batch_ends_at_once_and_says_nothing():
     script = f"import time\nfrom dptransfer.encoders import shards\nshards._QUIET = 0.3\n{hangs}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
-
-
-@pytest.mark.slow
-def test_a_killed_process_goes_on_and_ends_the_same(images, tmp_path):
-    encode(images, MeanColour(), tmp_path / "whole.emb", batch=4, shard_rows=5)
-    command = [sys.executable, toys.__file__, str(tmp_path / "in"), str(tmp_path / "a.emb"), "11", "5"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as running:
-        assert running.stdout.readline() == "now\n"
-        running.kill()
-    assert running.returncode == -9
-    report = encode(images, MeanColour(), tmp_path / "a.emb", batch=4, shard_rows=5)
-    assert report.resumed == 10
-    assert contents(tmp_path / "a.emb") == contents(tmp_path / "whole.emb")

@@ -1,7 +1,4 @@
-"""Small encoders and pictures for tests; `python toys.py FOLDER OUT LAST [N]` waits to be killed there."""
-
-import sys
-import time
+"""Small encoders and pictures for tests."""
 
 import numpy as np
 from PIL import Image
@@ -70,15 +67,3 @@ def encode(found, encoder, out, *, progress=None, **options):
 def contents(folder):
     """All files of an `.emb` folder but the manifest, which says when it was written."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
-
-
-if __name__ == "__main__":
-    from dptransfer.sources import find_images
-
-    def told(done, total):
-        if done >= int(sys.argv[3]):
-            print("now", flush=True)
-            time.sleep(600)
-
-    found = find_images(sys.argv[1])
-    encode(found, MeanColour(), sys.argv[2], batch=4, shard_rows=int(sys.argv[4]), progress=told)
