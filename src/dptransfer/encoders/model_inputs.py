@@ -111,12 +111,11 @@ def table_for(model: InputModel, path: Path, columns: Columns = USUAL_COLUMNS) -
 
 def encoder_behind(model: InputModel, spec: str | None, device: str) -> Encoder:
     """The encoder whose rows the model takes; `spec` says where it is where the release does not."""
-    from dptransfer.encoders import get_encoder
+    from dptransfer.encoders import encoder_of, get_encoder
 
-    delta = model.encoder_delta
-    recorded = model.facts.encoder if delta is None else delta.base
+    recorded = _recorded(model)
     if recorded is not None:
-        return _loaded(recorded, delta, spec, device)
+        return encoder_of(recorded, device=device, spec=spec, delta=model.encoder_delta)
     if spec is None:
         raise DataError(
             "Images and texts need the model's encoder; the release names none. Pass --encoder NAME, or rows "
@@ -160,14 +159,14 @@ def _at_path(model: InputModel, path: Path, device: str) -> AnyArray | ShardedRo
         )
     if contents_of(path) == "rows":
         return table_for(model, path).rows
-    encoder = encoder_behind(model, None, device)
+    encoder = _own_encoder(model, device)
     return encoded_here(examples_in(path, encoder, None, labelled=False), encoder, _BATCH)
 
 
 def _of_texts(model: InputModel, texts: Sequence[str], device: str) -> EncodedRows:
     from dptransfer.encoders import encode_texts_in_memory
 
-    encoder = encoder_behind(model, None, device)
+    encoder = _own_encoder(model, device)
     if encoder.kind != "text":
         raise DataError(
             "A list of words is a list of texts; this model takes images. Pass files as paths: "
@@ -182,7 +181,7 @@ def _of_pictures(model: InputModel, pictures: Sequence[object], device: str) -> 
     from dptransfer.sources import find_images
     from dptransfer.sources.decode import open_image, picture_of, without_warnings
 
-    encoder = encoder_behind(model, None, device)
+    encoder = _own_encoder(model, device)
     paths = [one for one in pictures if isinstance(one, Path)]
     if len(paths) == len(pictures):
         return encoded_here(find_images(paths), encoder, _BATCH)
@@ -208,7 +207,7 @@ def _of_pixels(model: InputModel, pixels: PixelArray, device: str) -> EncodedRow
     """Rows for pictures as bytes, (pictures, height, width, 3), of any one size."""
     from dptransfer.encoders import encode_pixels
 
-    encoder = encoder_behind(model, None, device)
+    encoder = _own_encoder(model, device)
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
         raise DataError(
             "Pictures must be bytes (uint8) of the shape (pictures, height, width, 3), or (height, width, 3) "
@@ -217,11 +216,23 @@ def _of_pixels(model: InputModel, pixels: PixelArray, device: str) -> EncodedRow
     return encode_pixels(pixels, encoder)
 
 
+def _own_encoder(model: InputModel, device: str) -> Encoder:
+    recorded = _recorded(model)
+    if recorded is None:
+        return encoder_behind(model, None, device)  # which says what to do
+    return _loaded(recorded, model.encoder_delta, device)
+
+
+def _recorded(model: InputModel) -> EncoderIdentity | None:
+    """The plain encoder on record."""
+    return model.facts.encoder if model.encoder_delta is None else model.encoder_delta.base
+
+
 @lru_cache(maxsize=1)  # for a caller with a picture at a time; a second network would only take room
-def _loaded(recorded: EncoderIdentity, delta: EncoderDelta | None, spec: str | None, device: str) -> Encoder:
+def _loaded(recorded: EncoderIdentity, delta: EncoderDelta | None, device: str) -> Encoder:
     from dptransfer.encoders import encoder_of
 
-    return encoder_of(recorded, device=device, spec=spec, delta=delta)
+    return encoder_of(recorded, device=device, delta=delta)
 
 
 def _items(x: object) -> list[object]:
