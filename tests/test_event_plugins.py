@@ -241,7 +241,7 @@ def test_a_release_with_a_missing_kind_is_refused_in_words(package, tmp_path):
     with pytest.raises(ReleaseError, match=KIND):
         read_release(tmp_path / "release")
     found = verify_files(tmp_path / "release")
-    assert "schema" in found.failed
+    assert "schema" in found.failures
     assert KIND in found.checks[0].detail
     for words in (("verify",), ("card",)):
         command = [sys.executable, "-m", "dptransfer", *words, str(tmp_path / "release")]

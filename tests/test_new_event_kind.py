@@ -203,10 +203,10 @@ def test_a_release_with_it_is_carded_shown_and_verified(tmp_path, capsys):
     assert "Laplace noise, multiplier 4" in card_of(model).markdown()
     model.save(tmp_path / "release")
     found = verify_files(tmp_path / "release")
-    assert not found.failed
+    assert not found.failures
     assert found.recomputed_epsilon == model.guarantee.epsilon
     rewrite(tmp_path / "release", lambda fields: fields["events"][0].update(noise_multiplier=2.0))
-    assert "guarantee" in verify_files(tmp_path / "release").failed
+    assert "guarantee" in verify_files(tmp_path / "release").failures
     show_events(model.events)
     assert "Laplace noise, multiplier 4" in capsys.readouterr().out
     assert privacy_json("x", model.guarantee, model.events)["events"][0]["kind"] == "laplace-of-this-test"

@@ -96,7 +96,7 @@ def test_saved_it_loads_verifies_and_says_whom_it_protects(name, tmp_path):
     assert again.guarantee == model.guarantee
     assert again.facts.bound == model.facts.bound
     assert (model.predict(fresh_rows(model)) == again.predict(fresh_rows(model))).all()
-    assert verify_release(path).failed == ()
+    assert verify_release(path).failures == ()
     assert "one person, with all their examples" in (path / "CARD.md").read_text()
 
 

@@ -142,7 +142,7 @@ def released(model, folder):
     assert model.guarantee.relation.sentence(model.guarantee.unit) in (path / "CARD.md").read_text()
     found = verify_release(path)
     own = model.provenance.method in METHODS
-    assert (found.outcome, found.failed) == ("verified" if own else "not all checked", ())
+    assert (found.outcome, found.failures) == ("verified" if own else "not all checked", ())
     checked = next(one.detail for one in found.checks if one.name == STEPS)
     assert own or "no method of this library" in checked
     return path

@@ -103,7 +103,7 @@ def test_a_release_with_a_hold_out_verifies_and_a_dropped_check_fails(tmp_path, 
     forged = replace(model, events=model.events[-1:], guarantee=model.guarantee)
     parts = (model.events[0].parts[0], ())
     forged = replace(forged, events=(DisjointEvent(parts, label=model.events[0].label),))
-    assert "steps" in verify_release(forged.save(tmp_path / "forged")).failed
+    assert "steps" in verify_release(forged.save(tmp_path / "forged")).failures
 
 
 def test_nobody_is_in_both_parts_and_everybody_in_one():

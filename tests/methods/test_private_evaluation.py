@@ -174,4 +174,4 @@ def test_a_seeded_evaluation_is_not_published(model, tmp_path):
         amend_release(path, charged=found)
     amend_release(path, charged=ask(model, noise=Repeatable(3)))
     assert read_release(path).charged.accuracy.value > 0.9
-    assert verify_files(path).failed == ()
+    assert verify_files(path).failures == ()

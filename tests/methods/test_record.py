@@ -65,7 +65,7 @@ def test_answers_that_were_not_paid_for_fail(votes, tmp_path):
     forged = recorded(paid, answers=votes.provenance.answers)
     assert check_steps(forged).passed
     assert fails(forged, "8 answers are listed, and 2 were paid for")
-    assert verify_release(forged.save(tmp_path / "forged")).failed == ("record",)
+    assert verify_release(forged.save(tmp_path / "forged")).failures == ("record",)
     assert fails(recorded(paid, notes=votes.provenance.notes), "notes")
 
 
@@ -315,7 +315,7 @@ def test_the_record_of_another_version_is_a_note_and_nothing_is_verified(votes, 
     check = check_record(older)
     assert (check.passed, check.required) == (False, False)
     found = verify_release(older.save(tmp_path / "older"))
-    assert (found.failed, found.outcome, found.unchecked) == ((), "not all checked", (RECORD,))
+    assert (found.failures, found.outcome, found.missing_checks) == ((), "not all checked", (RECORD,))
 
 
 def test_words_and_cards_under_the_name_of_another_version_are_not_verified(tmp_path):
@@ -324,12 +324,12 @@ def test_words_and_cards_under_the_name_of_another_version_are_not_verified(tmp_
         made, summary="Nothing was used.", versions={**made.provenance.versions, "dptransfer": "9.9"}
     )
     found = verify_release(lied.save(tmp_path / "words"))
-    assert (found.outcome, found.unchecked) == ("not all checked", ("description",))
+    assert (found.outcome, found.missing_checks) == ("not all checked", ("description",))
     path = recorded(made, versions={**made.provenance.versions, "numpy": "0.1"}).save(tmp_path / "card")
     assert verify_release(path).outcome == "verified"
     card = (path / "CARD.md").read_bytes() + b"\nNothing can be learned about anybody.\n"
     rewrite(path, lambda fields: None, content={"CARD.md": card})
-    assert verify_release(path).unchecked == ("card text",)
+    assert verify_release(path).missing_checks == ("card text",)
 
 
 def test_only_what_was_checked_is_verified():

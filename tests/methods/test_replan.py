@@ -112,7 +112,7 @@ def test_an_event_that_is_not_the_methods_fails(model, change, said, tmp_path):
     assert (check.passed, check.required) == (False, True)
     assert said in check.detail
     path = wrong.save(tmp_path / "forged")
-    assert verify_files(path).failed == ()  # files and arithmetic hold
+    assert verify_files(path).failures == ()  # files and arithmetic hold
     found = dpt.verify(path)
     assert not found.ok
     assert [one.name for one in found.checks if not one.passed] == ["steps"]
@@ -226,9 +226,9 @@ def test_no_version_makes_a_promise_to_persons_of_steps_about_examples(version, 
     )
     wrong = replace(wrong, facts=replace(made.facts, unit=Unit.PERSON))
     assert wrong.guarantee.unit is Unit.PERSON
-    assert "steps" in verified(wrong, tmp_path / "persons").failed
+    assert "steps" in verified(wrong, tmp_path / "persons").failures
     hidden = forged(wrong, label="something else")
-    assert "steps" in verified(hidden, tmp_path / "hidden").failed
+    assert "steps" in verified(hidden, tmp_path / "hidden").failures
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -243,7 +243,7 @@ def test_steps_for_persons_are_planned_again_with_the_bound_on_record(version, t
     for wrong in (replace(made, facts=replace(made.facts, person_bound=4.0)), forged(made, sensitivity=1.0)):
         assert check_steps(wrong).required
         assert "sensitivity" in check_steps(wrong).detail
-        assert "steps" in verified(wrong, tmp_path / f"{wrong.facts.person_bound}").failed
+        assert "steps" in verified(wrong, tmp_path / f"{wrong.facts.person_bound}").failures
     rows = replace(made.facts, unit=Unit.ROW, person_bound=1.0)
     with pytest.raises(dpt.errors.ReleaseError, match="another unit than the facts"):
         replace(made, facts=rows).save(tmp_path / "mixed")
@@ -260,7 +260,7 @@ def verified(model, path):
 def test_a_release_cannot_describe_a_method_otherwise_than_it_does(model, words, tmp_path):
     assert check_words(model).passed
     assert not check_words(recorded(model, summary="", reference="")).passed
-    assert dpt.verify(recorded(model, **words).save(tmp_path / "forged")).failed == ("description",)
+    assert dpt.verify(recorded(model, **words).save(tmp_path / "forged")).failures == ("description",)
     older = recorded(model, **words, versions={"dptransfer": "0.0.1"})
     assert (check_words(older).passed, check_words(older).required) == (False, False)
     theirs = recorded(model, method="plugged", **words)
@@ -295,7 +295,7 @@ def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path)
     (check,) = [one for one in found.checks if one.name == "steps"]
     assert (check.passed, check.required) == (False, False)
     assert check.detail.startswith("not checked: 'plugged' is no method of this library")
-    assert (found.failed, found.outcome, found.ok) == ((), "not all checked", False)
+    assert (found.failures, found.outcome, found.ok) == ((), "not all checked", False)
 
 
 def test_a_plan_that_breaks_down_fails_the_check_and_not_the_reader(model, monkeypatch):

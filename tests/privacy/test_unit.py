@@ -136,7 +136,7 @@ def test_a_release_states_its_unit_and_one_that_mixes_units_is_refused(tmp_path)
     model = make_model(events=(PERSON,))
     replace(model, facts=replace(model.facts, unit=Unit.PERSON)).save(tmp_path / "release")
     found = verify_files(tmp_path / "release")
-    assert not found.failed
+    assert not found.failures
     assert found.unit == found.to_dict()["unit"] == "person"
     assert PERSON_WORDS in (tmp_path / "release" / "CARD.md").read_text()
 
@@ -146,7 +146,7 @@ def test_a_release_states_its_unit_and_one_that_mixes_units_is_refused(tmp_path)
 
     rewrite(tmp_path / "release", forge)
     found = verify_files(tmp_path / "release")
-    assert found.failed == ("schema",)
+    assert found.failures == ("schema",)
     assert "another unit" in found.checks[0].detail
 
 

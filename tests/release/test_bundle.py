@@ -1,17 +1,34 @@
+import errno
+import io
 import json
+import os
 import shutil
+import struct
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save
 
 from dptransfer import evaluate
 from dptransfer.accounting import guarantee_of
+from dptransfer.data import atomic_files as on_disk
 from dptransfer.errors import ReleaseError, UnsafeRelease
-from dptransfer.release import read_evaluation, read_release, write_release
+from dptransfer.release import (
+    amend_release,
+    bundle,
+    read_evaluation,
+    read_release,
+    require_target,
+    verify_files,
+    write_release,
+)
+from dptransfer.release.bundle import LARGEST_FILE, read_file, weights_bytes
 from dptransfer.release.heads import CosineHead
 
-from .models import CHOICE, CLASSES, FILES, NOISE, heads, make_model, rewrite, rows
+from .counts import evaluation
+from .models import CHOICE, FILES, NOISE, heads, make_model, rewrite, rows
 
 HEADS = tuple(heads(7))
 MAPS = ("unit norm", "pooled", "public map", "rooted public map")
@@ -67,9 +84,9 @@ def test_whole_number_classes_stay_whole_numbers(tmp_path):
 def test_numpy_values_in_a_configuration_are_written_plainly_and_strange_ones_are_refused(tmp_path):
     model = make_model(prototypes={"rows": np.arange(3), "share": np.float32(0.5)})
     assert read_release(model.save(tmp_path / "r")).provenance.prototypes == {"rows": [0, 1, 2], "share": 0.5}
-    with pytest.raises(ReleaseError, match="plain numbers, words and lists"):
+    with pytest.raises(ReleaseError, match="plain numbers"):
         make_model(prototypes={"rows": object()}).save(tmp_path / "s")
-    with pytest.raises(ReleaseError, match="plain numbers, words and lists"):
+    with pytest.raises(ReleaseError, match="plain numbers"):
         make_model(prototypes={"share": float("nan")}).save(tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
@@ -157,10 +174,6 @@ def test_a_damaged_file_is_a_release_error(release, name, damage):
         read_release(release)
 
 
-def test_an_untouched_copy_is_read(release):
-    assert read_release(release).classes == CLASSES
-
-
 def test_what_is_not_a_directory_is_a_release_error(tmp_path):
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file", tmp_path / "nothing", tmp_path):
@@ -224,3 +237,421 @@ def test_the_recorded_guarantee_is_that_of_the_events(written):
     fields = json.loads((written / "release.json").read_text())
     assert fields["guarantee"]["epsilon"] == guarantee_of((NOISE,), 1e-5).epsilon
     assert fields["guarantee"]["epsilon"] != guarantee_of((NOISE, NOISE), 1e-5).epsilon
+
+
+NAME = "model.safetensors"
+
+
+def header_of(content):
+    (length,) = struct.unpack("<Q", content[:8])
+    return json.loads(content[8 : 8 + length])
+
+
+def with_header(header, data, length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def test_the_weights_file_holds_the_released_arrays_and_nothing_else(release):
+    model = make_model(features="public map")
+    content = (release / NAME).read_bytes()
+    assert set(header_of(content)) == {"prototypes", "features.mean", "features.matrix"}  # and no metadata
+    stored = load_file(release / NAME)
+    assert set(stored) == set(model.weights)
+    assert all((stored[name] == model.weights[name]).all() for name in stored)
+    header = struct.unpack("<Q", content[:8])[0]
+    assert len(content) == 8 + header + sum(array.nbytes for array in model.weights.values())
+
+
+def test_arrays_keep_their_types_and_others_are_refused():
+    arrays = {"a": np.arange(3, dtype=np.int32), "b": np.ones((2, 2))[:, ::-1]}
+    header = header_of(weights_bytes(arrays))
+    assert (header["a"]["dtype"], header["b"]["dtype"]) == ("I32", "F64")
+    for dtype in (np.float32, np.int64, object):
+        with pytest.raises(ReleaseError, match="float64 or int32"):
+            weights_bytes({"a": np.ones(3, dtype=dtype)})
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_nan_or_infinity_in_the_weights_is_refused_whatever_the_checksums_say(release, bad):
+    arrays = load_file(release / NAME)
+    rewrite(release, lambda fields: None, content={NAME: save(arrays)})
+    read_release(release)
+    arrays["prototypes"][1, 2] = bad
+    rewrite(release, lambda fields: None, content={NAME: save(arrays)})
+    with pytest.raises(ReleaseError, match="finite"):
+        read_release(release)
+
+
+def test_an_array_more_or_less_is_refused_whatever_the_checksums_say(release):
+    arrays = load_file(release / NAME)
+    extra = {**arrays, "private.rows": np.ones(3)}
+    rewrite(release, lambda fields: None, content={NAME: save(extra)})
+    with pytest.raises(ReleaseError, match="exactly the arrays"):
+        read_release(release)
+    listed = {"name": "private.rows", "dtype": "float64", "shape": [3]}
+    rewrite(release, lambda fields: fields["arrays"].append(listed))
+    with pytest.raises(ReleaseError, match="fits together"):
+        read_release(release)
+    arrays.pop("features.mean")
+    rewrite(release, lambda fields: None, content={NAME: save(arrays)})
+    with pytest.raises(ReleaseError, match="exactly the arrays"):
+        read_release(release)
+
+
+def test_metadata_beside_the_arrays_is_refused(release):
+    arrays = load_file(release / NAME)
+    rewrite(release, lambda fields: None, content={NAME: save(arrays, metadata={"secret": "rows"})})
+    with pytest.raises(ReleaseError):
+        read_release(release)
+
+
+def overlapping(header, data):
+    header["features.mean"]["data_offsets"] = [0, 7 * 4]
+    return with_header(header, data)
+
+
+def huge(header, data):
+    header["prototypes"].update(shape=[10**9, 10**9], data_offsets=[0, 8 * 10**18])
+    return with_header(header, data)
+
+
+def inexact(header, data):
+    first = next(iter(header.values()))
+    first["shape"] = [float(length) for length in first["shape"]]
+    return with_header(header, data)
+
+
+def not_quite_json(header, data):
+    next(iter(header.values()))["more"] = float("nan")  # Python reads it, safetensors does not
+    return with_header(header, data)
+
+
+def out_of_place(header, data):
+    next(iter(header.values()))["data_offsets"] = [None, "8"]
+    return with_header(header, data)
+
+
+def of_another_type(header, data):
+    first = next(iter(header.values()))
+    first.update(dtype="BF16", shape=[(first["data_offsets"][1] - first["data_offsets"][0]) // 2])
+    return with_header(header, data)
+
+
+HEADERS = {
+    "not JSON": lambda header, data: with_header(b"{" * 50, data),
+    "a list": lambda header, data: with_header([], data),
+    "arrays that are numbers": lambda header, data: with_header(dict.fromkeys(header, 1), data),
+    "longer than the file": lambda header, data: with_header(header, data, length=2**20 - 1),
+    "longer than anything": lambda header, data: with_header(header, data, length=2**64 - 1),
+    "nothing but room": lambda header, data: with_header(b" " * 2**20, data),
+    "deep": lambda header, data: with_header(b"[" * 100_000, data),
+    "overlapping arrays": overlapping,
+    "petabytes": huge,
+    "bytes after the arrays": lambda header, data: with_header(header, data + b"rows"),
+    "bytes missing": lambda header, data: with_header(header, data[:-8]),
+    "shapes that are no whole numbers": inexact,
+    "places that are no numbers": out_of_place,
+    "JSON for some parsers": not_quite_json,
+    "a type that NumPy lacks": of_another_type,
+    "no header": lambda header, data: b"",
+}
+
+
+@pytest.mark.parametrize("kind", HEADERS)
+def test_a_header_that_lies_is_refused_before_anything_is_allocated(release, kind):
+    content = (release / NAME).read_bytes()
+    header = header_of(content)
+    data = content[8 + struct.unpack("<Q", content[:8])[0] :]
+    rewrite(release, lambda fields: None, content={NAME: HEADERS[kind](header, data)})
+    with pytest.raises(ReleaseError, match=NAME):
+        read_release(release)
+
+
+@pytest.mark.parametrize("shape", [[0, 2**63], [0] * 70])
+def test_a_shape_that_no_array_can_have_is_refused_in_words(release, shape):
+    content = (release / NAME).read_bytes()
+    header = header_of(content)
+    header["none"] = {"dtype": "F64", "shape": shape, "data_offsets": [0, 0]}
+    forged = with_header(header, content[8 + int.from_bytes(content[:8], "little") :])
+    more = {"name": "none", "dtype": "float64", "shape": shape}
+    rewrite(release, lambda fields: fields["arrays"].append(more), content={NAME: forged})
+    with pytest.raises(ReleaseError, match="must be readable"):
+        read_release(release)
+
+
+def test_a_header_laid_out_otherwise_that_tells_the_truth_is_read(release):
+    content = (release / NAME).read_bytes()
+    data = content[8 + struct.unpack("<Q", content[:8])[0] :]
+    rewrite(release, lambda fields: None, content={NAME: with_header(header_of(content), data)})
+    read_release(release)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def full_disk(*args):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+FAILURES = {
+    "the disk fills up at a file": lambda patch: patch.setattr(os, "fsync", full_disk),
+    "the last flush fails": lambda patch: patch.setattr(on_disk, "sync_folder", full_disk),
+    "a file cannot be opened": lambda patch: patch.setattr(bundle, "write_synced", full_disk),
+    "the rename fails": lambda patch: patch.setattr(on_disk, "put_in_place", full_disk),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failed_write_leaves_nothing_behind(failure, tmp_path, monkeypatch):
+    model = make_model()
+    with monkeypatch.context() as patch:
+        FAILURES[failure](patch)
+        with pytest.raises(ReleaseError, match="No space left"):
+            write_release(model, tmp_path / "new" / "parents" / "r")
+    assert list(tmp_path.iterdir()) == []
+    write_release(model, tmp_path / "new" / "parents" / "r")
+    assert [path.name for path in (tmp_path / "new" / "parents").iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failed_overwrite_keeps_the_old_release(failure, tmp_path, monkeypatch):
+    path = make_model().save(tmp_path / "r")
+    before = contents(path)
+    with monkeypatch.context() as patch:
+        FAILURES[failure](patch)
+        with pytest.raises(ReleaseError):
+            make_model(head="euclidean").save(path, overwrite=True)
+    assert contents(path) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_failure_between_the_two_renames_puts_the_old_release_back(tmp_path, monkeypatch):
+    path = make_model().save(tmp_path / "r")
+    before = contents(path)
+    rename, renamed = Path.rename, []
+
+    def second_fails(self, target):
+        renamed.append(self)
+        if len(renamed) == 2:
+            full_disk()
+        return rename(self, target)
+
+    monkeypatch.setattr(on_disk, "_exchanged", lambda *names: False)  # as where two names cannot be exchanged
+    monkeypatch.setattr(Path, "rename", second_fails)
+    with pytest.raises(ReleaseError):
+        make_model(head="euclidean").save(path, overwrite=True)
+    assert contents(path) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r"]
+
+
+def test_every_file_and_both_directories_are_flushed_to_the_disk(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    path = make_model().save(tmp_path / "r")
+    for entry in (*path.iterdir(), path, tmp_path):
+        assert entry.stat().st_ino in flushed
+    assert len(flushed) == len(FILES) + 2
+
+
+def test_an_interrupted_write_leaves_nothing_behind(tmp_path, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bundle, "write_synced", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        make_model().save(tmp_path / "r")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_target_is_refused_and_replaced_on_request(tmp_path):
+    path = make_model().save(tmp_path / "r")
+    before = contents(path)
+    with pytest.raises(ReleaseError, match="exists"):
+        make_model(head="euclidean").save(path)
+    assert contents(path) == before
+    make_model(head="euclidean").save(path, overwrite=True)
+    assert read_release(path).head.kind == "euclidean"
+    assert set(contents(path)) == set(FILES)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r"]
+
+
+def test_overwriting_never_deletes_what_is_not_a_release(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for target in (tmp_path, tmp_path / "thesis.txt", tmp_path / "link"):
+        with pytest.raises(ReleaseError):
+            make_model().save(target, overwrite=True)
+        with pytest.raises(ReleaseError):
+            require_target(target, overwrite=True)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+    require_target(tmp_path / "free")
+
+
+def test_links_out_of_the_directory_are_refused_and_links_within_are_read(tmp_path):
+    path = make_model().save(tmp_path / "r")
+    outside = tmp_path / "outside.safetensors"
+    (path / "model.safetensors").rename(outside)
+    (path / "model.safetensors").symlink_to(outside)
+    with pytest.raises(ReleaseError, match="ordinary files inside"):
+        read_release(path)
+    (path / "model.safetensors").unlink()
+    outside.rename(path / "elsewhere")
+    (path / "model.safetensors").symlink_to("elsewhere")
+    read_release(path)
+
+
+@pytest.mark.parametrize("kind", ["loop", "dangling", "pipe"])
+def test_links_that_lead_nowhere_and_pipes_are_refused(kind, tmp_path):
+    path = make_model().save(tmp_path / "r")
+    card = path / "CARD.md"
+    card.unlink()
+    if kind == "pipe":
+        os.mkfifo(card)
+    else:
+        card.symlink_to("CARD.md" if kind == "loop" else "nowhere")
+    with pytest.raises(ReleaseError):
+        read_release(path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_oversized_file_is_refused_before_it_is_read(name, tmp_path, monkeypatch):
+    path = make_model().save(tmp_path / "r")
+    os.truncate(path / name, bundle.LARGEST_FILE[name] + 1)  # sparse: it takes no space
+
+    plainly = Path.open
+
+    def opened(self, *args, **options):
+        assert self != path / name, "an oversized file was opened"
+        return plainly(self, *args, **options)
+
+    monkeypatch.setattr(Path, "open", opened)
+    with pytest.raises(ReleaseError, match="at most"):
+        read_release(path)
+
+
+def test_other_users_may_read_a_release_as_the_umask_says(tmp_path):
+    old = os.umask(0o022)
+    try:
+        path = make_model().save(tmp_path / "r")
+    finally:
+        os.umask(old)
+    assert path.stat().st_mode & 0o777 == 0o755
+    assert (path / "release.json").stat().st_mode & 0o777 == 0o644
+
+
+def test_reading_makes_room_for_the_file_and_not_for_the_largest_one(tmp_path, monkeypatch):
+    """A read reserves what it is asked for: 8 GiB, if that is the limit, which `ulimit -v` may forbid."""
+    for name in LARGEST_FILE:
+        (tmp_path / name).write_bytes(b"0123456789")
+    asked = []
+
+    class Counted(io.FileIO):
+        def read(self, size=-1):
+            asked.append(size)
+            return super().read(size)
+
+    monkeypatch.setattr(bundle, "open_file", lambda directory, name: Counted(directory / name))
+    for name in LARGEST_FILE:
+        assert read_file(tmp_path, name) == b"0123456789"
+    assert asked == [11] * len(LARGEST_FILE)
+
+
+@pytest.mark.parametrize("found", [b"", b"01234", b"01234567890"])
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, found):
+    (tmp_path / "CARD.md").write_bytes(b"0123456789")
+
+    class Changing(io.BytesIO):
+        def fileno(self):
+            return descriptor
+
+    with (tmp_path / "CARD.md").open("rb") as file:
+        descriptor = file.fileno()
+        monkeypatch.setattr(bundle, "open_file", lambda directory, name: Changing(found))
+        with pytest.raises(ReleaseError, match="changed"):
+            read_file(tmp_path, "CARD.md")
+
+
+def record(release):
+    fields = json.loads((release / "release.json").read_text())
+    return {name: value for name, value in fields.items() if name not in ("digest", "files", "evaluation")}
+
+
+def test_an_evaluation_is_added_and_the_release_still_verifies(release):
+    weights, before = (release / "model.safetensors").read_bytes(), record(release)
+    assert "not measured" in (release / "CARD.md").read_text()
+    tested = evaluate(read_release(release), rows(), [0, 1] * 10, name="public test rows")
+    assert amend_release(release, evaluation=tested) == release
+    assert read_evaluation(release) == tested.for_release()
+    for name in ("CARD.md", "card.html"):
+        assert "public test rows" in (release / name).read_text()
+        assert "are not protected" in (release / name).read_text()
+    assert (release / "model.safetensors").read_bytes() == weights
+    assert record(release) == before
+    assert all(check.passed for check in verify_files(release).checks)
+
+
+def test_title_and_contact_are_kept_when_something_else_is_added(release):
+    amend_release(release, title="Lesions\n2026", contact="privacy@clinic.example")
+    tested = evaluate(read_release(release), rows(), [0, 1] * 10)
+    amend_release(release, evaluation=tested)
+    amend_release(release, contact="dpo@clinic.example")
+    kept = read_release(release).provenance
+    assert (kept.title, kept.contact) == ("Lesions 2026", "dpo@clinic.example")
+    assert read_evaluation(release) == tested.for_release()
+    assert (release / "CARD.md").read_text().startswith("# Privacy and model card: Lesions 2026\n")
+    assert verify_files(release).failures == ()
+
+
+def test_a_seeded_release_stays_stamped(tmp_path):
+    path = write_release(make_model(seeded=True), tmp_path / "seeded", unsafe_for_publication=True)
+    amend_release(path, title="Lesions")
+    assert read_release(path).provenance.seeded
+    assert "DO NOT PUBLISH" in (path / "CARD.md").read_text()
+
+
+def test_the_evaluation_of_another_model_and_a_damaged_release_are_refused_and_nothing_changes(release):
+    other = make_model(classes=("x", "y"))
+    before = (release / "release.json").read_bytes()
+    with pytest.raises(ReleaseError, match="own classes"):
+        amend_release(release, evaluation=evaluate(other, rows(), [0, 1] * 10))
+    assert (release / "release.json").read_bytes() == before
+    (release / "CARD.md").write_text("ε = 0.001")
+    with pytest.raises(ReleaseError, match="was changed"):
+        amend_release(release, title="Lesions")
+    assert (release / "CARD.md").read_text() == "ε = 0.001"
+
+
+def test_charged_results_are_added_travel_with_the_release_and_verify(release):
+    weights = (release / "model.safetensors").read_bytes()
+    found = evaluation()
+    amend_release(release, charged=found)
+    assert read_release(release).charged.to_dict() == found.to_dict()
+    assert (release / "model.safetensors").read_bytes() == weights
+    assert "protected test rows" in (release / "CARD.md").read_text()
+    assert all(check.passed for check in verify_files(release).checks)
+    amend_release(release, title="Lesions")
+    assert read_release(release).charged.to_dict() == found.to_dict()
+
+
+def test_seeded_charged_results_are_added_to_no_publishable_release(release, tmp_path):
+    before = (release / "release.json").read_bytes()
+    with pytest.raises(UnsafeRelease):
+        amend_release(release, charged=evaluation(seeded=True))
+    assert (release / "release.json").read_bytes() == before
+    seeded = write_release(make_model(seeded=True), tmp_path / "seeded", unsafe_for_publication=True)
+    amend_release(seeded, charged=evaluation(seeded=True))
+    assert read_release(seeded).seeded
+
+
+def test_charged_results_of_other_classes_are_refused(release):
+    with pytest.raises(ReleaseError, match="own classes"):
+        amend_release(release, charged=evaluation(("x", "y")))
+
+
+def test_the_hold_out_of_another_fit_is_refused_and_nothing_changes(release):
+    before = (release / "release.json").read_bytes()
+    with pytest.raises(ReleaseError, match="hold-out"):
+        amend_release(release, charged=evaluation(holdout=0.2))
+    assert (release / "release.json").read_bytes() == before

@@ -36,7 +36,7 @@ def test_a_prediction_is_a_declared_class_and_the_score_is_accuracy():
 
 @pytest.mark.parametrize(("some", "labels"), [(5, 3), (5, 1), (1, 5), (5, 0), (0, 0)])
 def test_a_score_is_of_rows_with_a_label_each(some, labels):
-    with pytest.raises(DataError, match=f"a label for each; got {labels} for {some}"):
+    with pytest.raises(DataError, match=f"got {labels} for {some}"):
         make_model().score(rows(some), [CLASSES[0]] * labels)
 
 
@@ -95,7 +95,7 @@ def test_cuda_where_there_is_none_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     model = make_model()
     for ask in (model.scores, model.predict, model.predict_proba):
-        with pytest.raises(ArgumentError, match=r"device='cuda' needs .* Use device='cpu'"):
+        with pytest.raises(ArgumentError, match="device='cpu'"):
             ask(rows(), device="cuda")
         with pytest.raises(ArgumentError, match="device"):
             ask(rows(), device="abacus")

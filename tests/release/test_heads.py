@@ -178,17 +178,17 @@ def test_arrays_of_another_type_become_float64(head):
 def test_a_head_of_missing_or_unknown_arrays_is_refused(head):
     arrays, settings = head_arrays(head), describe_head(head)
     for name in arrays:
-        with pytest.raises(ArgumentError, match=f"{head.kind} head could not be restored"):
+        with pytest.raises(ArgumentError, match=head.kind):
             read_head({one: array for one, array in arrays.items() if one != name}, settings)
-    with pytest.raises(ArgumentError, match="could not be restored"):
+    with pytest.raises(ArgumentError, match="restored"):
         read_head({**arrays, "more": np.zeros(1)}, settings)
-    with pytest.raises(ArgumentError, match="could not be restored"):
+    with pytest.raises(ArgumentError, match="restored"):
         read_head(arrays, {"kind": head.kind})
 
 
 @pytest.mark.parametrize("kind", ["unknown", "", None, 3])
 def test_a_kind_that_is_not_known_is_refused(kind):
-    with pytest.raises(ArgumentError, match="A head's kind must be one of average, cosine, euclidean"):
+    with pytest.raises(ArgumentError, match="kind"):
         read_head({}, {"kind": kind, "temperature": 1.0})
 
 

@@ -11,8 +11,8 @@ from dptransfer.release import read_release
 from dptransfer.release.classifier import probabilities
 from dptransfer.release.prediction_sets import PredictionSets, coverage_after_looking, sets_of, threshold_for
 
+from .counts import NOISE, counts_of, counts_of_cells, with_counts
 from .models import CLASSES, make_model, rows
-from .simulated_counts import NOISE, counts_of, counts_of_cells, with_counts
 
 EDGES = np.array(CHANCE_EDGES)
 
@@ -170,7 +170,7 @@ def test_where_a_set_is_larger_than_wanted_it_abstains():
 
 
 def test_a_model_without_a_charged_evaluation_says_how_to_get_one():
-    with pytest.raises(ReleaseError, match=r"it has none\. Fit it with a hold-out, or .* --private"):
+    with pytest.raises(ReleaseError, match="--private"):
         make_model().predict_sets(rows())
 
 

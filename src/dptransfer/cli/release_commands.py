@@ -109,9 +109,9 @@ def verify(model: options.Release, as_json: options.AsJson = False) -> None:
         if found.outcome == "verified":
             say(f"Verified: {promise}.", style="green")
         elif found.outcome == "failed":
-            say(f"NOT verified: {', '.join(found.failed)}. Do not rely on this release.", style="bold red")
+            say(f"NOT verified: {', '.join(found.failures)}. Do not rely on this release.", style="bold red")
         else:
-            unchecked = ", ".join(f"{name} NOT checked" for name in found.unchecked)
+            unchecked = ", ".join(f"{name} NOT checked" for name in found.missing_checks)
             say(f"NOT verified, {unchecked}: {promise}. {_UNCHECKED}", style="bold yellow")
         for one in found.checks:
             if one.name.startswith("promise") and not one.passed and not one.required:
@@ -121,7 +121,7 @@ def verify(model: options.Release, as_json: options.AsJson = False) -> None:
         if (charged := entry_of_release(model)) is not None:
             say(charged)
     if not found.ok:
-        raise typer.Exit(1 if found.failed else 3)
+        raise typer.Exit(1 if found.failures else 3)
 
 
 def export(

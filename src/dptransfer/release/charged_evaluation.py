@@ -202,10 +202,10 @@ def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Esti
     return Estimate(min(max(known / len(values), low), high), low, high)
 
 
-Read = TypeVar("Read", bound="Written")
+Read = TypeVar("Read", bound="JsonWriter")
 
 
-class Written(Protocol):
+class JsonWriter(Protocol):
     """What writes itself as JSON."""
 
     def to_dict(self) -> JsonObject:

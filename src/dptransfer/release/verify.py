@@ -127,11 +127,11 @@ class Verification:
     publishers_word: ClassVar[tuple[str, ...]] = tuple(UNVERIFIABLE)
 
     def __repr__(self) -> str:
-        failed = f": {', '.join(self.failed)}" * bool(self.failed)
+        failed = f": {', '.join(self.failures)}" * bool(self.failures)
         return f"{type(self).__name__}({self.outcome}{failed}; {len(self.checks)} checks)"
 
     @property
-    def failed(self) -> tuple[str, ...]:
+    def failures(self) -> tuple[str, ...]:
         """Names of the required checks that did not pass."""
         return tuple(check.name for check in self.checks if check.required and not check.passed)
 
@@ -142,16 +142,16 @@ class Verification:
         A release chooses what it says of its method and its version, and so whether this library can plan
         its steps and write its card; so 'not all checked' is no kind of 'verified'.
         """
-        if self.failed:
+        if self.failures:
             return "failed"
-        return "not all checked" if self.unchecked else "verified"
+        return "not all checked" if self.missing_checks else "verified"
 
     @property
-    def unchecked(self) -> tuple[str, ...]:
+    def missing_checks(self) -> tuple[str, ...]:
         """Names of the checks that were not made, or told nothing, and without which nothing is verified."""
         passed = {check.name for check in self.checks if check.passed}
         wanted = (STEPS, RECORD, WORDS, CARD_TEXT)
-        return tuple(name for name in wanted if name not in passed and name not in self.failed)
+        return tuple(name for name in wanted if name not in passed and name not in self.failures)
 
     @property
     def ok(self) -> bool:
@@ -162,7 +162,7 @@ class Verification:
         """JSON-ready form."""
         fields = asdict(self)
         checks = fields.pop("checks")
-        found = {"ok": self.ok, "outcome": self.outcome, "failed": list(self.failed)}
+        found = {"ok": self.ok, "outcome": self.outcome, "failed": list(self.failures)}
         word = list(self.publishers_word)
         return {**fields, **found, "checks": checks, "not_shown": self.not_shown, "publishers_word": word}
 
