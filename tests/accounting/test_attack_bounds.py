@@ -92,15 +92,9 @@ def test_a_rate_that_is_no_rate_is_refused(bad):
 
 def test_without_private_rows_an_attack_is_a_guess():
     assert membership_advantage([]) == 0.0
+    assert area_ceiling([]) == 0.5 < area_ceiling([NOISE]) - 0.1
     for rate in (0.0, 0.01, 0.5):
         assert true_positive_rate([], rate) == rate
-
-
-def test_cut_tails_help_the_attacker_by_their_distance():
-    whole = true_positive_rate([noise(1.0)], 0.01)
-    cut = true_positive_rate([GaussianEvent(1.0, Relation.ADD_REMOVE, numeric_delta=1e-21)], 0.0)
-    assert 1e-21 <= cut < 1e-12
-    assert true_positive_rate([GaussianEvent(1.0, Relation.ADD_REMOVE, numeric_delta=1e-4)], 0.01) > whole
 
 
 def test_sampling_hides_members_and_the_limit_is_not_that_of_unsampled_noise():
@@ -135,27 +129,11 @@ def test_the_area_is_that_under_the_rates():
         assert under - 1e-3 < area_ceiling(events) < under + 5e-3
 
 
-def test_more_steps_allow_more():
-    both = area_ceiling([NOISE, CHOICE])
-    assert max(area_ceiling([NOISE]), area_ceiling([CHOICE])) + 0.01 < both < 1
-
-
 def test_randomised_response_reaches_the_area_of_pure_privacy():
     """The law that is worst for pure ε: the truth with odds e^ε."""
     truth = np.exp(1.5) / (1 + np.exp(1.5))
     assert area_ceiling([CHOICE]) == pytest.approx(truth, abs=1e-3)
     assert area_ceiling([CHOICE]) >= truth
-
-
-def test_without_noisy_steps_there_is_nothing_to_find():
-    assert area_ceiling([]) == 0.5
-    assert area_ceiling([NOISE]) > 0.6
-
-
-def test_sampling_lowers_the_ceiling():
-    """Between no release at all and the same release of all rows."""
-    sampled = SampledGaussianEvent(0.8, 0.1, 1, Relation.ADD_REMOVE)
-    assert 0.51 < area_ceiling([sampled]) < area_ceiling([NOISE]) - 0.1
 
 
 def test_a_huge_epsilon_allows_everything():

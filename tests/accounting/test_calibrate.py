@@ -32,14 +32,6 @@ def choice(epsilon, bounded=True, relation=ADD):
     return SelectionEvent(epsilon, relation, bounded, "exponential")
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "z"), [(0.1, 30.7496), (0.5, 7.0318), (1.0, 3.73063), (2.0, 1.99381), (8.0, 0.600229)]
-)
-def test_one_release_needs_the_known_noise(epsilon, z):
-    budget = Budget(epsilon=epsilon, delta=1e-5)
-    assert noise_multiplier_for(budget, lambda z: [noise(z)]) == pytest.approx(z, rel=1e-5)
-
-
 def test_sums_with_counts_need_scale_5_276_at_epsilon_one():
     budget = Budget(epsilon=1.0, delta=1e-5)
     z = noise_multiplier_for(budget, lambda z: [GaussianEvent(z, ADD, sensitivity=math.sqrt(2))])

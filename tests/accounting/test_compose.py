@@ -257,14 +257,6 @@ def test_numbers_that_are_not_numbers_are_refused(bad):
             call([noise(1.0)], bad)
 
 
-def test_something_that_is_no_event_is_refused():
-    class Stranger:
-        relation = ADD
-
-    with pytest.raises(TypeError, match="every event"):
-        delta_of([Stranger()], 1.0)
-
-
 def test_importing_accounting_imports_neither_scipy_nor_dp_accounting():
     code = (
         "import sys; from dptransfer.accounting import fits, Requests; "

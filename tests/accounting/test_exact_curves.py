@@ -15,10 +15,8 @@ from dptransfer.accounting import (
     selection_delta,
     selection_rho,
 )
-from dptransfer.accounting.exact_curves import SelectionGroup, deltas_of_mu, total_epsilon
-from dptransfer.accounting.steps import Steps
+from dptransfer.accounting.exact_curves import deltas_of_mu
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import Relation, SelectionEvent
 
 checked = settings(max_examples=80, deadline=None, derandomize=True)
 
@@ -51,14 +49,6 @@ def test_delta_is_the_exact_one_rounded_up_by_less_than_a_millionth(mu, epsilon,
 )
 def test_the_known_noise_multipliers_at_delta_1e_5(epsilon, z):
     assert 1 / mu_for(epsilon, 1e-5) == pytest.approx(z, rel=1e-5)
-
-
-def test_rho_one_half_costs_4_377_and_not_what_the_conversions_say():
-    epsilon = epsilon_of_mu(1.0, 1e-5)
-    assert epsilon == pytest.approx(4.377178, abs=1e-6)
-    rho, log = 0.5, math.log(1e5)
-    assert rho + 2 * math.sqrt(rho * log) > 5.29
-    assert epsilon < 4.72
 
 
 def test_delta_agrees_with_dp_accounting():
@@ -136,9 +126,13 @@ def test_numbers_that_are_not_numbers_are_refused(bad):
         lambda: mu_for(bad, 1e-5),
         lambda: mu_for(1.0, bad),
         lambda: mu_with_slack(1.0, bad),
+        lambda: selection_delta(bad, True, 0.0),
+        lambda: selection_delta(1.0, True, bad),
+        lambda: selection_rho(bad, True),
     ):
         with pytest.raises(ArgumentError):
             call()
+    assert selection_delta(1e4, True, 0.0) == pytest.approx(1.0)  # while large ones do not overflow
 
 
 @given(mu=st.floats(0.01, 8), log_slack=st.floats(-20, -1))
@@ -208,45 +202,8 @@ def test_pure_selection_is_randomised_response():
         assert selection_delta(1.0, True, epsilon) < 0.6 * exact
 
 
-@given(eta=st.floats(0.01, 8), order=st.floats(1.01, 60))
-@checked
-def test_bounded_range_meets_its_rho_at_every_order(eta, order):
-    t = np.linspace(1e-6, eta - 1e-6, 201)
-    chance = (np.exp(eta) - np.exp(t)) / np.expm1(eta)
-    moment = np.logaddexp(np.log(chance) + (order - 1) * t, np.log1p(-chance) + (order - 1) * (t - eta))
-    divergence = (moment / (order - 1)).max()
-    assert divergence <= order * selection_rho(eta, True) * (1 + 1e-9)
-
-
-def test_bounded_range_rho_is_tight_for_small_steps():
-    eta, t, order = 0.01, 0.005, 2.0
-    chance = (math.exp(eta) - math.exp(t)) / math.expm1(eta)
-    moment = math.log(chance * math.exp(t) + (1 - chance) * math.exp(t - eta))
-    assert moment / (order - 1) > 0.99 * order * selection_rho(eta, True)
-
-
-def test_selections_are_grouped_and_summed():
-    step = SelectionEvent(0.1, Relation.ADD_REMOVE, True, "exponential")
-    other = SelectionEvent(0.1, Relation.ADD_REMOVE, False, "permute-and-flip")
-    groups = Steps.of([step, other, step]).groups
-    assert groups == (SelectionGroup(0.1, False, 1), SelectionGroup(0.1, True, 2))
-    assert total_epsilon(groups) == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize("bad", [math.nan, -1.0, 5e-324, math.inf])
-def test_numbers_that_are_not_numbers_are_refused_pure(bad):
-    for call in (
-        lambda: selection_delta(bad, True, 0.0),
-        lambda: selection_delta(1.0, True, bad),
-        lambda: selection_rho(bad, True),
-    ):
-        with pytest.raises(ArgumentError):
-            call()
-    assert selection_delta(1e4, True, 0.0) == pytest.approx(1.0)  # while large ones do not overflow
-
-
 @pytest.mark.parametrize("bounded", [True, False])
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0])
 def test_rho_covers_every_divergence_of_the_worst_pair_and_is_reached_by_small_steps(bounded, epsilon):
     if bounded:  # an interval of losses of length ε, by the worst place of it
         places = np.linspace(0.01, 0.99, 99) * epsilon
@@ -256,7 +213,7 @@ def test_rho_covers_every_divergence_of_the_worst_pair_and_is_reached_by_small_s
         p = np.array([1 / (1 + math.exp(-epsilon))])
         q = 1 - p
     reached = 0.0
-    for order in (1.01, 1.5, 2.0, 8.0):
+    for order in (1.01, 1.5, 2.0, 8.0, 30.0):
         with np.errstate(divide="ignore"):
             moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
         reached = max(reached, float((np.log(moment) / (order - 1) / order).max()))

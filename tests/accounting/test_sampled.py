@@ -153,21 +153,13 @@ def test_divergences_are_exact_at_integers_and_bounds_between(z, q):
 
 
 @pytest.mark.parametrize(("z", "q"), CASES)
-@pytest.mark.parametrize("order", [1.5, 2.0, 5.0, 20.0])
-def test_divergences_under_replace_one_bound_the_integral(z, q, order):
-    exact = integrated_divergence(z, q, order, 1.0, -1.0)
-    found = float(sampled_divergences(SampledGroup(z, q, True, 1), np.array([order]))[0])
-    assert exact * (1 - 1e-6) - 1e-10 <= found
-    assert found <= (2 / z) ** 2 / 2 * order * (1 + 1e-12)  # never above that of an unsampled release
-
-
-@pytest.mark.parametrize(("z", "q"), CASES)
 def test_divergences_under_replace_one_are_those_of_the_worst_pair(z, q):
     """At orders that are integrated; between them the chord is a few parts in a thousand above."""
     for order, slack in ((1.5, 1e-6), (2.0, 1e-6), (4.0, 1e-6), (5.0, 1e-2), (20.0, 1e-2)):
         exact = integrated_divergence(z, q, order, 1.0, -1.0)
         found = float(sampled_divergences(SampledGroup(z, q, True, 1), np.array([order]))[0])
         assert exact * (1 - 1e-6) - 1e-10 <= found <= exact * (1 + slack) + 1e-9
+        assert found <= (2 / z) ** 2 / 2 * order * (1 + 1e-12)  # never above that of an unsampled release
 
 
 @pytest.mark.parametrize(("z", "epsilon", "before"), [(0.8, 16.03, 36.37), (2.0, 5.214, 6.069)])

@@ -23,7 +23,7 @@ from dptransfer.accounting import (
 from dptransfer.accounting.exact_curves import SelectionGroup
 from dptransfer.accounting.filters import Requests
 from dptransfer.accounting.steps import MOST, Steps, all_steps, branches, divergences_of, plain_steps
-from dptransfer.errors import BudgetError, RelationMismatch
+from dptransfer.errors import BudgetError
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -94,11 +94,6 @@ def test_a_quick_bound_is_never_below_the_other():
 def test_what_is_no_event_is_not_accounted_for():
     with pytest.raises(TypeError, match="accounted for; got dict"):
         Steps.of([{"kind": "gaussian"}])
-
-
-def test_relations_are_not_mixed():
-    with pytest.raises(RelationMismatch):
-        Steps.of([NOISE, SampledGaussianEvent(2.0, 0.1, 9, Relation.REPLACE_ONE)])
 
 
 def test_pure_steps_count_the_lattice_and_are_not_pure_with_cut_tails():
