@@ -106,9 +106,9 @@ def test_a_pure_budget_is_shared_exactly():
 def test_gaussian_noise_never_fits_a_pure_budget():
     assert not fits([noise(1e9)], Budget.pure(10.0))
     assert fits([choice(10.0)], Budget.pure(10.0))
-    with pytest.raises(BudgetError, match="Gaussian noise has no pure-epsilon guarantee"):
+    with pytest.raises(BudgetError, match="pure-epsilon"):
         noise_multiplier_for(Budget.pure(1.0), lambda z: [noise(z)])
-    with pytest.raises(BudgetError, match="use the methods public or top-k"):
+    with pytest.raises(BudgetError, match="top-k"):
         selection_epsilon_for(Budget.pure(1.0), lambda e: [noise(5.0), choice(e)])
 
 
@@ -125,7 +125,7 @@ def test_every_flavour_is_counted_in_its_own_currency():
 
 
 def test_the_budgets_relation_must_be_the_events():
-    with pytest.raises(RelationMismatch, match="share one neighbouring relation"):
+    with pytest.raises(RelationMismatch, match="neighbouring relation"):
         fits([noise(1.0, relation=REPLACE)], Budget(epsilon=1.0, delta=1e-5))
     with pytest.raises(RelationMismatch):
         noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5, relation=REPLACE), lambda z: [noise(z)])
@@ -133,9 +133,9 @@ def test_the_budgets_relation_must_be_the_events():
 
 
 def test_a_budget_that_nothing_fits_is_refused_with_a_remedy():
-    with pytest.raises(BudgetError, match="Raise epsilon or delta"):
+    with pytest.raises(BudgetError, match="Raise epsilon"):
         noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5), lambda z: [noise(z), choice(5.0)])
-    with pytest.raises(BudgetError, match="Raise epsilon or delta"):
+    with pytest.raises(BudgetError, match="Raise epsilon"):
         selection_epsilon_for(Budget.zcdp(0.1), lambda e: [noise(1.0), choice(e)])
 
 
@@ -185,7 +185,7 @@ def test_the_number_of_sampled_steps_is_the_largest_that_fits():
 def test_a_budget_for_not_even_one_step_is_refused_with_a_remedy():
     with pytest.raises(BudgetError, match="larger noise multiplier"):
         largest_times(Budget(epsilon=0.1, delta=1e-5), lambda times: [GaussianEvent(1.0, ADD, times=times)])
-    with pytest.raises(BudgetError, match="no pure-epsilon guarantee"):
+    with pytest.raises(BudgetError, match="pure-epsilon"):
         largest_times(Budget.pure(1.0), lambda times: [GaussianEvent(1.0, ADD, times=times)])
 
 
@@ -218,11 +218,11 @@ def test_sampled_noise_in_other_currencies_is_that_without_sampling():
 
     assert noise_multiplier_for(Budget.gdp(0.5), make) == pytest.approx(20.0, rel=1e-8)
     assert noise_multiplier_for(Budget.zcdp(0.125), make) == pytest.approx(20.0, rel=1e-8)
-    with pytest.raises(BudgetError, match="no pure-epsilon guarantee"):
+    with pytest.raises(BudgetError, match="pure-epsilon"):
         noise_multiplier_for(Budget.pure(1.0), make)
     # A budget so large that the smallest noise fits, and one that a selection has used up.
     assert noise_multiplier_for(Budget(epsilon=1e6, delta=1e-5), make) == 1 / 40
-    with pytest.raises(BudgetError, match="Raise epsilon or delta"):
+    with pytest.raises(BudgetError, match="Raise epsilon"):
         noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5), lambda z: [*make(z), choice(5.0)])
 
 
@@ -319,7 +319,7 @@ def test_an_epsilon_that_bounds_nothing_is_refused(budget):
 @pytest.mark.parametrize("delta", [0.1, 0.5, 0.999])
 def test_a_delta_of_a_tenth_is_refused_whatever_the_size(delta):
     for size in (None, 1):
-        with pytest.raises(BudgetError, match=r"delta must be below 0\.1"):
+        with pytest.raises(BudgetError, match=r"below 0\.1"):
             warn_if_weak(Budget(epsilon=1.0, delta=delta), size)
     said(Budget(epsilon=1.0, delta=math.nextafter(0.1, 0)))
 

@@ -140,13 +140,13 @@ def test_no_step_at_all_costs_nothing():
         assert (promise.epsilon, promise.delta, promise.relation) == (0.0, 0.0, relation)
         assert (promise.rho, promise.mu) == (0.0, 0.0)
         assert "(ε = 0)-differentially private" in str(promise)
-    with pytest.raises(RelationMismatch, match="no events at all"):
+    with pytest.raises(RelationMismatch, match="no events"):
         guarantee_of([], 1e-5)
 
 
 def test_a_guarantee_under_another_relation_than_its_events_is_refused():
     assert guarantee_of([noise(1.0)], 1e-5, relation=ADD) == guarantee_of([noise(1.0)], 1e-5)
-    with pytest.raises(RelationMismatch, match="add/remove events and replace-one"):
+    with pytest.raises(RelationMismatch, match="events and replace-one"):
         guarantee_of([noise(1.0)], 1e-5, relation=REPLACE)
 
 
@@ -230,7 +230,7 @@ def test_a_guarantee_says_delta_zero_where_delta_buys_nothing():
     assert guarantee_of([choice(1e-4)], 0.0).delta == 0
     assert guarantee_of([choice(1.0)], 1e-5).delta == 1e-5
     assert guarantee_of([choice(0.7)], 1e-300).delta == 0
-    with pytest.raises(BudgetError, match="no pure-epsilon guarantee"):
+    with pytest.raises(BudgetError, match="pure-epsilon"):
         guarantee_of([noise(1.0)], 0.0)
 
 

@@ -12,6 +12,7 @@ from dptransfer.accounting import (
     Requests,
     delta_of,
     epsilon_of,
+    fits,
     gdp_price,
     guarantee_of,
     mu_for,

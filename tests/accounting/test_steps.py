@@ -92,7 +92,7 @@ def test_a_quick_bound_is_never_below_the_other():
 
 
 def test_what_is_no_event_is_not_accounted_for():
-    with pytest.raises(TypeError, match="accounted for; got dict"):
+    with pytest.raises(TypeError, match="got dict"):
         Steps.of([{"kind": "gaussian"}])
 
 
@@ -211,7 +211,7 @@ def test_every_currency_counts_the_dearer_part():
         assert not fits(events, budget)
         with pytest.raises(BudgetError):
             noise_multiplier_for(budget, lambda z: [MIXED])
-    with pytest.raises(BudgetError, match="Gaussian noise has no pure"):
+    with pytest.raises(BudgetError, match="no pure"):
         guarantee_of([MIXED], 0.0)
     tuned = BestOfManyEvent(((FIT,),), 3, 1.0)
     assert rho_of([DisjointEvent(((FIT,), (tuned,)))]) is None

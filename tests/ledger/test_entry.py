@@ -171,10 +171,10 @@ def test_a_plain_charge_has_these_bytes_and_no_others():
 def test_an_event_that_json_would_not_return_unchanged_is_refused(ledger):
     odd = SelectionEvent(0.5, ADD, True, "exponential")
     object.__setattr__(odd, "label", b"bytes")
-    with pytest.raises(ArgumentError, match="plain numbers and words"):
+    with pytest.raises(ArgumentError, match="plain numbers"):
         ledger.charge("clinic-a", [odd], label="fit")
     hidden = BestOfManyEvent(((odd,),), 10, 1.0)
-    with pytest.raises(ArgumentError, match="plain numbers and words"):
+    with pytest.raises(ArgumentError, match="plain numbers"):
         ledger.charge("clinic-a", [hidden], label="fit")
     ledger.charge("clinic-a", [SelectionEvent(np.float64(0.1), ADD, True, "exponential")], label="fit")
     assert ledger.history()[0].events[0].epsilon == 0.1

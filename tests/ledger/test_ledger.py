@@ -148,7 +148,7 @@ def test_a_charge_without_a_result_has_spent(ledger):
     with pytest.raises(BudgetExceeded):
         ledger.charge("clinic-a", [chosen(0.4)], label="fit")
     charges = {entry.number: entry for entry in ledger.history() if isinstance(entry, Charge)}
-    assert charges[lost.entry].status == "spent, no result (interrupted or running)"
+    assert charges[lost.entry].status == UNFINISHED
     assert (charges[failed.entry].status, charges[failed.entry].detail) == ("failed", "out of memory")
     assert ledger.datasets()[0].unfinished == 1
     assert ledger.privacy_spent("clinic-a").epsilon == pytest.approx(0.8, rel=1e-6)
@@ -163,7 +163,7 @@ def test_a_charge_is_closed_once_and_only_by_its_own_receipt(ledger):
         replace(receipt, entry=0),
         replace(receipt, entry=99),
     ):
-        with pytest.raises(LedgerError, match="is not that charge"):
+        with pytest.raises(LedgerError, match="not that charge"):
             ledger.complete(foreign)
     with pytest.raises(ArgumentError, match="outcome"):
         ledger.complete(receipt, "refunded")
@@ -216,7 +216,7 @@ def test_raising_and_lowering_a_budget_is_on_record(ledger):
     ledger.charge("clinic-a", [chosen(1.0)], label="fit")
     ledger.set_budget("clinic-a", small)
     assert ledger.budget_of("clinic-a") == small
-    with pytest.raises(BudgetExceeded, match="epsilon 1 is spent already"):  # nothing more, however little
+    with pytest.raises(BudgetExceeded, match="epsilon 1 is"):  # nothing more, however little
         ledger.charge("clinic-a", [chosen(1e-6)], label="fit")
     ledger.set_budget("clinic-a", large)
     ledger.charge("clinic-a", [chosen(0.9)], label="fit")
@@ -247,7 +247,7 @@ def test_an_id_of_another_ledger_is_not_taken_for_a_new_data_set(ledger):
     other = Ledger.in_memory()
     other.charge("clinic-a", [GAUSS], label="fit")
     ledger.charge("clinic-a", [GAUSS], label="fit")
-    with pytest.raises(LedgerError, match="holds in one ledger only"):
+    with pytest.raises(LedgerError, match="one ledger only"):
         ledger.set_budget(other.find("clinic-a"), Budget(epsilon=1.0))
     ledger.set_budget(ledger.find("clinic-a"), Budget(epsilon=1.0))
 
@@ -282,7 +282,7 @@ def test_a_copy_of_a_ledger_is_the_same_ledger(ledger):
     if ledger.path:
         copies.append(pickle.loads(pickle.dumps(ledger)))
     else:
-        with pytest.raises(LedgerError, match="belongs to the process"):
+        with pytest.raises(LedgerError, match="in-memory"):
             pickle.dumps(ledger)
     ledger.charge("clinic-a", [chosen(0.9)], label="fit")
     for one in copies:
@@ -315,13 +315,13 @@ def test_limits_on_record_from_before_they_were_judged_are_read_and_applied(monk
 
 def test_a_ledger_shows_each_data_set_with_what_is_spent_and_allowed():
     ledger = Ledger.in_memory()
-    assert "Nothing is on record yet" in ledger._repr_html_()
+    assert "Nothing is" in ledger._repr_html_()
     for number in range(25):
         ledger.set_budget(f"<clinic {number}>", Budget(epsilon=1.0))
     shown = ledger._repr_html_()
     assert "&lt;clinic 0&gt;" in shown
     assert "<clinic" not in shown
-    assert "the budget is epsilon = 1" in shown
+    assert "epsilon = 1" in shown
     assert "The first 20 of 25." in shown
 
 

@@ -44,7 +44,7 @@ def test_each_ledger_has_its_own_random_key_and_so_its_own_ids(tmp_path):
 
 def test_a_newer_schema_is_refused_with_the_advice_to_upgrade(path):
     edit(path, "UPDATE meta SET value = '2' WHERE name = 'schema'")
-    with pytest.raises(LedgerError, match=r"has schema 2\. Upgrade dptransfer") as caught:
+    with pytest.raises(LedgerError, match="Upgrade dptransfer") as caught:
         Ledger(path)
     assert not isinstance(caught.value, LedgerTampered)
 
@@ -58,12 +58,12 @@ def test_files_that_are_not_ledgers_are_refused_and_left_alone(tmp_path):
     edit(twin, "CREATE TABLE meta (k TEXT)", "CREATE TABLE entries (n TEXT)")
     for path in (text, other, twin):
         before = path.read_bytes()
-        with pytest.raises(LedgerError, match=f"that dptransfer made; the ledger {path}"):
+        with pytest.raises(LedgerError, match=f"the ledger {path}"):
             Ledger(path)
         assert path.read_bytes() == before
     with pytest.raises(LedgerError, match="unable to open"):
         Ledger(tmp_path)
-    with pytest.raises(LedgerError, match=r"File exists \(.*notes.txt\)"):
+    with pytest.raises(LedgerError, match="notes"):
         Ledger(text / "ledger.sqlite")
 
 
@@ -85,7 +85,7 @@ def test_a_read_only_ledger_can_be_read_and_not_charged(path, monkeypatch):
     with monkeypatch.context() as patch:
         altered_connections(patch, mode="ro")
         assert len(Ledger(path).history()) == 4
-        with pytest.raises(LedgerError, match=f"{path}: attempt to write a readonly database. Make the file"):
+        with pytest.raises(LedgerError, match=f"{path}.*readonly"):
             ledger.charge("clinic-a", [GAUSS], label="fit")
     assert ledger.head == head
     ledger.charge("clinic-a", [GAUSS], label="fit")
@@ -111,7 +111,7 @@ def test_a_full_disk_means_no_charge(path, monkeypatch):
     head = ledger.head
     with monkeypatch.context() as patch:
         altered_connections(patch, pragma="PRAGMA max_page_count = 1")  # the pages there are, and no more
-        with pytest.raises(LedgerError, match=r"disk is full\. Free some space"):
+        with pytest.raises(LedgerError, match="disk is full"):
             charge_many_times(ledger)
     grown = len(ledger.history()) - 4
     ledger.verify(known_head=head)
@@ -123,7 +123,7 @@ def test_a_schema_that_is_no_text_is_tampering(path):
     content = bytearray(path.read_bytes())
     content[content.index(b"CREATE TRIGGER") + 3] = 0x9F
     path.write_bytes(content)
-    with pytest.raises(LedgerTampered, match="its schema is no text"):
+    with pytest.raises(LedgerTampered, match="no text"):
         Ledger(path)
 
 
@@ -167,7 +167,7 @@ def test_a_ledger_held_by_someone_else_is_reported_as_busy(path, monkeypatch):
     monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerError, match="Another process has held it"):
+        with pytest.raises(LedgerError, match="Another process"):
             ledger.charge("clinic-a", [GAUSS], label="fit")
     ledger.charge("clinic-a", [GAUSS], label="fit")
 
@@ -202,7 +202,7 @@ def test_an_in_memory_ledger_is_refused_in_a_child_process(monkeypatch):
     ledger = Ledger.in_memory()
     ledger.charge("clinic-a", [GAUSS], label="fit")
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(LedgerError, match="belongs to the process that made it"):
+    with pytest.raises(LedgerError, match="child process"):
         ledger.charge("clinic-a", [GAUSS], label="fit")
 
 
@@ -312,7 +312,7 @@ def test_a_disk_without_hard_links_will_do(tmp_path, monkeypatch):
 def test_no_new_ledger_is_made_beside_what_is_left_of_another(path, end):
     Path(f"{path}{end}").write_bytes(b"pages")
     path.unlink()
-    with pytest.raises(LedgerTampered, match=f"{end} is there, the rest of a charge"):
+    with pytest.raises(LedgerTampered, match=f"{end} is there"):
         Ledger(path)
     assert not path.exists()
 

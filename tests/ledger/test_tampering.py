@@ -153,7 +153,7 @@ def test_an_edit_of_what_was_seen_is_noticed_also_where_its_hash_stays(path):
     ledger = Ledger(path)
     ledger.charge("clinic-a", [GAUSS], label="fit")
     edit(path, "UPDATE entries SET body = replace(body, '4.0', '9.0') WHERE number = 2")
-    with pytest.raises(LedgerTampered, match="entry 2 does not follow"):
+    with pytest.raises(LedgerTampered, match="entry 2"):
         ledger.charge("clinic-a", [GAUSS], label="fit")
 
 

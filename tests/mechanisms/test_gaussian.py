@@ -56,13 +56,6 @@ def test_the_noise_has_the_stated_law(relation, scale):
     assert not fits_continuous(draws, stats.norm(scale=scale / 1.05))
 
 
-def test_the_noise_has_the_stated_law_with_the_secure_source_too():
-    made = GaussianMechanism(ClassCounts(2_000), 3.0, Relation.ADD_REMOVE)
-    draws = made.release(*NOTHING, noise=SecureNoise())
-    assert fits_continuous(draws, stats.norm(scale=3.0))
-    assert not fits_continuous(draws, stats.norm(scale=4.5))
-
-
 def test_every_value_lies_on_the_lattice():
     released = sums(classes=2, width=5).release(np.eye(5), np.array([0, 0, 1, 1, 1]), noise=SeededNoise(1))
     assert (released * 2.0**30 == np.rint(released * 2.0**30)).all()

@@ -150,7 +150,7 @@ class Changing:
 
 
 def test_a_pool_that_changes_between_the_passes_is_noticed():
-    with pytest.raises(DataError, match="stay as it is"):
+    with pytest.raises(DataError, match="must stay"):
         drawn(Changing(), SeededNoise(0))
 
 
@@ -223,7 +223,7 @@ class FailsAtLast(ThisProcess):
 
 
 def test_no_message_tells_in_which_file_a_choice_was_looked_up():
-    with pytest.raises(DataError, match="The charge stands: restore the pool") as told:
+    with pytest.raises(DataError, match="charge stands") as told:
         drawn(ScoreTable(SCORES[:, None], FailsAtLast()), SeededNoise(0))
     assert "part-003" not in str(told.value)
     assert told.value.__cause__ is None
@@ -241,7 +241,7 @@ def test_a_file_that_changes_after_the_count_is_noticed_whatever_is_chosen(chang
             yield from super().each(work, todo, what)
             np.save(files[changed], np.zeros((40, 6), dtype=np.float32))
 
-    with pytest.raises(DataError, match=rf"part-{changed}.*changed.*The charge stands"):
+    with pytest.raises(DataError, match=f"part-{changed}.*changed"):
         choose("exponential", pool=ShardedRows(files), workers=Meddler())
 
 
@@ -254,7 +254,7 @@ def test_a_file_that_changes_while_every_candidate_gets_its_noise_is_noticed(tmp
         np.save(files[0], np.zeros((40, 6), dtype=np.float32))
 
     with (
-        pytest.raises(DataError, match=r"part-0.*changed.*The charge stands"),
+        pytest.raises(DataError, match=r"part-0.*changed"),
         reported_to(meddle),
     ):
         choose("laplace", pool=ShardedRows(files))

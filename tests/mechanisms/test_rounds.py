@@ -82,7 +82,7 @@ def test_a_larger_coarser_or_more_sensitive_question_is_refused_before_a_row_is_
             raise AssertionError("a row was read")
 
     purse = rounds(relation, rate=rate).open(noise=SeededNoise(0))
-    with pytest.raises(ArgumentError, match="larger, coarser or more sensitive"):
+    with pytest.raises(ArgumentError, match="no larger"):
         purse.release(other, Unreadable(), Unreadable())
     assert purse.asked == 0
     smaller = ClassSums(FEATURES, 1)
@@ -149,15 +149,6 @@ class Listening(SeededNoise):
     def poisson_sample(self, rows, rate):
         self.samples.append(super().poisson_sample(rows, rate))
         return self.samples[-1]
-
-
-@pytest.mark.parametrize("relation", Relation)
-@pytest.mark.parametrize("z", [0.1, 1 / 3, 20.0])
-def test_the_scale_asked_for_is_never_a_hair_below_the_stated_one(relation, z):
-    noise = Listening(0)
-    made = rounds(relation, z=z)
-    made.open(noise=noise).release(SUMS, ROWS, LABELS)
-    assert made.scale * SUMS.grid < noise.scales[0] < made.scale * SUMS.grid * (1 + 1e-8)
 
 
 def test_every_round_looks_at_a_fresh_poisson_sample_and_nothing_else():

@@ -49,9 +49,9 @@ def test_numbers_that_would_void_the_accounting_are_refused(bad):
 
 @pytest.mark.parametrize("bad", ["add/remove", None, "ADD_REMOVE"])
 def test_the_relation_is_a_relation(bad):
-    with pytest.raises(ArgumentError, match="relation must be a Relation"):
+    with pytest.raises(ArgumentError, match="a Relation"):
         GaussianEvent(1.0, bad)
-    with pytest.raises(ArgumentError, match="relation must be a Relation"):
+    with pytest.raises(ArgumentError, match="a Relation"):
         SelectionEvent(1.0, bad, True, "exponential")
 
 
@@ -72,15 +72,15 @@ def test_an_event_cannot_be_changed():
 
 def test_one_relation_is_found_and_two_or_none_raise():
     assert same_relation([GaussianEvent(1.0, REPLACE), SelectionEvent(1.0, REPLACE, True, "x")]) is REPLACE
-    with pytest.raises(RelationMismatch, match=r"add/remove and replace-one"):
+    with pytest.raises(RelationMismatch, match="and replace-one"):
         same_relation([GaussianEvent(1.0, ADD), GaussianEvent(1.0, REPLACE)])
-    with pytest.raises(RelationMismatch, match="no events at all"):
+    with pytest.raises(RelationMismatch, match="no events"):
         same_relation([])
 
 
 @pytest.mark.parametrize("bad", [7, None, b"sums"])
 def test_a_label_is_words(bad):
-    with pytest.raises(ArgumentError, match="label must be a str"):
+    with pytest.raises(ArgumentError, match="label must"):
         GaussianEvent(1.0, ADD, label=bad)
 
 

@@ -5,8 +5,6 @@ from dptransfer.privacy import Relation, Unit
 
 def test_there_are_two_relations_and_they_read_as_sentences():
     assert [relation.value for relation in Relation] == ["add/remove", "replace-one"]
-    assert Relation.ADD_REMOVE.sentence() == "adding or removing one example"
-    assert Relation.REPLACE_ONE.sentence() == "replacing one example by any other"
 
 
 def test_where_persons_are_the_unit_the_relation_says_so():
