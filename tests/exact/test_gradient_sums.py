@@ -162,13 +162,6 @@ def test_with_a_norm_that_is_rounded_down_the_check_fails(monkeypatch):
     assert longest() > RESIDUAL_NORM**2
 
 
-def test_other_inputs_than_the_rows_can_be_multiplied_with():
-    rows, labels, logits = problem(60)
-    halves = np.trunc(rows[:, :3] / 2)
-    grid = residual_lattice(residuals(rows, labels, logits), 1.0).astype(np.int64)
-    assert (clipped_gradient(rows, labels, logits, 1.0, halves) == grid @ halves.astype(np.int64)).all()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1e-300, 1e19, 1e30, 3e35, 1e37, 1e60, 1e150, 1e200, 1e307])
 def test_a_head_of_any_finite_size_has_a_gradient_within_the_bound(kind, size):

@@ -92,24 +92,11 @@ def test_a_row_gets_the_same_integers_in_every_batch(dtype):
     )
 
 
-def test_type_layout_and_storage_of_the_rows_do_not_matter(tmp_path):
-    rng = np.random.default_rng(2)
-    single = rng.normal(size=(60, 10)).astype(np.float32)
-    want = unit_lattice(single, 2**30)
-    stored = np.memmap(tmp_path / "rows", dtype=np.float32, mode="w+", shape=single.shape)
+def test_storage_of_the_rows_does_not_matter_and_they_stay_as_they_are(tmp_path):
+    single = np.random.default_rng(2).normal(size=(60, 10)).astype(np.float32)
+    stored, before = np.memmap(tmp_path / "rows", np.float32, "w+", shape=single.shape), single.copy()
     stored[:] = single
-    wide = np.zeros((120, 30), dtype=np.float64)
-    wide[::2, ::3] = single
-    for same in (
-        single.astype(np.float64),
-        np.asfortranarray(single),
-        stored,
-        wide[::2, ::3],
-        single[::-1][::-1],
-    ):
-        assert (unit_lattice(same, 2**30) == want).all()
-    before = single.copy()
-    unit_lattice(single, 2**30)
+    assert (unit_lattice(stored, 2**30) == unit_lattice(single, 2**30)).all()
     assert (single == before).all()
 
 
@@ -138,18 +125,6 @@ def test_ordinary_rows_lose_next_to_nothing():
 def test_rows_inside_the_clip_keep_their_length():
     made = clipped_lattice(np.array([[0.3, 0.4], [3.0, 4.0], [30.0, 40.0]]), 10**6, clip=5.0)
     assert np.abs(made - [[60_000, 80_000], [600_000, 800_000], [600_000, 800_000]]).max() <= 1
-
-
-def test_a_row_that_is_not_finite_is_a_row_of_zeros_and_nothing_is_said():
-    signalling = np.array([[0x7FA00000, 0x3F800000]], dtype=np.uint32).view(np.float32)
-    for bad in (
-        signalling,
-        np.array([[np.nan, 1.0]]),
-        np.array([[1.0, -np.inf]]),
-        np.array([[np.inf, np.nan]]),
-    ):
-        assert not unit_lattice(bad, 1000).any()
-        assert not clipped_lattice(bad, 1000, clip=1.0).any()
 
 
 def test_too_many_dimensions_are_refused():
@@ -231,18 +206,14 @@ def test_a_row_is_multiplied_by_one_power_of_two_exactly(values, bits, root):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_types_and_byte_orders_do_not_matter(dtype):
+def test_types_layouts_and_byte_orders_do_not_matter(dtype):
     x = extreme_rows(25, dtype)[:, :7]
-    swapped = x.astype(x.dtype.newbyteorder())
     strided = np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3]
-    for same in (
-        swapped,
-        strided,
-        np.asfortranarray(x),
-        *([x.astype(np.float64)] if dtype != np.float64 else []),
-    ):
+    alike = [x.astype(x.dtype.newbyteorder()), strided, np.asfortranarray(x), x[::-1][::-1]]
+    for same in alike if dtype == np.float64 else [*alike, x.astype(np.float64)]:
         for found, wanted in zip(scaled_rows(same, 20), scaled_rows(x, 20), strict=True):
             assert (np.trunc(found) == np.trunc(wanted)).all()
+        assert (unit_lattice(same, 2**30) == unit_lattice(x, 2**30)).all()
 
 
 def test_whole_numbers_are_rows_too():
@@ -366,4 +337,5 @@ def test_a_row_that_is_not_finite_is_zeros_before_the_mean_is_subtracted_and_not
     zeros = MAPS[name].lattice(np.zeros((1, WIDTH)), 2**30)
     with np.errstate(all="raise"):
         assert (MAPS[name].lattice(x, 2**30) == zeros).all()
+        assert not clipped_lattice(x, 1000, clip=1.0).any()
     assert zeros.any() == ("public" in name)

@@ -222,7 +222,7 @@ def test_a_count_of_persons_that_leaves_int64_wraps_around_in_integers():
 def test_a_weight_with_which_one_persons_count_may_leave_int64_is_refused():
     """Wrapped around, 2¹⁷ rows of weight 2¹⁶ would count less than nothing, and a replaced person twice."""
     assert ClassSumsAndCounts(UNIT, CLASSES, weight=8.0, bound=Bound(Unit.PERSON)).exact_weight == 8
-    with pytest.raises(ArgumentError, match="at most 8 where persons are protected"):
+    with pytest.raises(ArgumentError, match="weight"):
         ClassSumsAndCounts(UNIT, CLASSES, weight=8.5, bound=Bound(Unit.PERSON))
 
 

@@ -106,14 +106,13 @@ class EvaluationLayout:
             "chances": (len(CHANCE_EDGES) + 1,),
             "confidences": (len(TEMPERATURES),),
         }
-        shapes = {name: shapes[name] for name in self._names}
         found: dict[str, Block] = {}
         start = 0
-        for name, shape in shapes.items():
+        for name in self._names:
             # Each temperature has a number of its own between 0 and 1: together they are as long as a one.
             ones = len(TEMPERATURES) if name == "confidences" else 1
             weight = int(GRID * math.sqrt(self.share(name) / ones) * (1 - 2.0**-40))
-            found[name] = Block(start, shape, weight)
+            found[name] = Block(start, shapes[name], weight)
             start = found[name].stop
         return found
 

@@ -178,10 +178,5 @@ def _write(file: Path, found: PrincipalAxes) -> None:
     """Keep for later, if possible."""
     from safetensors.numpy import save
 
-    arrays = {
-        "root": np.array([found.root]),
-        "mean": found.mean,
-        "axes": np.ascontiguousarray(found.axes),
-        "variance": found.variance,
-    }
-    write_if_possible(file, save(arrays))
+    parts = {name: np.ascontiguousarray(getattr(found, name)) for name in ("mean", "axes", "variance")}
+    write_if_possible(file, save({"root": np.array([found.root]), **parts}))

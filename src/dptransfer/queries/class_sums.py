@@ -181,14 +181,10 @@ class ClassSumsAndCounts(BoundedQuery):
 
     def __post_init__(self) -> None:
         """Refuse a weight that leaves no count, or sums that leave int64."""
-        if not 2.0**-16 <= self.weight <= 2.0**16:
+        heaviest = 2**16 if self.unit is Unit.ROW else _HEAVIEST_OF_PERSONS
+        if not 2.0**-16 <= self.weight <= heaviest:
             raise ArgumentError(
-                f"A count's weight must lie between 2^-16 and 2^16; got {self.weight!r}. "
-                "A weight of 1 leaves counts as they are."
-            )
-        if self.unit is Unit.PERSON and self.weight > _HEAVIEST_OF_PERSONS:
-            raise ArgumentError(
-                f"A count's weight must be at most {_HEAVIEST_OF_PERSONS} where persons are protected; got "
+                f"A count's weight must lie between 2^-16 and {heaviest}, for {self.unit.value}s; got "
                 f"{self.weight!r}. A weight of 1 leaves counts as they are."
             )
 

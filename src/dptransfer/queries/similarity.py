@@ -151,7 +151,7 @@ class SimilarityScores(BoundedQuery):
         if self.score_range < 1:
             raise ArgumentError("The caps are closer than one grid step; move them apart.")
         # A pool's rows are bounded by the map that it puts them through, or where they are scored.
-        if not isinstance(self.candidates, GridPool) and _largest_square(self.candidates) > self.norm**2:
+        if not isinstance(self.candidates, GridPool) and _has_longer(self.candidates, self.norm):
             raise ArgumentError(
                 f"Candidates must be integer rows of norm at most {self.norm}; at least one is longer. "
                 "Map them with features.lattice."
@@ -336,14 +336,11 @@ def row_weights(people: People, bound: float) -> Integers:
     return own
 
 
-def _largest_square(rows: GridRows) -> int:
-    """Largest squared norm, exactly; of an entry so large that squares would overflow, its own square."""
+def _has_longer(rows: GridRows, norm: int) -> bool:
+    """Whether a row is longer than the norm, exactly; entries beyond it are cut, so no square overflows."""
     step = max(1, MAPPED_ELEMENTS // max(1, rows.shape[1]))
-    largest = 0
     for start in range(0, len(rows), step):
-        part = rows[start : start + step].astype(np.int64)
-        entry = max(int(part.max(initial=0)), -int(part.min(initial=0)))
-        largest = max(largest, entry**2)
-        if entry < 2**24:
-            largest = max(largest, int(np.einsum("ij,ij->i", part, part).max()))
-    return largest
+        part = np.clip(rows[start : start + step].astype(np.int64), -norm - 1, norm + 1)
+        if (np.einsum("ij,ij->i", part, part) > norm**2).any():
+            return True
+    return False

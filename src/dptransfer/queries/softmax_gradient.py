@@ -116,19 +116,16 @@ class SoftmaxGradient(BoundedQuery):
             return len(self.offset), self.projection.shape[1]
         return len(self.offset), self.features.dimension if self.along is None else self.along
 
-    @property
+    @cached_property
     def logits(self) -> IntegerLogits:
         """The logits in integers: coarse ones are fine enough for a gradient, where they are linear in x."""
         if self.precision is None:
             own = IntegerLogits.coarse(self.linear, self.offset, ROW_NORM)
         else:
             own = IntegerLogits.of(self.linear, self.offset, self.precision, ROW_NORM)
-        return own if self.prior is None else replace(own, beside=self._beside)
-
-    @cached_property
-    def _beside(self) -> IntegerLogits:
-        assert self.prior is not None
-        return IntegerLogits.coarse(self.prior, np.zeros(len(self.prior)), ROW_NORM)
+        if self.prior is None:
+            return own
+        return replace(own, beside=IntegerLogits.coarse(self.prior, np.zeros(len(self.prior)), ROW_NORM))
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
