@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from dptransfer.cli.commands import app
@@ -111,3 +112,42 @@ def emb(rows) -> Callable:
         return write_embeddings(path, x, RowMetadata(y, **{"classes": CLASSES.split(","), **about}))
 
     return write
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory) -> Path:
+    """The mean colour of a picture, as an ONNX model."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [helper.make_node("GlobalAveragePool", ["pixels"], ["rows"])],
+        "mean-colour",
+        [helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["n", 3, 1, 1])],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    path = tmp_path_factory.mktemp("encoder") / "mean-colour.onnx"
+    onnx.save(made, path)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    """A folder per class: twelve red and twelve blue pictures."""
+    rng = np.random.default_rng(0)
+    for name, colour in (("red", (220, 30, 30)), ("blue", (30, 30, 220))):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for number in range(12):
+            pixels = np.clip(np.array(colour) + rng.normal(0, 20, (10, 10, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"{number:02}.png")
+    return tmp_path / "photos"
+
+
+def owned(file):
+    """The content of a file that nobody else may read."""
+    assert Path(file).stat().st_mode & 0o777 == 0o600
+    return Path(file).read_text()

@@ -39,13 +39,8 @@ def test_folders_become_a_release_in_one_command(cli, ledger, tmp_path):
     said = cli("fit", private, "--public", pool, "--epsilon", "1").stdout
     assert "model: CARD.md" in said
     assert "δ = 1e-5" in said
-    assert {one.name for one in tmp_path.iterdir()} == {
-        "photos",
-        "pool",
-        "model",
-        ledger.name,
-        f"{ledger.name}.key",
-    }
+    kept = {"photos", "pool", "model", ledger.name, f"{ledger.name}.key"}
+    assert {one.name for one in tmp_path.iterdir()} == kept
     assert [one.charges for one in Ledger(ledger).datasets()] == [1]
     answers = cli("predict", "model", private / "cat", "--top", "2", "--out", "a.json")
     assert answers.stdout == ""
@@ -141,13 +136,6 @@ def test_features_in_columns_become_a_release_whatever_their_order(cli, cli_json
     assert cli_json(*private)["accuracy"]
 
 
-def test_options_for_rows_are_refused_for_methods_on_pictures(cli, tmp_path):
-    folder = pictures(tmp_path / "photos", 4)
-    for option in ("--text-column", "--feature-columns"):
-        said = cli("fit", folder, "-m", "film", "-e", "1", "-d", "1e-5", option, "f", code=2).stderr
-        assert f"{option} is for" in said
-
-
 def test_the_column_of_labels_is_named_wherever_a_table_is_given(cli, cli_json):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
@@ -178,10 +166,8 @@ def test_pictures_and_texts_of_a_table_have_their_labels_where_it_is_said(cli, c
         cli("fit", *words, "--label-column", "dx", *ELSEWHERE)
         assert cli_json("evaluate", f"of-{table[0]}", table, "--label-column", "dx")["size"] > 0
     cli("encode", "p.csv", "--label-column", "d", "--classes", "cat,dog", "-o", "p.emb", code=2)
-    assert (
-        cli_json("encode", "p.csv", "--label-column", "dx", "--classes", "cat,dog", "-o", "p.emb")["classes"]
-        == 2
-    )
+    words = ("--label-column", "dx", "--classes", "cat,dog", "-o", "p.emb")
+    assert cli_json("encode", "p.csv", *words)["classes"] == 2
     told = cli("check", "p.csv", "--label-column", "dx", "--classes", "cat,cow").stdout
     assert "dog" in told  # a label that is no class
 

@@ -18,10 +18,9 @@ CLASSES = ("cat", "dog", "bird")
 
 
 @pytest.fixture
-def people(data):
+def people(rows):
     """The private rows with a patient each, in every format; 50 patients, and some rows of nobody."""
-    with np.load(data / "private.npz") as arrays:
-        x, y = arrays["x"], arrays["y"]
+    x, y = rows("private")
     ids = np.array([f"xylo-{row % 50}" if row % 7 else "" for row in range(len(x))])
     np.savez("p.npz", x=x, y=y, patient=ids, mark=ids == "")
     np.save("ids.npy", ids)
@@ -77,29 +76,28 @@ def test_bound_and_typical_number_are_declared_with_set(cli, people):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("p.npz", "--classes", "3", "--person", "who"), "in the column 'who'; found mark, patient, x, y"),
+        (("p.npz", "--classes", "3", "--person", "who"), "the column 'who'"),
         (("p.npz", "--classes", "3", "--person", "mark"), "got the type bool"),
         (("p.npz", "--classes", "3", "--person", "folder"), "these are not on record"),
         (("p.npz", "--classes", "3", "--person", "none.csv"), "must be readable"),
         (("p.emb", "--person", "patient"), "there are no columns"),
-        (("short.npz", "--classes", "3", "--person", "who"), "people must have one entry per example"),
+        (("short.npz", "--classes", "3", "--person", "who"), "one entry per example"),
         (("rows.emb", "--set", "data.person_bound=2"), "without people"),
         (("p.emb", "--person", "none", "--set", "data.rows_per_person=6"), "without people"),
         (("p.emb", "--set", "data.person_bound=0"), "person_bound must"),
-        (("p.emb", "--set", "data.person_bound=-1"), "person_bound must"),
         (("p.emb", "--set", "data.person_bound=nan"), "person_bound must"),
         (("p.emb", "--set", "data.person_bound=2000"), "between 2**-10 and 2**10"),
-        (("p.emb", "--set", "data.rows_per_person=0.5"), "rows_per_person must be at least 1"),
-        (("p.emb", "--set", "data.person_bound=many"), "must be of the type float"),
+        (("p.emb", "--set", "data.rows_per_person=0.5"), "rows_per_person must"),
+        (("p.emb", "--set", "data.person_bound=many"), "type float"),
     ],
 )
-def test_bad_input_about_people_costs_nothing_and_tells_no_id(cli, people, ledger, words, said, data):
-    with np.load(data / "private.npz") as arrays:
-        np.savez("short.npz", x=arrays["x"], y=arrays["y"], who=people[:-1])
+def test_bad_input_about_people_costs_nothing_and_tells_no_id(cli, people, charges, words, said, rows):
+    x, y = rows("private")
+    np.savez("short.npz", x=x, y=y, who=people[:-1])
     told = cli("fit", *words, *FIT, "--out", "model", code=2).stderr
     assert said in told
     assert "xylo" not in told
-    assert not ledger.exists() or Ledger(ledger).history() == []
+    assert charges() == []
 
 
 @pytest.mark.parametrize(
@@ -112,9 +110,8 @@ def test_bad_input_about_people_costs_nothing_and_tells_no_id(cli, people, ledge
     ],
     ids=["one person", "missing", "a person per row", "odd"],
 )
-def test_private_facts_about_people_are_handled_without_a_word(cli, data, ids):
-    with np.load(data / "private.npz") as arrays:
-        x, y = arrays["x"], arrays["y"]
+def test_private_facts_about_people_are_handled_without_a_word(cli, rows, ids):
+    x, y = rows("private")
     write_embeddings("usual.emb", x, RowMetadata(y, classes=CLASSES, people=np.arange(300) // 6))
     write_embeddings("odd.emb", x, RowMetadata(y, classes=CLASSES, people=ids))
     usual, odd = (

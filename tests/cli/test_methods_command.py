@@ -7,7 +7,6 @@ import pytest
 
 from dptransfer.accounting import epsilon_of
 from dptransfer.api.source import Reading
-from dptransfer.cli import methods_command as subject
 from dptransfer.cli.methods_command import devices_of, method_from, on_device
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.public_map import PublicMap
@@ -70,6 +69,10 @@ def test_every_combination_of_the_listed_values_is_a_candidate():
         candidates=tuple(NoisyGD(features=PublicMap(axes=a), steps=s, clip=0.5) for s, a in wanted)
     )
     assert made("noisy-gd") == NoisyGD()  # nothing to tune is no tuning
+    assert made("noisy-gd", "steps=2,5", mean_trials=3.0).mean_trials == 3.0
+    assert made("noisy-gd", "steps=2,5", tune_on_public=True).tune_on_public
+    moved = method_from("noisy-gd", {}, ["steps=2,5"], Reading(device="cuda"))
+    assert [one.device for one in moved.candidates] == ["cuda", "cuda"]
 
 
 def test_parts_words_and_values_with_commas_can_be_tuned():
@@ -81,32 +84,18 @@ def test_parts_words_and_values_with_commas_can_be_tuned():
     assert tuned.candidates == tuple(CoinPressPrototypes(shares=s) for s in ((0.5, 0.5), (0.25, 0.75)))
 
 
-def test_the_number_of_trials_and_the_public_way_reach_the_method():
-    assert made("noisy-gd", "steps=2,5", mean_trials=3.0).mean_trials == 3.0
-    assert made("noisy-gd", "steps=2,5", tune_on_public=True).tune_on_public
-
-
-def test_a_plan_shows_the_price_before_any_data(cli, cli_json):
+def test_a_plan_shows_the_price_before_any_data(cli_json):
     alone = cli_json(*PLAN, "-m", "noisy-gd", "--set", "steps=5")
-    told = cli_json(*PLAN, *STEPS)
+    told, few = cli_json(*PLAN, *STEPS), cli_json(*PLAN, *STEPS, "--set", "mean_trials=2")
     (event,) = told["events"]
+    noise = [one["events"][0]["candidates"][0][0]["noise_multiplier"] for one in (few, told)]
+    assert noise == sorted(set(noise))
     assert (told["method"], event["kind"], event["mean_trials"]) == ("private-tuning", "best-of-many", 10.0)
     assert told["epsilon"] <= 2
     five = event["candidates"][1][0]
     assert five["times"] == 5
     assert five["noise_multiplier"] > 1.5 * alone["events"][0]["noise_multiplier"]
     assert "steps 2 or 5" in told["notes"][0]
-    assert "about 10 trials" in " ".join(cli(*PLAN, *STEPS).stdout.split())
-
-
-def test_fewer_trials_leave_more_for_each(cli_json):
-    few, many = (
-        cli_json(*PLAN, *STEPS, "--set", f"mean_trials={mean}")["events"][0]["candidates"][0][0][
-            "noise_multiplier"
-        ]
-        for mean in (2, 50)
-    )
-    assert few < many
 
 
 def test_a_tuned_fit_is_charged_as_what_it_is_and_its_card_says_so(cli, cli_json, data, ledger):
@@ -117,10 +106,8 @@ def test_a_tuned_fit_is_charged_as_what_it_is_and_its_card_says_so(cli, cli_json
     (charge,) = [entry for entry in Ledger(ledger).history() if hasattr(entry, "events")]
     assert epsilon_of(charge.events, 1e-5) == pytest.approx(told["epsilon"])
     card = " ".join(cli("card", "model").stdout.split())
-    assert "among 2 public candidates" in card
-    assert "steps 2 or 5" in card
-    assert "fit has epsilon" in card
-    assert "best trial was" in card
+    for said in ("2 public candidates", "steps 2 or 5", "best trial was"):
+        assert said in card
     assert "Verified" in cli("verify", "model").stdout
 
 
@@ -141,46 +128,33 @@ def test_tuning_on_public_rows_costs_what_the_winner_costs_alone(cli, cli_json, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--tune", "stps=2,5"), "--tune stps=2: A setting must be a field of the method; 'noisy-gd' has no"),
-        (("--tune", "k=2,5"), "'noisy-gd' has no 'k'"),
-        (("--tune", "steps="), "--tune takes field=value,value; got 'steps='"),
-        (("--tune", "steps=[]"), "--tune takes field=value,value"),
-        (("--tune", "steps=2,,5"), "--tune takes field=value,value"),
-        (("--tune", "steps"), "--tune takes field=value,value; got 'steps'"),
-        (("--tune", "=2,5"), "--tune takes field=value,value"),
-        (("--tune", "steps=2,0"), "--tune steps=0: steps must be"),
-        (("--tune", "steps=2,many"), "--tune steps=many: 'steps' must be of the type"),
-        (("--tune", "start=zero,shot"), "Did you mean 'shots'?"),
-        (("--tune", "steps=2"), "two configurations at least"),
-        (("--tune", "steps=2,2"), "two of these are the same"),
-        (("--tune", "steps=2,5", "--set", "steps=3"), "'steps' is there twice"),
-        (("--tune", "steps=2,5", "--tune", "steps=7,8"), "'steps' is there twice"),
-        (("--tune", "steps=" + ",".join(map(str, range(1, 103)))), "at most 100 configurations"),
-        (("--tune", "steps=2,5", "--set", "stps=3"), "Error: A setting must be a field of the method"),
-        (("--tune", "noise_multiplier=0.5,1"), "must pay for about 10 trials"),
-        (("--tune", "steps=2,5", "--set", "mean_trials=0.5"), "mean_trials must be at least 1"),
-        (("--tune", "steps=2,5", "--set", "tune_on_public=true"), "none were given. Pass --public pool.emb."),
-        (
-            ("--tune", "steps=2,5", "--set", "tune_on_public=true", "--set", "mean_trials=3"),
-            "mean_trials is for tuning on",
-        ),
-        (("--set", "tune_on_public=true"), "--set tune_on_public needs something to tune"),
-        (("--set", "mean_trials=3"), "--set mean_trials needs something to tune"),
+        ("--tune stps=2,5", "--tune stps=2: "),
+        ("--tune k=2,5", "no 'k'"),
+        ("--tune steps=", "field=value,value"),
+        ("--tune steps=[]", "field=value,value"),
+        ("--tune steps=2,,5", "field=value,value"),
+        ("--tune steps", "field=value,value"),
+        ("--tune =2,5", "field=value,value"),
+        ("--tune steps=2,0", "--tune steps=0: "),
+        ("--tune steps=2,many", "--tune steps=many: "),
+        ("--tune start=zero,shot", "'shots'?"),
+        ("--tune steps=2", "two configurations"),
+        ("--tune steps=2,2", "are the same"),
+        ("--tune steps=2,5 --set steps=3", "'steps' is there twice"),
+        ("--tune steps=2,5 --tune steps=7,8", "'steps' is there twice"),
+        (f"--tune steps={','.join(map(str, range(1, 103)))}", "at most 100"),
+        ("--tune steps=2,5 --set stps=3", "Error: A setting"),
+        ("--tune noise_multiplier=0.5,1", "about 10 trials"),
+        ("--tune steps=2,5 --set mean_trials=0.5", "mean_trials must"),
+        ("--tune steps=2,5 --set tune_on_public=true", "Pass --public pool.emb"),
+        ("--tune steps=2,5 --set tune_on_public=true --set mean_trials=3", "mean_trials is for"),
+        ("--set tune_on_public=true", "something to tune"),
+        ("--set mean_trials=3", "something to tune"),
+        ("--tune steps=2,5 --delta 0", "accounted for"),
     ],
 )
 def test_refusals(cli, words, said):
-    assert said in cli(*PLAN, "-m", "noisy-gd", *words, code=2).stderr
-
-
-def test_a_refused_fit_charges_nothing(cli, data, ledger):
-    words = (*BUDGET, "--classes", "cat,dog,bird", "-m", "mean", "--tune", "steps=2,5", "--out", "model")
-    assert "'mean' has no" in cli("fit", data / "private.npz", *words, code=2).stderr
-    assert not ledger.exists()
-
-
-def test_a_budget_without_delta_is_refused_with_the_reason(cli):
-    words = ("plan", "--budget", "rho=0.1", "--classes", "3", "--dim", "16", *STEPS)
-    assert "accounted for in" in cli(*words, code=2).stderr
+    assert said in cli(*PLAN, "-m", "noisy-gd", *words.split(), code=2).stderr
 
 
 ONE = ("--epsilon", "1", "--delta", "1e-5")
@@ -210,32 +184,15 @@ def test_a_setting_decides_whether_a_method_can_move():
         on_device(AdaMix(axes=64), "cuda")
 
 
-def test_no_device_and_the_cpu_change_nothing():
-    for device in (None, "cpu"):
-        assert on_device(LeastSquares(), device) == LeastSquares()
-
-
-def test_of_a_choice_each_moves():
-    tuned = method_from("noisy-gd", {}, ["steps=2,5"], Reading(device="cuda"))
-    assert [one.device for one in tuned.candidates] == ["cuda", "cuda"]
-
-
 def test_behind_an_encoder_a_method_follows_where_it_can(monkeypatch):
-    assert on_device(LeastSquares(), "cuda", encodes=True) == LeastSquares()
-    assert on_device(NoisyGD(), "mps", encodes=True) == NoisyGD()
-    for there, device in ((True, "cuda"), (False, "cpu")):
-        monkeypatch.setattr(subject, "_all_there", lambda there=there: there)
-        assert on_device(NoisyGD(), "cuda", encodes=True).device == device
-
-
-def test_what_methods_need_of_a_gpu_is_asked_of_the_machine(monkeypatch):
     def missing():
         raise ArgumentError("device='cuda' needs Triton; it is not installed.")
 
-    monkeypatch.setattr("dptransfer.exact.cuda.require_cuda", missing)
-    assert on_device(NoisyGD(), "cuda", encodes=True).device == "cpu"
-    monkeypatch.setattr("dptransfer.exact.cuda.require_cuda", lambda: None)
-    assert on_device(NoisyGD(), "cuda", encodes=True).device == "cuda"
+    assert on_device(LeastSquares(), "cuda", encodes=True) == LeastSquares()
+    assert on_device(NoisyGD(), "mps", encodes=True) == NoisyGD()
+    for machine, device in ((lambda: None, "cuda"), (missing, "cpu")):
+        monkeypatch.setattr("dptransfer.exact.cuda.require_cuda", machine)
+        assert on_device(NoisyGD(), "cuda", encodes=True).device == device
 
 
 def test_a_plan_takes_it_and_costs_the_same(cli_json):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dptransfer.base.workers import Processes, ThisProcess
-from dptransfer.cli.options import ABOUT_DATA, SIZES, WorkerOptions, class_list, settings_of
+from dptransfer.cli.options import ABOUT_DATA, SIZES, WorkerOptions, class_list, grey_ends, settings_of
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
 
@@ -125,3 +125,9 @@ def test_check_gives_the_pool_to_them(cli, data, given_to, monkeypatch):
     words = ("--public", data / "pool.npz", "--classes", CLASSES)
     cli("check", data / "private.npz", *words, "--engine", "processes", "--workers", "1")
     assert given_to == [Processes(1)]
+
+
+@pytest.mark.parametrize("text", ["4095", "0,0", "1,0", "a,b", "0,inf", "0,1,2"])
+def test_a_grey_range_that_is_none_is_refused(text):
+    with pytest.raises(ArgumentError, match="--grey-range 0,4095"):
+        grey_ends(text)

@@ -18,9 +18,7 @@ from dptransfer.encoders.shards import EncodeShard
 from dptransfer.release import predictions as predicted_shards
 from dptransfer.sources import read_table
 
-from .test_encode import FIT, encoder, owned, photos
-
-__all__ = ["encoder", "photos"]  # fixtures
+FIT = ("-m", "mean", "-e", "9", "-d", "1e-5")
 EVERY = "--engine", "processes", "--workers", "2"
 
 
@@ -56,22 +54,6 @@ def test_encode_in_shards_gives_the_rows_of_one_piece_and_reports_the_same(cli_j
     assert read_table("one.emb").sources == read_table("many.emb").sources
 
 
-def test_private_pictures_that_cannot_be_read_are_refused_or_zeros_in_shards_too(
-    cli, cli_json, photos, encoder
-):
-    bad = photos / "red/bad.png"
-    bad.write_bytes((photos / "red/00.png").read_bytes()[:60])  # it breaks off in the middle
-    words = ("encode", photos, "--encoder", encoder, "--out", "p.emb", "--shard-rows", "5")
-    said = cli(*words, code=2).stderr
-    assert "p.emb.problems.txt" in said
-    assert "bad" not in said
-    assert owned("p.emb.problems.txt").startswith("red/bad.png")
-    shutil.rmtree("p.emb")
-    told = cli_json(*words, "--allow-unreadable")
-    assert told["rows"] == 25
-    assert not rows_of("p.emb")[-1].any()
-
-
 def test_archives_are_encoded_in_shards_and_go_on(cli, cli_json, photos, encoder, monkeypatch):
     packed = shutil.make_archive("packed", "zip", photos)
     cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
@@ -95,13 +77,6 @@ def test_parquet_is_encoded_in_shards(cli, photos, encoder):
     for out, more in (("one.emb", ()), ("many.emb", ("--shard-rows", "5"))):
         cli("encode", "p.parquet", "--encoder", encoder, "--out", out, *more)
     assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
-
-
-def test_rows_of_half_the_precision_are_asked_for_by_name(cli, photos, encoder):
-    cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--row-type", "float16")
-    assert read_table("p.emb").rows.dtype == np.float16
-    words = ("encode", photos, "--encoder", encoder, "--out", "q.emb", "--row-type", "int8")
-    assert "float16, float32" in cli(*words, code=2).stderr
 
 
 def test_predictions_in_parts_are_those_of_one_go(cli, model, pool):

