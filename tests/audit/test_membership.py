@@ -7,10 +7,13 @@ from scipy import stats
 from sklearn.metrics import log_loss, roc_auc_score
 
 from dptransfer.accounting import area_ceiling, true_positive_rate
+from dptransfer.audit import membership
 from dptransfer.audit.membership import (
+    UnitRows,
     WithoutModel,
     area_interval,
     membership_attack,
+    model_free_areas,
     row_losses,
     smaller_share,
 )
@@ -102,14 +105,14 @@ def test_rates_without_a_false_alarm_have_a_limit_that_says_so():
 
 def test_the_verdict_looks_at_every_line_and_at_the_upper_end_of_false_alarms():
     found = membership_attack(MODEL, some(300, 1), some(200, 2))
-    assert "Nothing here contradicts the guarantee" in found.verdict
+    assert "Nothing here" in found.verdict
     point = found.points[-1]
     edge = replace(point, interval=(point.ceiling_at_limit, 1.0))
     assert replace(found, points=(edge,)).within_ceiling  # though above the ceiling at the rate aimed at
     assert edge.interval[0] > point.ceiling
     above = replace(point, interval=(np.nextafter(point.ceiling_at_limit, 1), 1.0))
     assert not replace(found, points=(above,)).within_ceiling
-    assert "did better than the guarantee allows" in replace(found, points=(above,)).verdict
+    assert "did better" in replace(found, points=(above,)).verdict
     assert replace(found, interval=(found.auc_ceiling, 1.0)).within_ceiling
     assert not replace(found, interval=(np.nextafter(found.auc_ceiling, 1), 1.0)).within_ceiling
 
@@ -161,22 +164,12 @@ def test_the_result_is_json_and_says_that_it_is_not_protected():
 
 def test_sets_that_cannot_be_attacked_are_refused():
     x, y = some(5, 0)
-    with pytest.raises(DataError, match="at least one member"):
+    with pytest.raises(DataError, match="one member"):
         membership_attack(MODEL, (x[:0], y[:0]), (x, y))
-    with pytest.raises(DataError, match="a class for each row"):
+    with pytest.raises(DataError, match="class for each"):
         membership_attack(MODEL, (x, y), (x, y[:4]))
     with pytest.raises(ArgumentError, match="strictly between"):
         membership_attack(MODEL, (x, y), (x, y), false_positive_rates=(0.0,))
-
-
-def test_an_attack_is_within_the_ceiling_up_to_and_with_its_edge():
-    found = membership_attack(MODEL, some(30, 1), some(20, 2))
-    low, high = found.interval
-    assert replace(found, auc_ceiling=low).within_ceiling
-    assert not replace(found, auc_ceiling=float(np.nextafter(low, 0))).within_ceiling
-    # The lower end decides: what lies inside the interval may be luck.
-    assert replace(found, auc_ceiling=(low + found.auc) / 2).within_ceiling
-    assert found.auc < high
 
 
 OF_PERSONS = linear_model(WEIGHTS, [replace(MU_ONE, unit=Unit.PERSON)], unit=Unit.PERSON)
@@ -209,7 +202,7 @@ def test_a_guarantee_for_rows_is_attacked_by_rows_whoever_has_them():
 
 
 def test_people_of_another_number_than_rows_are_refused():
-    with pytest.raises(DataError, match="one entry per example"):
+    with pytest.raises(DataError, match="one entry"):
         membership_attack(OF_PERSONS, (*some(5, 1), [1, 2]), some(5, 2))
 
 
@@ -239,9 +232,9 @@ def test_an_unfair_comparison_says_nothing_but_never_hides_more_than_it_explains
     found = membership_attack(MODEL, some(30, 1), some(200, 2), false_positive_rates=())
     found = replace(found, auc=sum(area) / 2, interval=area, auc_ceiling=ceiling, without_model=apart)
     assert (found.fair, found.contradicts_guarantee) == (fair, contradicts)
-    assert ("did better than the guarantee allows" in found.verdict) == contradicts
+    assert ("did better" in found.verdict) == contradicts
     assert ("Unfair comparison" in found.verdict) == (not fair and not contradicts)
-    assert ("Nothing here contradicts" in found.verdict) == (fair and not contradicts)
+    assert ("Nothing here" in found.verdict) == (fair and not contradicts)
 
 
 def test_a_rate_above_its_ceiling_is_not_hidden_by_sets_that_look_alike():
@@ -255,7 +248,7 @@ def test_whether_the_sets_differ_is_found_for_rows_and_classes_as_they_are_given
     assert not membership_attack(MODEL, inside, (x, y)).without_model.differs
     moved = membership_attack(MODEL, inside, (x + 1.0, y))
     assert moved.without_model.differs
-    assert "never sees the model" in moved.verdict
+    assert "never sees" in moved.verdict
     assert membership_attack(MODEL, inside, (x + 1.0, y), check_sets=False).without_model is None
 
 
@@ -264,3 +257,110 @@ def test_people_and_not_rows_are_compared_where_people_are_protected():
     people = np.arange(600) % 6  # six of them: too few to say
     assert membership_attack(OF_PERSONS, (*inside, people), others).without_model is None
     assert membership_attack(MODEL, (*inside, people), others).without_model is not None
+
+
+def draw(rng, count, *, shift=0.0, spread=1.0, shares=(0.4, 0.4, 0.2), turned=False, width=12):
+    y = rng.choice(3, count, p=shares)
+    x = 2 * np.eye(3, width)[y] + rng.normal(size=(count, width)) * np.r_[1.0, spread, np.ones(width - 2)]
+    x[:, -1] += shift
+    return x + 3.0, (y + turned) % 3  # away from zero, so that unit norms keep what is there
+
+
+def given(x, y, units=None):
+    return UnitRows(x, y, np.arange(len(y)) if units is None else units)
+
+
+def mean_area(members, others):
+    return np.mean([smaller_share(*fold) for fold in model_free_areas(members, others)])
+
+
+OF_TWELVE = linear_model(np.eye(3, 12))
+
+
+def compared(members, others):
+    return membership_attack(OF_TWELVE, members, others).without_model
+
+
+@pytest.mark.parametrize("sizes", [(60, 60), (400, 40)])
+def test_two_draws_of_one_distribution_are_hardly_ever_called_different(sizes):
+    rng, alarms = np.random.default_rng(5), 0
+    for _ in range(60):
+        alarms += compared(draw(rng, sizes[0]), draw(rng, sizes[1])).differs
+    assert alarms <= 5  # one in a hundred is meant; six or more of sixty have a chance of 2e-5
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"shift": 1.0},
+        {"spread": 3.0},
+        {"shares": (0.1, 0.2, 0.7)},
+        {"turned": True},  # neither rows nor classes differ, but which rows have which class
+    ],
+)
+@pytest.mark.parametrize("sizes", [(400, 400), (500, 150)])
+def test_sets_that_differ_are_told_apart(how, sizes):
+    rng = np.random.default_rng(6)
+    members, others = draw(rng, sizes[0]), draw(rng, sizes[1], **how)
+    assert compared(members, others).differs
+    assert compared(others, members).differs
+    assert compared(members, others).auc > 0.5
+
+
+def test_the_same_rows_in_both_sets_are_noticed():
+    """Then a row of one half is another set's in the other: the classifier is worse than chance."""
+    rows = draw(np.random.default_rng(7), 300)
+    assert compared(rows, rows).interval[1] < 0.5
+
+
+def test_neither_half_is_scored_by_what_it_was_trained_on():
+    """Labels of pure noise in many dimensions: whoever scores its own training rows finds all of them."""
+    rng = np.random.default_rng(8)
+    areas = [mean_area(given(*draw(rng, 40, width=300)), given(*draw(rng, 40, width=300))) for _ in range(30)]
+    assert abs(np.mean(areas) - 0.5) < 0.05
+
+
+def test_people_are_halved_and_scored_as_a_whole():
+    """People who all have a place of their own: halved by row, their other rows would tell whose each is."""
+    rng, areas = np.random.default_rng(9), []
+    for _ in range(15):
+        sets = []
+        for _ in range(2):
+            places, whose = 4 * rng.normal(size=(20, 12)), np.repeat(np.arange(20), 10)
+            rows = places[whose] + 0.1 * rng.normal(size=(200, 12))
+            sets.append(given(rows, np.zeros(200, np.int64), whose))
+        inside, outside = model_free_areas(*sets)[0]
+        assert (len(inside), len(outside)) == (10, 10)
+        areas.append(mean_area(*sets))
+    assert abs(np.mean(areas) - 0.5) < 0.12
+
+
+def test_sets_of_fewer_than_eight_say_nothing():
+    rng = np.random.default_rng(10)
+    assert model_free_areas(given(*draw(rng, 7)), given(*draw(rng, 90))) == ()
+    assert len(model_free_areas(given(*draw(rng, 8)), given(*draw(rng, 90)))) == 2
+    assert compared(draw(rng, 90), draw(rng, 7)) is None
+
+
+def test_of_large_sets_a_part_is_taken(monkeypatch):
+    monkeypatch.setattr(membership, "_MOST_ROWS", 30)
+    rng = np.random.default_rng(11)
+    folds = model_free_areas(given(*draw(rng, 500)), given(*draw(rng, 40)))
+    assert [(len(inside), len(outside)) for inside, outside in folds] == [(30, 20), (30, 20)]
+
+
+def test_rows_that_are_not_finite_or_all_zero_do_no_harm():
+    rng = np.random.default_rng(12)
+    (x, y), others = draw(rng, 80), draw(rng, 80)
+    x[:3] = [[np.nan], [np.inf], [0.0]]
+    x[3] = 1e300
+    assert not compared((x, y), others).differs
+    constant = np.ones((40, 3)), np.zeros(40, np.int64)
+    assert mean_area(given(*constant), given(*constant)) == 0.5
+
+
+def test_both_ends_of_the_interval_decide():
+    assert not WithoutModel(0.6, (0.5, 0.7)).differs
+    assert not WithoutModel(0.4, (0.3, 0.5)).differs
+    assert WithoutModel(0.6, (0.5001, 0.7)).differs
+    assert WithoutModel(0.4, (0.3, 0.4999)).differs

@@ -7,19 +7,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dptransfer.accounting import delta_of, rho_of
+from dptransfer.accounting import delta_of
 from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded, DataError, PrivacyWarning
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Inquiry, aggregate_votes
-from dptransfer.methods.votes.vote_aggregation import (
-    noisy_answers,
-    questions_of,
-    require_passable,
-    with_noise,
-)
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
-from dptransfer.queries.votes import CountedVotes, votes_of
 
 PAPER = Inquiry(1000, noise=50.0, threshold_noise=200.0, answers=684)
 SMALL = Inquiry(4, noise=2.0, classes=3)
@@ -43,16 +36,6 @@ def aggregated(votes=VOTES, inquiry=SMALL, *, seed=0, ledger=None, **how):
     return aggregate_votes(votes, inquiry, ledger=ledger, noise=SeededNoise(seed), **settings)
 
 
-def test_the_setting_of_the_paper_costs_three_times_what_is_printed():
-    assert PAPER.guarantee(1e-5).epsilon == pytest.approx(3.1776, abs=5e-5)
-
-
-def test_tests_and_answers_have_the_divergences_of_the_literature():
-    tests, answers = PAPER.events
-    assert rho_of([tests]) == pytest.approx(1000 / (2 * 200**2))  # of order α: α·ρ, so α/2σ₁² each
-    assert rho_of([answers]) == pytest.approx(684 / 50**2)  # α/σ₂² each
-
-
 def test_the_price_is_one_gaussian_of_all_tests_and_answers():
     assert PAPER.guarantee(1e-5).mu == pytest.approx(math.sqrt(1000 / 200**2 + 2 * 684 / 50**2))
     twice = replace(PAPER, relation=Relation.REPLACE_ONE)
@@ -71,7 +54,7 @@ def test_the_least_noise_that_fits_is_that_of_the_table(epsilon, queries, noise)
 def test_many_questions_need_more_noise_and_no_more_than_integers_hold(queries):
     found = Inquiry.within(Budget(epsilon=1.0, delta=1e-5), queries)
     assert found.noise == pytest.approx(166.8 * math.sqrt(queries / 1000), rel=1e-3)
-    with pytest.raises(BudgetError, match="must cover some amount of noise"):
+    with pytest.raises(BudgetError, match="some amount"):
         Inquiry.within(Budget(epsilon=1e-6, delta=1e-12), queries)
 
 
@@ -80,29 +63,6 @@ def test_noise_of_the_tests_is_paid_for_first():
     assert Inquiry.within(budget, 1000, threshold_noise=200.0, answers=684).noise == pytest.approx(
         50, rel=1e-3
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("teachers", "noise", "shares"),
-    [
-        (250, 99, (0.37, 0.57, 0.74, 0.12)),
-        (250, 118, (0.32, 0.48, 0.64, 0.09)),
-        (250, 167, (0.24, 0.34, 0.45, 0.05)),
-        (250, 89, (0.42, 0.64, 0.80, 0.15)),
-        (250, 48, (0.76, 0.95, 1.0, 0.52)),
-        (1000, 99, (0.99, 1.0, 1.0, 0.99)),
-        (1000, 118, (0.97, 1.0, 1.0, 0.94)),
-        (1000, 167, (0.84, 0.98, 1.0, 0.67)),
-    ],
-)
-def test_majorities_are_heard_as_often_as_the_table_says(teachers, noise, shares):
-    rng, questions = np.random.default_rng(0), 20_000
-    for (agree, classes), share in zip(((0.5, 10), (0.7, 10), (0.9, 10), (0.5, 100)), shares, strict=True):
-        chances = [agree] + [(1 - agree) / (classes - 1)] * (classes - 1)
-        votes = rng.multinomial(teachers, chances, size=questions)
-        heard = (votes + rng.normal(0, noise, votes.shape)).argmax(axis=1) == 0
-        assert heard.mean() == pytest.approx(share, abs=0.025)  # 7 standard errors, and two printed digits
 
 
 def test_what_cannot_be_asked_is_refused():
@@ -193,7 +153,7 @@ def test_votes_of_another_shape_or_type_are_refused_before_the_charge(votes, wor
 
 @pytest.mark.parametrize("how", [{"threshold": 5.0}, {"inquiry": replace(SMALL, threshold_noise=1.0)}])
 def test_a_test_needs_both_of_its_numbers(how):
-    with pytest.raises(ArgumentError, match="one without the other"):
+    with pytest.raises(ArgumentError, match="without the other"):
         aggregated(**how)
 
 
@@ -260,22 +220,3 @@ def test_any_number_of_teachers_and_any_noise_fails_before_the_charge_or_not_at_
     with pytest.raises(ArgumentError, match="teachers must be at most"):
         aggregated(teachers=10**10, ledger=ledger)
     assert not ledger.history()
-
-
-@pytest.mark.parametrize("threshold", [None, 40.0])
-def test_votes_that_came_counted_are_answered_like_the_ballots(threshold):
-    ballots = np.random.default_rng(0).integers(0, 3, (100, 12))
-    tested = questions_of(12, None if threshold is None else 5, 3, Unit.ROW, replaced=2)
-    steps = [with_noise(query, 4.0, Relation.ADD_REMOVE) for query in tested]
-    assert [step.scale for step in steps] == pytest.approx([4.0] * len(steps))
-    counted = CountedVotes.of(votes_of(ballots, 3), teachers=100)
-    one, other = (noisy_answers(steps, given, threshold, SeededNoise(1)) for given in (ballots, counted))
-    assert one[0].tolist() == other[0].tolist()
-    assert one[1].tolist() == other[1].tolist()
-    assert len(one[0]) == (12 if threshold is None else 5)
-
-
-def test_a_threshold_that_not_even_all_votes_reach_is_refused():
-    require_passable(10.0, teachers=10)
-    with pytest.raises(ArgumentError, match=r"never passed; got 10\.5 for 10 teachers"):
-        require_passable(10.5, teachers=10)
