@@ -12,7 +12,6 @@ from functools import cache
 from importlib.resources import files
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -258,7 +257,7 @@ def _labels(examples: Examples) -> Iterator[Finding]:
         yield Finding(one.key, one.role, len(unknown), one.examples)
 
 
-def _kind(label: Any) -> str:
+def _kind(label: object) -> str:
     """What type of label it is, in a word; a whole number is one however it is stored."""
     if label is None or label != label or (isinstance(label, str) and not label.strip()):
         return "missing"

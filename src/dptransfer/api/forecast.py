@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -101,7 +100,7 @@ def why_no_forecast(pool: Examples | None, classes: Sequence[str | int] | None) 
 
 def public_rows(pool: Examples) -> PublicEmbeddings:
     """The rows of a pool that can be used; of one in many files, some from everywhere in it."""
-    rows: Any = pool.rows
+    rows: object = pool.rows
     if isinstance(rows, ShardedRows):
         rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), _MOST_PUBLIC)).astype(np.int64)]
     rows = np.asarray(rows)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray
-from dptransfer.data.columns import ROW_NAMES, Columns, NamedColumns, feature_names
+from dptransfer.data.columns import ROW_NAMES, CellsByName, Columns, Label, NamedColumns, feature_names
 from dptransfer.data.labels import declared_classes
 from dptransfer.data.tables import chosen_split, list_names, parsing, require, unreadable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WHOLE_FILE = ("a .parquet file must be complete; this is not.", "Write it again.")
 _WHOLE_FOLDER = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
@@ -31,7 +34,7 @@ def is_columnar(path: Path) -> bool:
     return path.suffix.lower() == ".parquet" if path.is_file() else is_dataset_folder(path)
 
 
-class ArrowColumns(NamedColumns):
+class ArrowColumns(NamedColumns["pa.ChunkedArray"]):
     """Columns of a Parquet file, or of a saved Hugging Face data set or one of its splits."""
 
     def __init__(self, path: Path, split: str | None = None) -> None:
@@ -43,7 +46,9 @@ class ArrowColumns(NamedColumns):
         """A list column of a usual name, or a column of numbers for each feature; types and names decide."""
         return row_columns(self.path, self.schema, columns.features, (columns.ids, columns.label))
 
-    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, dict[str, Any]]:
+    def read(
+        self, beside: Collection[str], rows: Sequence[str] = ()
+    ) -> tuple[AnyArray, CellsByName[pa.ChunkedArray]]:
         """Rows as an array, other columns as Arrow has them; of a Parquet file no other column is read."""
         table = self._table([*dict.fromkeys((*rows, *beside))])
         cells = {}
@@ -53,7 +58,7 @@ class ArrowColumns(NamedColumns):
                 cells[name] = table.column(name)
         return dense_rows(self.path, table, tuple(rows)) if rows else np.empty((len(table), 0)), cells
 
-    def _table(self, columns: list[str]) -> Any:
+    def _table(self, columns: list[str]) -> pa.Table:
         if not self.path.is_dir():
             parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
             with parsing(self.path, *WHOLE_FILE):
@@ -67,7 +72,7 @@ class ArrowColumns(NamedColumns):
             table.validate(full=True)  # offsets that lead out of the file would kill the process later
             return table
 
-    def labels(self, name: str, cells: Any) -> AnyArray | list[Any]:
+    def labels(self, name: str, cells: pa.ChunkedArray) -> list[Label]:
         """Words or numbers; a column that may hold anything else is refused by its type."""
         _require_plain(self.path, name, cells.type)
         filled = f"each row of '{name}' must have a label; some are empty."
@@ -90,7 +95,7 @@ class ArrowColumns(NamedColumns):
         return named_features(self.schema, rows)
 
 
-def schema_of(path: Path, split: str | None = None) -> Any:
+def schema_of(path: Path, split: str | None = None) -> pa.Schema:
     """Names and types of the columns; of a data set in several parts, those of the first one."""
     if not path.is_dir():
         parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
@@ -130,12 +135,12 @@ def _inside(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def _readable(schema: Any) -> Any:
+def _readable(schema: pa.Schema) -> pa.Schema:
     list(schema.names)  # a name that is not UTF-8 raises when it is first asked for
     return schema
 
 
-def _require_plain(path: Path, label: str, kind: Any) -> None:
+def _require_plain(path: Path, label: str, kind: pa.DataType) -> None:
     """Raise where a column of labels holds lists, structs or dates; types decide, and no cell does."""
     import pyarrow.types as types
 
@@ -147,7 +152,7 @@ def _require_plain(path: Path, label: str, kind: Any) -> None:
 
 
 def row_columns(
-    path: Path, schema: Any, features: str | Sequence[str] | None, others: Collection[str | None] = ()
+    path: Path, schema: pa.Schema, features: str | Sequence[str] | None, others: Collection[str | None] = ()
 ) -> tuple[str, ...]:
     """Where the rows are: one column of lists, or a column of numbers for each feature; by names and types.
 
@@ -179,12 +184,12 @@ def row_columns(
     return tuple(chosen)
 
 
-def named_features(schema: Any, columns: tuple[str, ...]) -> tuple[str, ...] | None:
+def named_features(schema: pa.Schema, columns: tuple[str, ...]) -> tuple[str, ...] | None:
     """What the features in these columns are called; those of a list column are not called anything."""
     return None if _is_list(schema.field(columns[0]).type) else columns
 
 
-def dense_rows(path: Path, table: Any, columns: tuple[str, ...]) -> AnyArray:
+def dense_rows(path: Path, table: pa.Table, columns: tuple[str, ...]) -> AnyArray:
     """The rows in these columns of a table; an empty cell is NaN, and so a row that counts as zeros."""
     with parsing(path, *_LISTS):
         if _is_list(table.schema.field(columns[0]).type):
@@ -196,8 +201,8 @@ def dense_rows(path: Path, table: Any, columns: tuple[str, ...]) -> AnyArray:
 
 
 def row_form(
-    path: Path, schema: Any, columns: tuple[str, ...], first: Callable[[], Any]
-) -> tuple[int, np.dtype[Any]]:
+    path: Path, schema: pa.Schema, columns: tuple[str, ...], first: Callable[[], pa.Table | None]
+) -> tuple[int, np.dtype[np.generic]]:
     """Numbers in a row, and their type as `dense_rows` gives them where lists of whole numbers are floats.
 
     Args:
@@ -220,13 +225,13 @@ def row_form(
     return (1 if cells is None else dense_rows(path, cells, columns).shape[1]), dtype
 
 
-def _is_list(kind: Any) -> bool:
+def _is_list(kind: pa.DataType) -> bool:
     import pyarrow.types as types
 
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _list_column(path: Path, name: str, column: Any) -> AnyArray:
+def _list_column(path: Path, name: str, column: pa.ChunkedArray) -> AnyArray:
     """Rows of a list column; an empty cell is a row of NaN, which private data count as a row of zeros."""
     import pyarrow as pa
     import pyarrow.compute as pc

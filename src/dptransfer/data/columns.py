@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -82,6 +82,13 @@ def is_person_file(people: object) -> bool:
     return isinstance(people, str | Path) and Path(people).suffix.lower() in (".csv", ".npy")
 
 
+Cells = TypeVar("Cells", bound=Collection[object])
+"""What a kind of table has in a column."""
+CellsByName: TypeAlias = dict[str, Cells]
+Label: TypeAlias = str | float | bool
+"""A label as a file has it, a word or a number."""
+
+
 class ListedExamples(NamedTuple):
     """Examples that a table lists, and what stands beside them.
 
@@ -98,7 +105,7 @@ class ListedExamples(NamedTuple):
     classes: tuple[str | int, ...] | None
 
 
-class NamedColumns(ABC):
+class NamedColumns(ABC, Generic[Cells]):
     """A file with columns that are read by name; columns that nobody asks for are not read.
 
     Attributes:
@@ -116,11 +123,11 @@ class NamedColumns(ABC):
         """Find where rows are: one column of whole rows, or one column for each feature."""
 
     @abstractmethod
-    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, dict[str, Any]]:
+    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, CellsByName[Cells]]:
         """Read the rows in the columns `rows`, and the cells of the columns `beside`."""
 
     @abstractmethod
-    def labels(self, name: str, cells: Any) -> AnyArray | list[Any]:
+    def labels(self, name: str, cells: Cells) -> AnyArray | Sequence[Label]:
         """One label for each row, from the cells of their column."""
 
     def classes(self, label: str | None) -> tuple[str | int, ...] | None:
@@ -135,12 +142,12 @@ class NamedColumns(ABC):
         """Raise unless the column of ids is there, if one is named."""
         require_person_column(self.path, person, self.names)
 
-    def people(self, person: str, cells: Any, count: int) -> People:
+    def people(self, person: str, cells: Cells, count: int) -> People:
         """The person of each row, from the cells of the column of ids."""
         with parsing(self.path, f"'{person}' must be one column of words or numbers; it is not.", _AGAIN):
             return person_positions(cells, count)
 
-    def values(self, name: str, cells: Any = None) -> list[Any]:
+    def values(self, name: str, cells: Cells | None = None) -> list[object]:
         """The cells of a column as a list."""
         with parsing(self.path, f"'{name}' must be one column of words or numbers; it is not.", _AGAIN):
             found = self.read([name])[1][name] if cells is None else cells
@@ -148,7 +155,7 @@ class NamedColumns(ABC):
             return list(found if listing is None else getattr(found, listing)())
 
 
-def read_rows(table: NamedColumns, columns: Columns) -> RawTable:
+def read_rows(table: NamedColumns[Cells], columns: Columns) -> RawTable:
     """Read rows of numbers, with labels and people as far as the table has them."""
     person, label = columns.ids, label_column_in(table.names, columns.label, table.label_names)
     table.require_ids(person)
@@ -168,7 +175,7 @@ def read_rows(table: NamedColumns, columns: Columns) -> RawTable:
 
 
 def read_listed(
-    table: NamedColumns, column: str, columns: Columns, kind: str | None = None
+    table: NamedColumns[Cells], column: str, columns: Columns, kind: str | None = None
 ) -> ListedExamples:
     """Read a column of examples, with labels, by default under 'label', and people if they are named.
 
@@ -203,7 +210,7 @@ def read_listed(
 
 
 def read_label_words(
-    table: NamedColumns, label: str | None
+    table: NamedColumns[Cells], label: str | None
 ) -> tuple[list[str] | None, tuple[str | int, ...] | None]:
     """Read labels alone, by default under 'label', as words or None, and the class list on record."""
     label = label or "label"
@@ -214,13 +221,14 @@ def read_label_words(
     return _words(table.labels(label, cells[label]), classes), classes
 
 
-def _words(labels: AnyArray | list[Any], classes: tuple[str | int, ...] | None) -> list[str]:
+def _words(labels: AnyArray | Sequence[Label], classes: tuple[str | int, ...] | None) -> list[str]:
     """Labels as they are written; whole numbers beside recorded names are positions among them."""
-    found = labels if isinstance(labels, list) else labels.tolist()
-    if classes is None or not all(type(label) is int for label in found):
+    found = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    whole = [label for label in found if type(label) is int]
+    if classes is None or len(whole) < len(found):
         return [str(label) for label in found]
     # One that is no position, such as −1 for none, is no class, and is told of where labels are placed.
-    return [str(classes[label]) if 0 <= label < len(classes) else "" for label in found]
+    return [str(classes[label]) if 0 <= label < len(classes) else "" for label in whole]
 
 
 def require_person_column(path: Path, person: str | None, columns: Collection[str]) -> None:

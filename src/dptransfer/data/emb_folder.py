@@ -20,14 +20,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.lib import format as npy
@@ -46,7 +46,7 @@ from dptransfer.data.atomic_files import (
     write_synced,
 )
 from dptransfer.data.embeddings import rows_of
-from dptransfer.data.examples import ContentDigest, one_digest_each
+from dptransfer.data.examples import ContentDigest, Indexed, one_digest_each
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions
 from dptransfer.data.numpy_files import load_array
@@ -288,7 +288,7 @@ def _filled(target: Path, *, public: bool) -> Iterator[Path]:
         ) from error
 
 
-def _rows_to_write(rows: ArrayLike, dtype: RowType, scale: float | None) -> tuple[Any, float | None]:
+def _rows_to_write(rows: ArrayLike, dtype: RowType, scale: float | None) -> tuple[Indexed, float | None]:
     """The rows, checked, and what int8 values are multiplied with; None for floats."""
     checks.one_of("dtype", dtype, get_args(RowType))
     if dtype != "int8":
@@ -333,10 +333,13 @@ def _labels_to_write(
     return given.astype(np.int64), None
 
 
-def _write_array(file: Path, array: Any, where: slice, kind: np.dtype[Any], opener: Opener | None) -> None:
+def _write_array(
+    file: Path, array: Indexed, where: slice, kind: np.dtype[np.generic], opener: Opener | None
+) -> None:
     """Write a part of an array as an `.npy` file, flushed to the disk."""
-    stored = kind == np.int8 and isinstance(array, ShardedRows)
-    read = partial(array.read, as_stored=True) if stored else array.__getitem__
+    read: Callable[[slice], AnyArray] = array.__getitem__
+    if isinstance(array, ShardedRows) and kind == np.int8:
+        read = partial(array.read, as_stored=True)
     shape = (where.stop - where.start, *array.shape[1:])
     # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills the process.
     with open(file, "xb", opener=opener) as stream, np.errstate(all="ignore"):

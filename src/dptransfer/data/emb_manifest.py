@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -87,7 +87,7 @@ def read_manifest(path: Path) -> Manifest:
     require(path.exists(), path.parent, absent, again)
     with parsing(path, "the manifest must be JSON; it is not.", "Restore or rewrite it."):
         content = path.read_text(encoding="utf-8")
-        fields: Any = json.loads(content)
+        fields: object = json.loads(content)
     version = fields.get("version") if isinstance(fields, dict) else None
     newer = isinstance(version, int) and version > VERSION
     rule = f"the manifest must have schema version {VERSION}; it has {version}."

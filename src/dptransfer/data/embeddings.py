@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
 from dptransfer.base.progress import tell
-from dptransfer.base.types import Integers, Labels, Rows, array_or_none
+from dptransfer.base.types import Integers, JsonObject, Labels, Rows, array_or_none
 from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data.examples import (
     ContentDigest,
@@ -203,7 +203,7 @@ class PublicEmbeddings(PublicData):
         self.vocabulary = vocabulary
 
     @property
-    def record(self) -> Mapping[str, Any]:
+    def record(self) -> JsonObject:
         """What a release tells about these rows, and about shots at their side."""
         return {
             **super().record,

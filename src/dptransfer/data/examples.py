@@ -12,17 +12,17 @@ import hashlib
 import math
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, Unpack
+from typing import NamedTuple, Protocol, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.base.types import AnyArray, Integers
+from dptransfer.base.types import AnyArray, Integers, JsonObject
 from dptransfer.base.worker_env import cores_here
 from dptransfer.data.facts import DeclaredSizes, EncoderIdentity, Facts
 from dptransfer.data.labels import (
@@ -47,7 +47,7 @@ class Indexed(Protocol):
         """Examples first."""
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """The type of their numbers."""
 
     def __len__(self) -> int: ...
@@ -201,7 +201,7 @@ class PublicData(LabelledList):
         return self._known_fingerprint is not None
 
     @property
-    def record(self) -> Mapping[str, Any]:
+    def record(self) -> JsonObject:
         """What a release tells about them."""
         encoder = None if self.encoder is None else self.encoder.to_dict()
         return {"name": self.name, "rows": len(self), "fingerprint": self.fingerprint, "encoder": encoder}
@@ -209,7 +209,7 @@ class PublicData(LabelledList):
 
 def public_record(
     chosen: Sequence[Sequence[int]] | None, facts: Facts, public: PublicData | None
-) -> Mapping[str, Any] | None:
+) -> JsonObject | None:
     """What a release tells about public examples by class: positions and, where known, sources."""
     if chosen is None or public is None:
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol, TypedDict
+from typing import Protocol, TypedDict
 
 from dptransfer.base import checks
+from dptransfer.base.types import JsonObject
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.privacy.relation import Bound, Unit
@@ -69,12 +70,12 @@ class EncoderIdentity:
         low, high = map(float, grey_range)
         return replace(self, transform=f"{self.transform}, greys {low!r} to {high!r}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """JSON-ready form."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any] | None) -> EncoderIdentity | None:
+    def from_dict(cls, fields: JsonObject | None) -> EncoderIdentity | None:
         """Read what `to_dict` wrote; None stays None."""
         return None if fields is None else cls(**fields)
 
@@ -216,9 +217,9 @@ class Facts:
             return size
         return None if self.rows_per_person is None else max(1, round(size / self.rows_per_person))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """JSON-ready form."""
-        people: dict[str, Any] = {}
+        people: JsonObject = {}
         if self.unit is Unit.PERSON:
             people = {"person_bound": self.person_bound, "rows_per_person": self.rows_per_person}
         return {

@@ -8,8 +8,8 @@ brightness would be lost, and a picture of noise would look like any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,7 +30,7 @@ _MOSTLY_WHITE, _SOME = 3 / 4, 1 / 100
 _AT_A_TIME = 2**20  # values
 
 
-def declared_range(given: Any) -> GreyRange | None:
+def declared_range(given: Iterable[float | str] | None) -> GreyRange | None:
     """The declared range as two finite floats, the lower first; None stays None.
 
     >>> declared_range((0, 4095))

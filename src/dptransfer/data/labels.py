@@ -25,7 +25,7 @@ _LONGEST_SPELT = 1000  # composing letters takes time by the square of their num
 _MOST_BITS = 2000  # of a number that Python writes in decimals under any of its settings
 
 
-def person_positions(ids: Any, count: int) -> People:
+def person_positions(ids: object, count: int) -> People:
     """The person of each example, as a number from 0 in order of appearance; no error tells an id.
 
     Spellings of one id are one person: blanks around a word do not count, nor whether an é is one character
@@ -61,7 +61,7 @@ def person_positions(ids: Any, count: int) -> People:
     return _numbered((_word(one) or row for row, one in enumerate(entries)), count)
 
 
-def _entries(ids: Any) -> list[Any] | None:
+def _entries(ids: Any) -> list[object] | None:
     """The ids as Python's own words and numbers, None where missing; None for what is no single column.
 
     By the column's own list: as an array, a masked one forgets its mask, and whole numbers with gaps become
@@ -86,7 +86,7 @@ def _may_be_id(kind: type) -> bool:
     return words or kind is type(None) or kind.__name__ in ("NAType", "NaTType")
 
 
-def _word(one: Any) -> str:
+def _word(one: object) -> str:
     """An id as it is compared; empty for a missing one."""
     if isinstance(one, str):
         word = one.strip()

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -73,7 +73,7 @@ class _Members(Mapping[str, AnyArray]):
         return array
 
     def _require_plain(
-        self, name: str, info: zipfile.ZipInfo, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self, name: str, info: zipfile.ZipInfo, shape: tuple[int, ...], dtype: np.dtype[np.generic]
     ) -> None:
         pickled = f"'{name}' must hold numbers or words; it holds Python objects, which are never unpickled."
         plain = "Save it with a plain dtype, such as float32, int64 or str."
@@ -93,7 +93,7 @@ class _Members(Mapping[str, AnyArray]):
         return len(self._members)
 
 
-def array_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def array_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     """Shape, whether columns come first, and type; the stream is then at the first number.
 
     The third version of the format is for names of fields, which plain arrays lack.
@@ -103,7 +103,7 @@ def array_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return shape, by_column, dtype
 
 
-def _require_content(dtype: np.dtype[Any]) -> None:
+def _require_content(dtype: np.dtype[np.generic]) -> None:
     """Raise over a type of no bytes: a small file can claim 10¹⁵ of those, and copying them takes days."""
     if dtype.itemsize == 0:
         raise ValueError

@@ -9,8 +9,9 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from dptransfer.base.types import JsonObject
 from dptransfer.data.atomic_files import (
     Opener,
     claim,
@@ -27,7 +28,7 @@ _MARKER = "job.json"
 _WRITING = ".writing"
 
 
-def draft_folder(out: Path, request: dict[str, Any], *, restart: bool) -> tuple[Path, str]:
+def draft_folder(out: Path, request: JsonObject, *, restart: bool) -> tuple[Path, str]:
     """`<out>.partial`, new or as an interrupted run of the same request left it, and the request's digest.
 
     It is the owner's alone, as what is in it may be private. The claim on `out` must be held.
@@ -53,7 +54,7 @@ def draft_folder(out: Path, request: dict[str, Any], *, restart: bool) -> tuple[
     return folder, key
 
 
-def remove_draft(out: Path, request: dict[str, Any] | None = None) -> None:
+def remove_draft(out: Path, request: JsonObject | None = None) -> None:
     """Remove `<out>.partial`, whose work is done; given a request, only if it is that of this request."""
     folder = _partial(out)
     if folder.is_dir() and (request is None or _recorded_key(folder) == _key(request)):
@@ -120,7 +121,7 @@ def _partial(out: Path) -> Path:
     return out.with_name(out.name + ".partial")
 
 
-def _key(request: dict[str, Any]) -> str:
+def _key(request: JsonObject) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, Literal, NoReturn
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from dptransfer.data.arrow import WHOLE_FILE, dense_rows, named_features, row_co
 from dptransfer.data.numpy_files import array_header
 from dptransfer.data.tables import parsing, require, unreadable
 from dptransfer.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class NpyShard:
     start: int
     count: int
     width: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     by_column: bool
 
     @classmethod
@@ -139,7 +143,7 @@ class NpyShard:
             part = mmap.mmap(
                 stream.fileno(), before + last - first, access=mmap.ACCESS_READ, offset=first - before
             )
-        order: Any = "F" if self.by_column else "C"
+        order: Literal["C", "F"] = "F" if self.by_column else "C"
         return np.ndarray((stop - start, self.width), self.dtype, part, before, order=order)
 
 
@@ -188,7 +192,7 @@ class ParquetShard:
     group: int
     count: int
     width: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     columns: tuple[str, ...]
     names: tuple[str, ...] | None
     recent: RecentGroups
@@ -242,13 +246,13 @@ class ParquetShard:
         return rows
 
 
-def _opened(path: Path, stream: Any) -> Any:
+def _opened(path: Path, stream: BinaryIO) -> pq.ParquetFile:
     parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
     with parsing(path, *WHOLE_FILE):
         return parquet.ParquetFile(stream)
 
 
-def _first_cells(path: Path, opened: Any, columns: tuple[str, ...]) -> Any:
+def _first_cells(path: Path, opened: pq.ParquetFile, columns: tuple[str, ...]) -> pa.Table | None:
     """The first cells of a column, decoded alone, to see how long its lists are; None without any."""
     arrow = checks.import_optional("pyarrow", "readers", "Reading a Parquet file")
     with parsing(path, *WHOLE_FILE):
@@ -387,7 +391,7 @@ class ShardedRows:
             rows *= np.float32(self.scale)  # a copy by now: the files have integers
         return rows
 
-    def _numbers(self, which: slice | Integers, dtype: np.dtype[Any]) -> AnyArray:
+    def _numbers(self, which: slice | Integers, dtype: np.dtype[np.generic]) -> AnyArray:
         """What the files have; of this type if it is of several files, and so copied anyway."""
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
@@ -399,7 +403,7 @@ class ShardedRows:
         places = self._places(which)
         return self._at(places if self._chosen is None else self._chosen[places], dtype)
 
-    def _between(self, start: int, stop: int, dtype: np.dtype[Any]) -> AnyArray:
+    def _between(self, start: int, stop: int, dtype: np.dtype[np.generic]) -> AnyArray:
         if stop <= start:
             return np.empty((0, self.shape[1]), dtype)
         first, last = np.searchsorted(self._ends, (start, stop - 1), side="right").tolist()
@@ -415,7 +419,7 @@ class ShardedRows:
             rows[here.start - start : here.stop - start] = part
         return rows
 
-    def _at(self, places: Integers, dtype: np.dtype[Any]) -> AnyArray:
+    def _at(self, places: Integers, dtype: np.dtype[np.generic]) -> AnyArray:
         rows = np.empty((len(places), self.shape[1]), dtype)
         # In the order of the files, whatever that of the places: each is opened once, and read forwards.
         order = np.argsort(places, kind="stable")
@@ -431,7 +435,7 @@ class ShardedRows:
     def _begin(self, number: int) -> int:
         return 0 if number == 0 else int(self._ends[number - 1])
 
-    def _places(self, positions: Any) -> Integers:
+    def _places(self, positions: object) -> Integers:
         """Positions from 0, checked."""
         if not isinstance(positions, np.ndarray) or positions.ndim != 1 or positions.dtype.kind not in "iu":
             raise DataError(_IN_SLICES.format(f"This is neither: {type(positions).__name__}."))
@@ -441,7 +445,7 @@ class ShardedRows:
             raise IndexError("a position is beyond the rows")
         return places
 
-    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+    def __array__(self, *_: object, **__: object) -> NoReturn:
         raise DataError(_IN_SLICES.format("All of them were asked for at once."))
 
     def __iter__(self) -> NoReturn:
@@ -451,7 +455,7 @@ class ShardedRows:
         return f"ShardedRows(dimension {self.shape[1]}, {self.stored})"
 
 
-def stored_bytes(rows: Any) -> bool:
+def stored_bytes(rows: object) -> bool:
     """Whether rows are whole numbers of one byte in their files, which the same rows in floats are not."""
     return isinstance(rows, ShardedRows) and rows.stored == np.int8
 

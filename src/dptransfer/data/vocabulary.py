@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
 from dptransfer.base.document import one_line
-from dptransfer.base.types import AnyArray, Floats32
+from dptransfer.base.types import AnyArray, Floats32, JsonObject
 from dptransfer.data.atomic_files import write_whole
 from dptransfer.data.numpy_files import open_archive
 from dptransfer.data.tables import require
@@ -91,7 +90,7 @@ class Vocabulary:
         return digest.hexdigest()
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """What a release tells about it, beside a map that holds it."""
         return {"words": len(self), "identity": self.identity}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
@@ -184,7 +184,7 @@ class _Greys(NamedTuple):
     dtype: str | None = None
     declared: bool = False
 
-    def levels(self, samples: AnyArray, info: dict[Any, Any]) -> PixelArray:
+    def levels(self, samples: AnyArray, info: Mapping[str | tuple[int, int], object]) -> PixelArray:
         """Bytes of the picture's values; a value that PNG has for transparent is white, as the paper is."""
         values = samples if self.dtype is None else samples.view(self.dtype)
         if self.declared:
@@ -267,7 +267,7 @@ def without_warnings() -> Iterator[None]:
 
 
 @cache
-def _libtiff() -> Any:
+def _libtiff() -> ctypes.CDLL | None:
     """The library that Pillow reads TIFF with, if it is one of its own and can be asked to be silent."""
     from PIL import _imaging
 

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from dptransfer.data.grey_levels import (
     require_not_dark,
 )
 from dptransfer.errors import DataError
+
+if TYPE_CHECKING:
+    import pydicom
 
 DICOM_ENDINGS = frozenset((".dcm", ".dicom"))
 DICOM_STARTS = 132  # bytes that tell
@@ -107,13 +110,13 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
     return found
 
 
-def _opened(path: Path, **how: Any) -> Any:
+def _opened(path: Path, *, stop_before_pixels: bool = False) -> pydicom.Dataset:
     from PIL import Image
 
     pydicom = checks.import_optional("pydicom", "medical", "Reading DICOM files")
     if pydicom.filereader.read_file_meta_info(path).TransferSyntaxUID.is_deflated:
         raise DataError("A DICOM file must not be deflated, as it may be of any size then. Inflate it.")
-    header = pydicom.dcmread(path, **how)
+    header = pydicom.dcmread(path, stop_before_pixels=stop_before_pixels)
     kind = header.get("PhotometricInterpretation")
     if kind not in _GREYS + _COLOURS:
         raise DataError(
@@ -131,31 +134,31 @@ def _opened(path: Path, **how: Any) -> Any:
     return header
 
 
-def _has(header: Any, name: str) -> bool:
+def _has(header: pydicom.Dataset, name: str) -> bool:
     """Whether an element is there and says something; whoever removes names may leave others empty."""
     return name in header and not header[name].is_empty
 
 
-def _depth_unstated(header: Any, grey_range: GreyRange | None) -> bool:
+def _depth_unstated(header: pydicom.Dataset, grey_range: GreyRange | None) -> bool:
     """Whether nothing but the size of a number tells what is white."""
     windowed = grey_range is not None or _has(header, "VOILUTSequence") or _has(header, "WindowCenter")
     return header.get("BitsStored") == 16 and header.PhotometricInterpretation in _GREYS and not windowed
 
 
-def _is_declared(header: Any, grey_range: GreyRange | None) -> bool:
+def _is_declared(header: pydicom.Dataset, grey_range: GreyRange | None) -> bool:
     """Whether the declared range says what is black and white in this file."""
     grey = header.PhotometricInterpretation in _GREYS
     return grey_range is not None and grey and not _are_bytes(header)
 
 
-def _are_bytes(header: Any) -> bool:
+def _are_bytes(header: pydicom.Dataset) -> bool:
     """Whether values are brightness from 0 to 255 at most, and nothing else."""
     slope, intercept = header.get("RescaleSlope") or 1, header.get("RescaleIntercept") or 0
     plain = (slope, intercept) == (1, 0) and "ModalityLUTSequence" not in header
     return plain and header.get("PixelRepresentation") == 0 and header.BitsStored <= 8
 
 
-def _shade(header: Any, grey_range: GreyRange | None) -> Shade | None:
+def _shade(header: pydicom.Dataset, grey_range: GreyRange | None) -> Shade | None:
     """How stored greys are shown; None for colours."""
     kind = header.PhotometricInterpretation
     if kind in _COLOURS:
@@ -188,7 +191,7 @@ def _shade(header: Any, grey_range: GreyRange | None) -> Shade | None:
     return shade
 
 
-def _window(header: Any) -> Shade:
+def _window(header: pydicom.Dataset) -> Shade:
     """The first window of the file, by the three functions of the standard (PS3.3, C.11.2.1.2 and 3).
 
     LINEAR goes from black at c − 1/2 − (w − 1)/2 to white at c − 1/2 + (w − 1)/2.

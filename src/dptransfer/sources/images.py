@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,13 @@ from dptransfer.sources.file_types import IMAGE_ENDINGS, require_known_type
 from dptransfer.sources.open_columns import CsvColumns
 from dptransfer.sources.person_files import people_by_dicom, people_by_folder, people_in_file
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _USUAL = ("image", "img", "picture", "photo")
 
 
-def picture_column(schema: Any) -> str | None:
+def picture_column(schema: pa.Schema) -> str | None:
     """The column that holds pictures: structs of `bytes` and `path`, or bytes under a usual name; or None."""
     import pyarrow.types as types
 
@@ -75,7 +78,7 @@ def _unpack_pictures(path: Path, columns: Columns) -> tuple[ListedExamples, Temp
     return pictures._replace(examples=names), held
 
 
-def _cell(cell: Any) -> tuple[bytes, str]:
+def _cell(cell: bytes | dict[str, Any] | None) -> tuple[bytes, str]:
     """A picture's bytes, none where there are none, and the ending of the name on record."""
     if not isinstance(cell, dict):
         return cell or b"", ""

@@ -14,7 +14,7 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data.arrow import ArrowColumns, is_columnar
-from dptransfer.data.columns import LABEL_NAMES, ROW_NAMES, Columns, NamedColumns, feature_names
+from dptransfer.data.columns import LABEL_NAMES, ROW_NAMES, CellsByName, Columns, NamedColumns, feature_names
 from dptransfer.data.labels import declared_classes
 from dptransfer.data.numpy_files import open_archive
 from dptransfer.data.tables import chosen_split, list_names, parsing, require, unreadable
@@ -23,7 +23,7 @@ _NO_CSV = ("the file must be a CSV in UTF-8; it is not.", "Save it again.")
 _DELIMITERS = ",;\t"
 
 
-class CsvColumns(NamedColumns):
+class CsvColumns(NamedColumns[list[str | None]]):
     """Columns of a CSV file whose first line names them; no message repeats a cell or that line.
 
     Without a header the first line is somebody's.
@@ -53,7 +53,9 @@ class CsvColumns(NamedColumns):
         """The names of the features."""
         return rows
 
-    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, dict[str, Any]]:
+    def read(
+        self, beside: Collection[str], rows: Sequence[str] = ()
+    ) -> tuple[AnyArray, CellsByName[list[str | None]]]:
         """Rows as floats, NaN for an empty cell, and cells as words; None where a line is too short."""
         places = {name: place for place, name in enumerate(self.names)}
         numbers: list[Floats] = []
@@ -71,10 +73,10 @@ class CsvColumns(NamedColumns):
         require(some, self.path, "the CSV lists no examples.", "Check the file.")
         return np.stack(numbers) if rows else np.empty((0, 0)), cells
 
-    def labels(self, name: str, cells: Any) -> list[Any]:
+    def labels(self, name: str, cells: list[str | None]) -> list[str]:
         """Words, without the blanks around them."""
         require(None not in cells, self.path, "a line does not fill every column.", "Complete it.")
-        return [cell.strip() for cell in cells]
+        return [cell.strip() for cell in cells if cell is not None]
 
     def _numbers(self, cells: list[str]) -> Floats:
         try:
@@ -104,7 +106,7 @@ def delimiter_of(line: str) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[list[str], Any]]:
+def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
     """The names in the first line, and a reader of the other lines."""
     with parsing(path, *_NO_CSV):
         with path.open(newline="", encoding="utf-8-sig") as stream:
@@ -130,7 +132,7 @@ def has_columns(path: Path) -> bool:
 
 
 @contextmanager
-def open_columns(path: Path, split: str | None = None) -> Iterator[NamedColumns]:
+def open_columns(path: Path, split: str | None = None) -> Iterator[NamedColumns[Any]]:
     """The columns of a CSV, a Parquet file, a saved Hugging Face data set or an archive of arrays."""
     kind = path.suffix.lower()
     if is_columnar(path):
@@ -144,7 +146,7 @@ def open_columns(path: Path, split: str | None = None) -> Iterator[NamedColumns]
         yield ArchiveColumns(path, (_safetensors if kind == ".safetensors" else _torch)(path), split)
 
 
-class ArchiveColumns(NamedColumns):
+class ArchiveColumns(NamedColumns[AnyArray]):
     """Arrays by name; in a file with splits those of one, such as x_train, stand for x."""
 
     label_names = LABEL_NAMES
@@ -167,7 +169,7 @@ class ArchiveColumns(NamedColumns):
             raise unreadable(self.path, absent, "Rename the array.")
         return (name,)
 
-    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, dict[str, Any]]:
+    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Rows and other arrays."""
         found = as_rows(self.path, self._array(rows[0])) if rows else np.empty((0, 0))
         if tuple(rows) == ("q",):
@@ -179,7 +181,7 @@ class ArchiveColumns(NamedColumns):
                 found += self._array("offset").astype(np.float32)
         return found, {name: self._array(name) for name in beside}
 
-    def labels(self, name: str, cells: Any) -> AnyArray:
+    def labels(self, name: str, cells: AnyArray) -> AnyArray:
         """The array itself."""
         return np.asarray(cells)
 

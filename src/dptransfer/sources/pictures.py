@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer.base import checks
 from dptransfer.base.types import Integers, PixelArray, array_or_none
 from dptransfer.data.examples import (
+    Indexed,
     PrivateData,
     PublicData,
     file_digests,
@@ -61,7 +62,7 @@ class DecodedFiles:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, positions: Any, /) -> PixelArray:
+    def __getitem__(self, positions: int | slice | Integers, /) -> PixelArray:
         chosen = np.arange(len(self))[positions]
         with without_warnings(), ThreadPoolExecutor(min(8, max(1, chosen.size))) as threads:
             pictures = list(threads.map(self._picture, chosen.ravel().tolist()))
@@ -95,14 +96,14 @@ class PixelsAt:
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, pixels: Any, positions: Integers) -> None:
+    def __init__(self, pixels: Indexed, positions: Integers) -> None:
         self._pixels, self._positions = pixels, positions
         self.shape = (len(positions), *pixels.shape[1:])
 
     def __len__(self) -> int:
         return len(self._positions)
 
-    def __getitem__(self, positions: Any, /) -> PixelArray:
+    def __getitem__(self, positions: int | slice | Integers, /) -> PixelArray:
         found: PixelArray = self._pixels[self._positions[positions]]
         return found
 
@@ -140,7 +141,7 @@ def source_digests_of(pixels: PixelArray | DecodedFiles, given: ArrayLike | None
     return file_digests(pixels.paths) if isinstance(pixels, DecodedFiles) else picture_digests(pixels)
 
 
-def _are_paths(x: Any) -> bool:
+def _are_paths(x: object) -> bool:
     return isinstance(x, Sequence) and len(x) > 0 and all(isinstance(one, str | Path) for one in x)
 
 

@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Timer
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from dptransfer.base.worker_env import environment_beside
 from dptransfer.data.grey_levels import GreyRange
@@ -53,8 +53,7 @@ class SandboxedDecoder:
             found = self._answer(path)
         if found is None:
             raise DataError(_NO_ANSWER)
-        image: Image.Image = found
-        return image
+        return found
 
     def close(self) -> None:
         """End the process."""
@@ -63,7 +62,7 @@ class SandboxedDecoder:
                 child.kill()
             self._child = None
 
-    def _answer(self, path: Path) -> Any:
+    def _answer(self, path: Path) -> Image.Image | None:
         if self._child is None:
             self._child = subprocess.Popen(
                 [sys.executable, "-P", "-c", _COMMAND],  # nothing is imported from the folder we are in
@@ -77,7 +76,8 @@ class SandboxedDecoder:
         limit.start()
         try:
             _put(_stream(self._child.stdin), (path, self._grey_range))
-            return pickle.load(_stream(self._child.stdout))
+            found: Image.Image | None = pickle.load(_stream(self._child.stdout))
+            return found
         except (EOFError, OSError, pickle.UnpicklingError):  # it died
             with suppress(OSError):
                 self.close()
@@ -110,7 +110,7 @@ def alarm(seconds: int) -> None:
         signal.alarm(seconds)
 
 
-def _put(stream: IO[bytes], what: Any) -> None:
+def _put(stream: IO[bytes], what: object) -> None:
     pickle.dump(what, stream)
     stream.flush()
 
