@@ -57,101 +57,59 @@ def test_nothing_is_found_where_nothing_is_wrong(kind, request):
 
 # --- faults of pictures ---
 
-
-def unreadable(root):
-    (root / "private/cat/00.png").write_bytes(b"not a picture")
-
-
-def flat(root):
-    Image.new("RGB", (12, 12), (9, 9, 9)).save(root / "private/cat/00.png")
+RNG = np.random.default_rng
+FAINT = RNG(0).integers(0, 16, (12, 12, 3), dtype=np.uint8)
+FLOATS = RNG(0).normal(size=(12, 12)).astype(np.float32)
+SIXTEEN_BITS = RNG(0).integers(0, 65536, (12, 12)).astype(np.uint16)
+CAT = "private/cat/00.png"
 
 
-def dark(root):
-    faint = np.random.default_rng(0).integers(0, 16, (12, 12, 3), dtype=np.uint8)
-    Image.fromarray(faint).save(root / "private/cat/00.png")
+def saved(array, name):
+    return lambda root: Image.fromarray(array).save(root / name)
 
 
-def refused(root):
-    floats = np.random.default_rng(0).normal(size=(12, 12)).astype(np.float32)
-    Image.fromarray(floats).save(root / "private/cat/00.tif")
-
-
-def depths(root):
-    sixteen_bits = np.random.default_rng(0).integers(0, 65536, (12, 12)).astype(np.uint16)
-    Image.fromarray(sixteen_bits).save(root / "private/cat/00.png")
-
-
-def forms(root):
-    sixteen_bits = np.random.default_rng(0).integers(0, 65536, (12, 12)).astype(np.uint16)
-    Image.fromarray(sixteen_bits).save(root / "public/cat/00.png")
+def copied(name):
+    return lambda root: shutil.copy(root / CAT, root / name)
 
 
 def duplicates(root):
-    with Image.open(root / "private/cat/00.png") as picture:
+    with Image.open(root / CAT) as picture:
         picture.save(root / "private/cat/99.bmp")  # other bytes, the same pixels
 
 
-def two_labels(root):
-    shutil.copy(root / "private/cat/00.png", root / "private/dog/99.png")
-
-
-def saved_again(source, target):
+def saved_again(name):
     """A picture large enough to be compressed, and a smaller copy of it as a JPEG."""
-    small = np.random.default_rng(7).integers(0, 256, (6, 6, 3), dtype=np.uint8)
-    large = Image.fromarray(small).resize((96, 96), Image.Resampling.BICUBIC)
-    large.save(source)
-    large.resize((64, 64), Image.Resampling.BICUBIC).save(target, quality=70)
 
+    def plant(root):
+        small = RNG(7).integers(0, 256, (6, 6, 3), dtype=np.uint8)
+        large = Image.fromarray(small).resize((96, 96), Image.Resampling.BICUBIC)
+        large.save(root / "private/cat/98.png")
+        large.resize((64, 64), Image.Resampling.BICUBIC).save(root / name, quality=70)
 
-def near_duplicates(root):
-    saved_again(root / "private/cat/98.png", root / "private/cat/99.jpg")
-
-
-def in_public(root):
-    shutil.copy(root / "private/cat/00.png", root / "public/dog/99.png")
-
-
-def nearly_in_public(root):
-    saved_again(root / "private/cat/98.png", root / "public/cat/99.jpg")
-
-
-def in_test(root):
-    shutil.copy(root / "private/cat/00.png", root / "test/dog/99.png")
-
-
-def nearly_in_test(root):
-    saved_again(root / "private/cat/98.png", root / "test/cat/99.jpg")
+    return plant
 
 
 def folders(root):
     (root / "private/cat/ann").mkdir()
-    (root / "private/cat/00.png").rename(root / "private/cat/ann/00.png")
-
-
-def empty_classes(root):
-    (root / "private/bird").mkdir()
-
-
-def small_classes(root):
-    (root / "private/cat/00.png").unlink()
+    (root / CAT).rename(root / "private/cat/ann/00.png")
 
 
 IN_PHOTOS = {
-    "unreadable": (unreadable, "cat/00.png"),
-    "flat": (flat, "cat/00.png"),
-    "dark": (dark, "cat/00.png"),
-    "refused": (refused, "cat/00.tif: Greys of floating point need a range"),
-    "depths": (depths, "16 bits: 1"),
+    "unreadable": (lambda root: (root / CAT).write_bytes(b"not a picture"), "cat/00.png"),
+    "flat": (saved(np.full((12, 12, 3), 9, np.uint8), CAT), "cat/00.png"),
+    "dark": (saved(FAINT, CAT), "cat/00.png"),
+    "refused": (saved(FLOATS, "private/cat/00.tif"), "cat/00.tif: Greys of floating point"),
+    "depths": (saved(SIXTEEN_BITS, CAT), "16 bits: 1"),
     "duplicates": (duplicates, "cat/99.bmp = cat/00.png"),
-    "near-duplicates": (near_duplicates, "cat/99.jpg = cat/98.png"),
-    "two-labels": (two_labels, "dog/99.png = cat/00.png"),
-    "in-public": (in_public, "cat/00.png = dog/99.png"),
-    "nearly-in-public": (nearly_in_public, "cat/98.png = cat/99.jpg"),
-    "in-test": (in_test, "cat/00.png = dog/99.png"),
-    "nearly-in-test": (nearly_in_test, "cat/98.png = cat/99.jpg"),
+    "near-duplicates": (saved_again("private/cat/99.jpg"), "cat/99.jpg = cat/98.png"),
+    "two-labels": (copied("private/dog/99.png"), "dog/99.png = cat/00.png"),
+    "in-public": (copied("public/dog/99.png"), "cat/00.png = dog/99.png"),
+    "nearly-in-public": (saved_again("public/cat/99.jpg"), "cat/98.png = cat/99.jpg"),
+    "in-test": (copied("test/dog/99.png"), "cat/00.png = dog/99.png"),
+    "nearly-in-test": (saved_again("test/cat/99.jpg"), "cat/98.png = cat/99.jpg"),
     "folders": (folders, "ann"),
-    "empty-classes": (empty_classes, "bird"),
-    "small-classes": (small_classes, "cat (29)"),
+    "empty-classes": (lambda root: (root / "private/bird").mkdir(), "bird"),
+    "small-classes": (lambda root: (root / CAT).unlink(), "cat (29)"),
 }
 
 
@@ -166,64 +124,42 @@ def test_a_fault_of_pictures_is_found(photos, key):
 # --- faults of rows ---
 
 
-def non_finite(root):
-    rows = rows_of(root / "private.npz")
-    rows[3, 2] = np.inf
-    rewrite(root / "private.npz", x=rows)
+def with_row(set_name, place, row=None):
+    """A set with another row at a place; by default the private row 3, in halves."""
+
+    def plant(root):
+        file = root / f"{set_name}.npz"
+        rows = rows_of(file)
+        rows[place] = rows_of(root / "private.npz")[3].astype(np.float16) if row is None else row
+        rewrite(file, x=rows)
+
+    return plant
 
 
-def zeros(root):
-    rows = rows_of(root / "private.npz")
-    rows[3] = 0
-    rewrite(root / "private.npz", x=rows)
+def with_array(set_name, **arrays):
+    return lambda root: rewrite(
+        root / f"{set_name}.npz", **{name: np.array(own) for name, own in arrays.items()}
+    )
 
 
 def row_in_public(root):
-    rows = rows_of(root / "public.npz")
-    rows[5] = rows_of(root / "private.npz")[3]
-    rewrite(root / "public.npz", x=rows)
+    with_row("public", 5, rows_of(root / "private.npz")[3])(root)
 
 
-def row_nearly_in_test(root):
-    rows = rows_of(root / "test.npz")
-    rows[5] = rows_of(root / "private.npz")[3].astype(np.float16)
-    rewrite(root / "test.npz", x=rows)
-
-
-def widths(root):
-    rewrite(root / "public.npz", x=rows_of(root / "public.npz")[:, :4])
-
-
-def unknown_labels(root):
-    rewrite(root / "private.npz", y=np.array([7, *[0, 1] * 40][:80]))
-
-
-def fractions(root):
-    rewrite(root / "private.npz", y=np.linspace(0.1, 0.9, 80))
-
-
-def people_in_test(root):
-    rewrite(root / "test.npz", person=np.array([" private 3 ", *["somebody"] * 19]))
-
-
-def many_examples(root):
-    rewrite(root / "private.npz", person=np.array(["default"] * 30 + [f"p{n}" for n in range(50)]))
-
-
-def no_person(root):
-    rewrite(root / "private.npz", person=np.array(["", *(f"p{n}" for n in range(79))]))
-
-
+PEOPLE = [f"p{n}" for n in range(79)]
 IN_TABLES = {
-    "non-finite": (non_finite, "row 3"),
-    "zeros": (zeros, "row 3"),
+    "non-finite": (with_row("private", 3, [0, 0, np.inf, 0, 0, 0]), "row 3"),
+    "zeros": (with_row("private", 3, 0), "row 3"),
     "in-public": (row_in_public, "row 3 = row 5"),
-    "nearly-in-test": (row_nearly_in_test, "row 3 = row 5"),
-    "unknown-labels": (unknown_labels, "'7' (1)"),
-    "fractions": (fractions, "row 0"),
-    "people-in-test": (people_in_test, "who has row 6"),
-    "many-examples": (many_examples, "who has row 0: 30 examples"),
-    "no-person": (no_person, "row 0"),
+    "nearly-in-test": (with_row("test", 5), "row 3 = row 5"),
+    "unknown-labels": (with_array("private", y=[7, *[0, 1] * 40][:80]), "'7' (1)"),
+    "fractions": (with_array("private", y=np.linspace(0.1, 0.9, 80)), "row 0"),
+    "people-in-test": (with_array("test", person=[" private 3 ", *["somebody"] * 19]), "who has row 6"),
+    "many-examples": (
+        with_array("private", person=["default"] * 30 + PEOPLE[:50]),
+        "who has row 0: 30 examples",
+    ),
+    "no-person": (with_array("private", person=["", *PEOPLE]), "row 0"),
 }
 
 
@@ -264,14 +200,14 @@ def test_a_fault_of_texts_is_found(notes, key):
 
 
 def test_rows_of_another_width_are_found(tables):
-    widths(tables)
+    with_array("public", x=rows_of(tables / "public.npz")[:, :4])(tables)
     found = in_tables(tables)
     assert the(found, "widths", "public").examples == ("private: 6", "public: 4")
     assert any("rows of width 6 and rows of width 4" in one for one in found.unchecked)
 
 
 def test_pictures_of_another_depth_in_the_pool_are_found(photos):
-    forms(photos)
+    saved(SIXTEEN_BITS, "public/cat/00.png")(photos)
     assert the(in_photos(photos), "forms", "public").examples == ("16 bits",)
 
 
@@ -312,7 +248,7 @@ def test_every_kind_of_finding_is_planted_here():
 
 
 def test_copies_of_what_is_nearly_in_the_pool_are_found_with_it(photos):
-    nearly_in_public(photos)
+    saved_again("public/cat/99.jpg")(photos)
     shutil.copy(photos / "private/cat/98.png", photos / "private/cat/99.png")
     found = in_photos(photos)
     assert the(found, "nearly-in-public").examples == ("cat/98.png = cat/99.jpg", "cat/99.png = cat/99.jpg")
@@ -321,9 +257,7 @@ def test_copies_of_what_is_nearly_in_the_pool_are_found_with_it(photos):
 
 def test_faults_of_public_and_test_sets_are_told_of_these(tables):
     for name in ("public", "test"):
-        rows = rows_of(tables / f"{name}.npz")
-        rows[1] = np.nan
-        rewrite(tables / f"{name}.npz", x=rows)
+        with_row(name, 1, np.nan)(tables)
     found = in_tables(tables)
     assert [one.key for one in found.findings] == ["non-finite", "non-finite"]
     assert [one.role for one in found.findings] == ["test", "public"]

@@ -17,7 +17,7 @@ def by_all_pairs(points, others, reach):
 @pytest.mark.parametrize("far", [0, 5000])
 @pytest.mark.parametrize("within", [True, False])
 def test_near_twins_are_those_of_all_pairs(within, far, monkeypatch):
-    monkeypatch.setattr("dptransfer.api.between._CHUNK", 16)  # so that many stand at the edge of one
+    monkeypatch.setattr("dptransfer.api.between._TWIN_CHUNK", 16)  # so that many stand at the edge of one
     rng = np.random.default_rng(1)
     points = rng.integers(0, 15, (600, 3)) + far * np.arange(3)  # whole numbers: none is at the edge of reach
     others = points if within else rng.integers(0, 15, (400, 3)) + far * np.arange(3)
