@@ -10,6 +10,7 @@ import pytest
 
 import dptransfer
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import METHODS, EmbeddingMethod, FromNames, FromShots, MeanPrototypes, Pace, WarmStart
 
@@ -102,6 +103,7 @@ HARDER = [
     ("newton", {}, None),
     *(("feature-covariance", given, shots) for given in ({}, {"start": FromShots()})),
     *(("warm-start", {"loss": loss, "steps": 40}, None) for loss in ("average", "logits")),
+    ("projection", {"features": UnitNorm(), "steps": 10}, None),
 ]
 
 
@@ -147,6 +149,8 @@ def test_methods_learn_from_more_rows(name, settings, public, budget):
         (METHODS["feature-covariance"], {"share": 1.0001}),
         (WarmStart, {"share": 0.0, "loss": "sum", "prior_temperature": 0.0}),
         (WarmStart, {"share": 1.0}),
+        (METHODS["projection"], {"share": 0.0, "dimension": 0, "sampling_rate": 2.0, "clip": 0.0}),
+        (METHODS["projection"], {"share": 1.0}),
         (Pace, {"reach": 0.0, "weight_decay": -1.0, "radius": float("nan")}),
         (METHODS["auto"], {"margin": -0.1}),
         (METHODS["auto"], {"margin": float("nan")}),

@@ -23,10 +23,10 @@ def blobs(count, seed, classes, dimension=12):
     return (centres[labels] + rng.normal(size=(count, dimension))).astype(np.float32), labels
 
 
-def fitted(method, **facts):
+def fitted(method, seed=1, **facts):
     x, y = blobs(600, 0, 3)
     private = PrivateEmbeddings(x, y, classes=CLASSES, name="blobs", **facts)
-    return method.fit(private, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(1))
+    return method.fit(private, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(seed))
 
 
 def pool(classes=6, *, labelled=True):
@@ -46,17 +46,9 @@ def test_a_head_that_is_too_careful_is_made_surer_and_says_from_what():
 
 
 def test_it_is_the_same_whenever_it_is_asked_and_whatever_the_noise_of_the_model():
-    x, y = blobs(600, 0, 3)
-    private = PrivateEmbeddings(x, y, classes=CLASSES, name="blobs", size=20_000)
-    made = [
-        calibrate_on_public(
-            LeastSquares().fit(private, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(seed)),
-            pool(),
-            budget=BUDGET,
-        )
-        for seed in (1, 2)
-    ]
-    assert made[0].simulated == made[1].simulated is not None
+    models = (fitted(LeastSquares(), seed, size=20_000) for seed in (1, 2))
+    one, other = (calibrate_on_public(model, pool(), budget=BUDGET).simulated for model in models)
+    assert one == other is not None
 
 
 def test_persons_are_calibrated_for_too():
@@ -89,11 +81,11 @@ def test_a_method_that_fails_on_public_tasks_does_not_lose_the_model(monkeypatch
 
 def test_half_of_the_smallest_change_is_taken_and_none_where_tasks_disagree(monkeypatch):
     model = fitted(MeanPrototypes())
-    for asked in ((-0.8, -0.4, -1.0, -0.6), (-0.8, 0.4, -1.0, -0.6)):
+
+    def made(*asked):
         said = iter(asked)
-        monkeypatch.setattr(module, "_log_temperature", lambda *_, said=said: next(said))
-        made = calibrate_on_public(model, pool(), budget=BUDGET)
-        if max(asked) > 0:
-            assert made is model
-        else:
-            assert np.isclose(np.log(made.simulated.temperature), -0.2)
+        monkeypatch.setattr(module, "_log_temperature", lambda *_: next(said))
+        return calibrate_on_public(model, pool(), budget=BUDGET)
+
+    assert np.isclose(np.log(made(-0.8, -0.4, -1.0, -0.6).simulated.temperature), -0.2)
+    assert made(-0.8, 0.4, -1.0, -0.6) is model

@@ -11,7 +11,7 @@ from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import GaussianEvent, SampledGaussianEvent
 from dptransfer.release.heads import LinearHead
 
-from .samples import BUDGET, REPLACE, WIDTH, Repeatable, Silent, clusters, fit, muddled, private, unit
+from .samples import BUDGET, REPLACE, WIDTH, Repeatable, Silent, fit, muddled, private, unit
 
 STILL = Pace(reach=1e-9, radius=1e-9)
 PLAIN = {"features": UnitNorm(), "steps": 10}
@@ -45,17 +45,9 @@ def prototypical_loss(model, x, y):
 
 def test_without_noise_steps_lower_the_prototypical_loss():
     x, y = muddled()
-    before, after = (
-        fit(Projection(**PLAIN, sampling_rate=1.0, pace=pace), private(x, y), noise=Silent())
-        for pace in (STILL, Projection().pace)
-    )
+    made = (Projection(**PLAIN, sampling_rate=1.0, pace=pace) for pace in (STILL, Projection().pace))
+    before, after = (fit(method, private(x, y), noise=Silent()) for method in made)
     assert prototypical_loss(after, x, y) < 0.9 * prototypical_loss(before, x, y)
-
-
-@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
-def test_it_learns(budget):
-    x, y = clusters(seed=9)
-    assert fit(Projection(**PLAIN), private(*clusters(3000)), budget=budget).score(x, y) > 0.9
 
 
 def test_a_release_is_verified(tmp_path):
@@ -68,7 +60,7 @@ def test_the_map_is_as_wide_as_exact_norms_allow():
     assert Projection(features=UnitNorm()).plan(facts, BUDGET).mechanisms[1].query.shape == (WIDTH, WIDTH)
     narrow = Projection(features=UnitNorm(), dimension=3)
     assert narrow.plan(facts, BUDGET).mechanisms[1].query.shape == (3, WIDTH)
-    with pytest.raises(ArgumentError, match="8 columns leave 8 rows, dimension is 9"):
+    with pytest.raises(ArgumentError, match="leave 8 rows"):
         Projection(features=UnitNorm(), dimension=9).plan(facts, BUDGET)
     assert Projection()._width(160) == 102
     with pytest.raises(ArgumentError, match="leave 0 rows"):
@@ -81,9 +73,3 @@ def test_the_start_has_orthonormal_rows_that_are_the_same_for_everyone():
         assert np.allclose(axes @ axes.T, np.eye(width))
         assert (axes == public_axes(width, dimension)).all()
     assert unit(public_axes(3, 8)).shape == (3, 8)
-
-
-def test_bad_settings_are_refused():
-    for bad in ({"share": 0.0}, {"share": 1.0}, {"dimension": 0}, {"sampling_rate": 2.0}, {"clip": 0.0}):
-        with pytest.raises(ArgumentError, match=next(iter(bad))):
-            Projection(**bad)

@@ -51,6 +51,15 @@ def with_events(model, events):
     return replace(model, events=events, guarantee=guarantee)
 
 
+def verdict(model):
+    """Whether the steps are the method's, and whether that had to be so."""
+    check = check_steps(model)
+    return check.passed, check.required
+
+
+FAILS, UNCHECKED = (False, True), (False, False)
+
+
 def recorded(model, **changes):
     return replace(model, provenance=replace(model.provenance, **changes))
 
@@ -158,8 +167,7 @@ def test_a_tuned_release_is_compared_trial_by_trial():
         ((fit,), other),
         ((fit, score),),
     ):
-        check = check_steps(with_events(made, (replace(search, candidates=candidates),)))
-        assert (check.passed, check.required) == (False, True)
+        assert verdict(with_events(made, (replace(search, candidates=candidates),))) == FAILS
     assert not check_steps(with_events(made, (replace(search, mean_trials=2.0),))).passed
 
 
@@ -199,10 +207,9 @@ def test_a_release_made_on_a_gpu_is_checked_without_one(model):
 def test_no_version_excuses_a_sensitivity_below_the_methods(model, version, tmp_path):
     """Otherwise a forger would name another version; nothing that a release says of itself may verify it."""
     low = recorded(forged(model, sensitivity=0.5), versions={"dptransfer": version})
-    check = check_steps(low)
-    assert (check.passed, check.required) == (False, True)
+    assert verdict(low) == FAILS
     hidden = forged(low, label="something else")  # not the method's step by its words, so nothing is known
-    assert (check_steps(hidden).passed, check_steps(hidden).required) == (False, False)
+    assert verdict(hidden) == UNCHECKED
     for wrong, outcome in ((low, "failed"), (hidden, "not all checked")):
         assert dpt.verify(wrong.save(tmp_path / outcome)).outcome == outcome
 

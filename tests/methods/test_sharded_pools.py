@@ -70,14 +70,21 @@ def _no_cache(monkeypatch):
     monkeypatch.setenv("DPTRANSFER_CACHE", "/dev/null/none")
 
 
-def released(method, pool, folder, rows=ROWS, size=None, noise=SeededNoise, **how):
-    principal_axes._MEMORY.clear()  # pools of the same rows share their axes
-    private = PrivateEmbeddings(rows, np.arange(120) % 3, classes=["a", "b", "c"], name="few", size=size)
-    model = method.fit(private, pool, budget=BUDGET, ledger=Ledger.in_memory(), noise=noise(3), **how)
-    # The ledger's head and the day are those of the fit, not of the data.
+def few(rows=ROWS, size=None):
+    return PrivateEmbeddings(rows, np.arange(120) % 3, classes=["a", "b", "c"], name="few", size=size)
+
+
+def saved(model, folder):
+    """The release's files, but for the ledger's head and the day, which are those of the fit."""
     made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
     path = replace(model, provenance=made).save(folder, unsafe_for_publication=True)
     return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def released(method, pool, folder, rows=ROWS, size=None, noise=SeededNoise, **how):
+    principal_axes._MEMORY.clear()  # pools of the same rows share their axes
+    how |= {"budget": BUDGET, "ledger": Ledger.in_memory(), "noise": noise(3)}
+    return saved(method.fit(few(rows, size), pool, **how), folder)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -88,6 +95,8 @@ def test_releases_from_one_array_and_from_shards_are_equal(method, tmp_path, mon
         (tmp_path / f"{count}").mkdir()
         pool = PublicEmbeddings(shards_of(tmp_path / f"{count}", POOL, count))
         assert released(method, pool, tmp_path / f"of {count}") == whole
+    assert released(method, PublicEmbeddings(POOL), tmp_path / "two", shards_of(tmp_path, ROWS, 7)) == whole
+    assert released(method, PublicEmbeddings(POOL[::-1]), tmp_path / "other") != whole
 
 
 NEED_MORE = "coinpress", "language"  # replace-one; a text encoder
@@ -149,24 +158,12 @@ def test_labelled_rows_are_mapped_a_slab_at_a_time_and_not_read_to_know_that_the
     assert sorted(pool.rows.asked)[-2:] == [41, 300]  # all at once to compare them with private ones
 
 
-@pytest.mark.parametrize("method", [METHODS["top-k"], METHODS["public-prior"], METHODS["transfer-pate"]])
-def test_private_rows_may_be_in_shards_too(method, tmp_path):
-    whole = released(method, PublicEmbeddings(POOL), tmp_path / "one")
-    assert released(method, PublicEmbeddings(POOL), tmp_path / "two", shards_of(tmp_path, ROWS, 7)) == whole
-
-
 @pytest.mark.parametrize("method", ["public", pytest.param("public, mapped", marks=pytest.mark.slow)])
 def test_processes_give_the_same_release(method, tmp_path, monkeypatch):
     whole = released(METHODS[method], PublicEmbeddings(POOL), tmp_path / "one")
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 32 * 41)
     pool = PublicEmbeddings(shards_of(tmp_path, POOL, 7)).with_workers(Processes(2))
     assert released(METHODS[method], pool, tmp_path / "two") == whole
-
-
-def test_another_pool_gives_another_release(tmp_path):
-    whole = released(METHODS["top-k"], PublicEmbeddings(POOL), tmp_path / "one")
-    other = PublicEmbeddings(shards_of(tmp_path, POOL[::-1], 7))
-    assert released(METHODS["top-k"], other, tmp_path / "two") != whole
 
 
 def test_a_stored_pool_in_shards_and_in_bytes_is_chosen_from(tmp_path):
@@ -205,10 +202,9 @@ def test_a_run_that_stopped_goes_on_with_the_pieces_that_are_missing(tmp_path, m
     whole = released(METHODS["top-k"], PublicEmbeddings(POOL), tmp_path / "one", **how)
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 64 * 41)
     pool, ledger, space = PublicEmbeddings(POOL), Ledger.in_memory(), tmp_path / "space"
-    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
     how = {"budget": BUDGET, "ledger": ledger, "noise": Repeatable(3), "workspace": space}
     with pytest.raises(Stops):
-        METHODS["top-k"].fit(private, pool.with_workers(FromTheEnd(3)), **how)
+        METHODS["top-k"].fit(few(), pool.with_workers(FromTheEnd(3)), **how)
     how["noise"] = Repeatable(3)
     kept = sorted(space.glob("*.npy"))
     assert len(kept) == 3
@@ -220,13 +216,11 @@ def test_a_run_that_stopped_goes_on_with_the_pieces_that_are_missing(tmp_path, m
             asked.append(len(pieces))
             return super().each(work, pieces, what)
 
-    model = METHODS["top-k"].fit(private, pool.with_workers(Watched(10**6)), **how)
+    model = METHODS["top-k"].fit(few(), pool.with_workers(Watched(10**6)), **how)
     assert asked[0] == 8 - 3
     assert not list(space.glob("*.npy"))  # partial counts are gone once the choice is on disk
     assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "ClosingEntry"]
-    made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
-    path = replace(model, provenance=made).save(tmp_path / "two")
-    assert (path / "model.safetensors").read_bytes() == whole["model.safetensors"]
+    assert saved(model, tmp_path / "two")["model.safetensors"] == whole["model.safetensors"]
 
 
 class FindsNothing(FromTheEnd):
@@ -247,15 +241,14 @@ class FindsNothing(FromTheEnd):
 def test_a_choice_that_could_not_be_looked_up_is_the_same_when_the_run_goes_on(method, tmp_path, monkeypatch):
     """That it could not, and so where it was, may have been seen: another one would be a second draw."""
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 64 * 5)
-    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
     asked = []
     for space in ("one", "one", "another"):
         pool = PublicEmbeddings(POOL).with_workers(FindsNothing(asked))
         how = {"budget": Budget(epsilon=0.01), "ledger": Ledger.in_memory(), "workspace": tmp_path / space}
         with pytest.raises(DataError, match="it was changed"):
-            METHODS[method].fit(private, pool, **how)
+            METHODS[method].fit(few(), pool, **how)
     assert asked[0] == asked[1] != asked[2]
-    METHODS[method].fit(private, PublicEmbeddings(POOL), **{**how, "workspace": tmp_path / "one"})
+    METHODS[method].fit(few(), PublicEmbeddings(POOL), **{**how, "workspace": tmp_path / "one"})
     assert not list((tmp_path / "one").glob("*.npy"))  # the key of the choice is gone as well
 
 
@@ -267,11 +260,10 @@ def test_a_workspace_refuses_the_same_rows_in_another_form_which_are_scored_othe
     write_embeddings(tmp_path / "b.emb", small.rows, RowMetadata(public=True), shard_rows=64)
     floats = read_public(tmp_path / "b.emb")
     assert floats.fingerprint == small.fingerprint
-    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
     how = {"budget": BUDGET, "ledger": Ledger.in_memory(), "workspace": tmp_path / "space"}
     method = PublicPrototypes(precision="int8")
     with pytest.raises(Stops):
-        method.fit(private, small.with_workers(FromTheEnd(3)), **how)
+        method.fit(few(), small.with_workers(FromTheEnd(3)), **how)
     with pytest.raises(WorkspaceError, match="another form of public rows"):
-        method.fit(private, floats, **how)
-    method.fit(private, small, **how)
+        method.fit(few(), floats, **how)
+    method.fit(few(), small, **how)
