@@ -1,4 +1,4 @@
-"""Methods, one file each; `METHODS` finds them, and those of other packages, by name."""
+"""Methods; `METHODS` finds them, and those of other packages, by name."""
 
 from dptransfer.base.lazy_exports import lazy_exports
 

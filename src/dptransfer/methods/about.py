@@ -69,7 +69,7 @@ COLOURS = tuple(one for one in vars(Hue).values() if isinstance(one, Colour))
 
 @dataclass(frozen=True)
 class About:
-    """A method in words and in figures; what is left out is filled in from its name and docstring.
+    """Description of a method for help, cards and figures; its name and docstring fill in what is left out.
 
     Attributes:
         summary: what it releases and when to use it, in one line.
@@ -90,7 +90,7 @@ class About:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def complete(self, name: str, docstring: str | None) -> About:
-        """The same for the method of this name, with what was left out filled in."""
+        """Fill in what was left out, for the method of this name."""
         first = (docstring or "").strip().partition("\n")[0].strip()
         derived = COLOURS[sum(map(ord, name)) % len(COLOURS)]  # the same on every machine
         return replace(

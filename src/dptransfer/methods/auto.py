@@ -52,7 +52,7 @@ _BORDER = 250
 
 
 def pixels_pay(facts: Facts, budget: Budget) -> tuple[bool, str]:
-    """Whether `film` is to be expected ahead of a head on rows, and why, in words; from public facts alone.
+    """Whether `film` is expected to beat a head on rows, and why; uses public facts alone.
 
     >>> ten = Facts(tuple(range(10)), shape=(224, 224, 3), size=10_000)
     >>> pixels_pay(ten, Budget(epsilon=1.0, delta=1e-5))[0]
@@ -86,7 +86,7 @@ def _noise(budget: Budget) -> float:
 
 @dataclass(frozen=True)
 class AutoOnPictures(ImageMethod):
-    """`auto` for private pictures: `film` where it is to be expected ahead, and a plain error elsewhere.
+    """Choose `film` for private pictures where it is expected to be best; raise elsewhere.
 
     Releases:      what `film` releases.
     Guarantee:     that of `film`; the choice looks at declared facts alone and costs nothing.
@@ -129,7 +129,7 @@ _SEED = 20_250  # the surrogates' own randomness: public, and the same for every
 
 @dataclass(frozen=True)
 class Auto(EmbeddingMethod):
-    """Takes the default, or another method where trials on public rows say so and can be trusted.
+    """Choose the default method, or another one that did better in trials on public rows.
 
     Releases:      what the chosen method releases.
     Guarantee:     the chosen method's; the choice itself looks at public facts only and costs nothing.
@@ -252,7 +252,7 @@ def _size(facts: Facts) -> int:
 
 
 def _sizes(facts: Facts) -> str:
-    """How large the tasks are, and how much of that is assumed."""
+    """Size of the tasks, and which part of it is assumed."""
     units = "examples" if facts.unit is Unit.ROW else "people"
     assumed = f"{_UNITS_PER_CLASS} {units} per class, as no size is declared"
     said = "the declared size" if facts.declared_size else assumed
@@ -265,7 +265,7 @@ def _sizes(facts: Facts) -> str:
 def _why_not_tried(
     candidates: tuple[PrivateMethod, ...], public: PublicEmbeddings | None, quality: str
 ) -> str:
-    """What keeps the candidates from being tried, if anything."""
+    """Reason why the candidates are not tried, or an empty text."""
     if public is None:
         return "There are no public rows to try other methods on"
     if len(candidates) == 1:
@@ -276,7 +276,7 @@ def _why_not_tried(
 
 
 def _scores(candidates: Sequence[PrivateMethod], accuracy: Floats) -> str:
-    """How the default did, and how far each other was from it on the tasks that it was tried on."""
+    """Scores of the default, and the lead of each other candidate on the tasks that it was tried on."""
     first, *others = candidates
     ahead = 100 * np.nanmean(accuracy - accuracy[0], axis=1)
     counts = np.isfinite(accuracy).sum(axis=1)
@@ -288,7 +288,7 @@ def _scores(candidates: Sequence[PrivateMethod], accuracy: Floats) -> str:
 
 
 def _on_pixels(facts: Facts, budget: Budget) -> str:
-    """What is known of training the network itself, where the rows are those of pictures."""
+    """Hint about training the network itself, where the rows are those of pictures."""
     if facts.encoder is None or facts.encoder.name != MEASURED_WITH:
         return ""
     pays, why = pixels_pay(facts, budget)
@@ -298,7 +298,7 @@ def _on_pixels(facts: Facts, budget: Budget) -> str:
 
 @dataclass(frozen=True)
 class _Trial:
-    """What the outcome of a trial depends on, all of it public; rows and methods by what tells them apart."""
+    """Key of a trial: all that its outcome depends on, which is public."""
 
     facts: Facts
     budget: Budget
@@ -363,7 +363,7 @@ def _accuracy(candidate: PrivateMethod, task: Surrogate, budget: Budget) -> floa
 
 
 def fitted_on(task: Surrogate, method: PrivateMethod, budget: Budget) -> PrivateClassifier:
-    """What the method makes of a surrogate's rows; they are public, so noise and budget need no care."""
+    """Fit a method to a surrogate; its rows are public, so the noise may be seeded."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         return method.fit(

@@ -1,4 +1,4 @@
-"""The charge for a run: made before it, and closed with how the run ended."""
+"""Charge a run before it starts, and record how it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dptransfer.privacy import Budget, Event
 
 
 def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
-    """Raise for a mix-up of arguments, and in a process that must not fit, before anything is planned."""
+    """Raise for mixed-up arguments, and in a process that must not fit, before anything is planned."""
     _require_own_script()
     if not isinstance(budget, Budget):
         raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
@@ -76,7 +76,7 @@ def _require_own_script() -> None:
 
 
 def open_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
-    """The workspace at this path; noise that can be repeated is refused there."""
+    """Open the workspace at this path; refuse noise that can be repeated."""
     if noise.seeded:
         raise ArgumentError(
             "A workspace keeps answers whose noise nobody can repeat; this noise is seeded, and a run that "

@@ -259,7 +259,7 @@ class Workspace:
         return _array(content)
 
     def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
-        """A private intermediate: from its file if it is there and whole, else computed and written."""
+        """Load a private intermediate from its file, or compute and write it if there is no whole one."""
         file = self._file_of(what)
         found = _loaded(file)
         return self._written(file, compute()) if found is None else found
@@ -271,7 +271,7 @@ class Workspace:
         count: int,
         compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]],
     ) -> list[AnyArray]:
-        """Likewise many, for an answer: those whose files are not there, or not whole, are asked for."""
+        """Load many for an answer, and compute those whose files are missing or damaged."""
         files = [self._file_of(f"{what}|{number}", self._pieces_of(answer)) for number in range(count)]
         found = {number: _loaded(file) for number, file in enumerate(files)}
         missing = [number for number in found if found[number] is None]
@@ -307,7 +307,7 @@ class Workspace:
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
-        """What the disk and SQLite refuse, as errors of this library; no draw and no row is inside."""
+        """Turn errors of the disk and of SQLite into errors of this library; no draw and no row is inside."""
         try:
             yield
         except OSError as problem:
@@ -380,11 +380,11 @@ class RecordedNoise:
         return self._workspace.keep_pieces(self._asked, what, count, compute)
 
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
-        """As the source, with bits that a run which goes on draws again."""
+        """As the source does, with bits that a resumed run draws again."""
         return race.best_set(bins, size, required_scale(scale), self._bits)
 
     def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
-        """As the source, with bits that a run which goes on draws again."""
+        """As the source does, with bits that a resumed run draws again."""
         return race.permute_and_flip(bins, required_scale(scale), self._bits)
 
     def _bits(self, count: int) -> int:
@@ -417,7 +417,7 @@ def _linked(before: str, *row: object) -> str:
 
 
 def _loaded(file: Path) -> AnyArray | None:
-    """What the file holds; None if it is not there, or the machine failed while it was written."""
+    """Content of the file; None if there is none, or if the machine failed while it was written."""
     try:
         return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError):

@@ -156,7 +156,7 @@ def as_method(method: str | PrivateMethod) -> PrivateMethod:
 
 
 def configure(method: PrivateMethod, given: Mapping[str, object]) -> PrivateMethod:
-    """The same method with these settings changed, named as for `named_method`."""
+    """Change settings of a method; they are named as for `named_method`."""
     own, inner = dict[str, object](), dict[str, object]()
     before: Any = getattr(method, "features", None)
     features = before
@@ -259,7 +259,7 @@ def _settable(value: object) -> set[str]:
 
 
 def setting_names(value: DataclassInstance) -> list[str]:
-    """What can be set, by the name it is set with."""
+    """Names of all settings."""
     found = []
     for name in sorted(_settable(value) - {"features"}):
         parts = alternatives(type(value), name)

@@ -32,7 +32,7 @@ from dptransfer.release.charged_evaluation import ChargedEvaluation, join_fit_an
 
 @dataclass(frozen=True, eq=False)
 class FitPlan:
-    """What one fit would do and cost; made from public facts, once for a fit.
+    """Steps and price of one fit, from public facts alone.
 
     Attributes:
         asked: the method that was asked for.
@@ -61,7 +61,7 @@ class FitPlan:
         public: PublicData | None,
         holdout: float | None,
     ) -> FitPlan:
-        """The method's plan and the check's noise; sees public facts only."""
+        """Plan the fit and the check of a hold-out; sees public facts only."""
         check, own = None, facts
         if holdout is not None:
             if not 0 < checks.positive("holdout", holdout) < 1:
@@ -140,7 +140,7 @@ class FitPlan:
             )
 
     def split(self, private: PrivateData, noise: NoiseSource) -> tuple[PrivateData, PrivateData | None]:
-        """The examples of the fit and those held out; a run that goes on in a workspace has the same ones."""
+        """Split the examples into those of the fit and those held out; a resumed run has the same ones."""
         if self.holdout is None:
             return private, None
         chance, units = self.holdout, units_of(len(private.labels), private.people)
@@ -157,7 +157,7 @@ class FitPlan:
         noise: NoiseSource,
         head: str,
     ) -> ChargedEvaluation | None:
-        """How the fitted head does on the examples held out; of pictures, on the rows of its encoder."""
+        """Evaluate the fitted head on the examples held out."""
         if self.check is None or held_out is None:
             return None
         question = evaluation_query(outcome.head, features, held_out.facts.bound)
@@ -168,7 +168,7 @@ class FitPlan:
 
 
 def _pool_of(method: PrivateMethod, public: PublicData | None) -> tuple[int, int] | None:
-    """What a plan depends on of public data, so that its steps suit a run with them."""
+    """Size of the public data and number of their encoder's labels, which a plan depends on."""
     if public is None:
         return None
     words = method.with_words(public).vocabulary if getattr(method, "takes_words", False) else None
@@ -176,7 +176,7 @@ def _pool_of(method: PrivateMethod, public: PublicData | None) -> tuple[int, int
 
 
 def facts_of_fit(facts: Facts, chance: float) -> Facts:
-    """What is public of the rows that are left: their sizes are drawn, so class sizes are not known any more.
+    """Facts of the rows that are left; class sizes are no longer known, as the hold-out is drawn.
 
     A method that needs declared class sizes refuses such facts when it plans.
     """

@@ -100,7 +100,7 @@ def fit_planned(
 def _request(
     made: FitPlan, private: PrivateData, public: PublicData | None, public_facts: Mapping[str, object] | None
 ) -> dict[str, object]:
-    """What a run that goes on must have in common with the one that was interrupted.
+    """Identity of a fit, which a resumed run must share with the one that was interrupted.
 
     Rows are digested again: an array, or a file that is mapped, may be another since they were first read.
     """

@@ -1,4 +1,4 @@
-"""What a method is: `plan`, `prepare` and `run`; `fit` joins them, once for all methods.
+"""Base classes of methods: `plan`, `prepare` and `run`; `fit` joins them, once for all methods.
 
 A method is a frozen dataclass of hyper-parameters with three functions of its own:
 
@@ -56,7 +56,7 @@ _MOST_LISTED = 10  # steps of a plan; the rest is counted
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a fit would do and cost; made without data.
+    """Noisy steps of a fit and what they guarantee; made without data.
 
     Attributes:
         method: the method that will run (for `Auto`, the one it chose).
@@ -103,7 +103,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run hands back: released values only.
+    """Result of a run: released values only.
 
     Attributes:
         head: the classifier's last layer.
@@ -133,7 +133,7 @@ Public = TypeVar("Public")
 
 @dataclass(frozen=True, eq=False)
 class Task(Generic[Prepared, Private, Public]):
-    """What a run is given.
+    """Arguments of a run.
 
     Attributes:
         plan: what was charged.
@@ -222,7 +222,7 @@ class PrivateMethod(ABC):
         """Pick mechanisms and noise for this budget; sees public facts only."""
 
     def with_words(self, public: Any) -> Any:
-        """The public data with what the method also takes from their encoder; `run` gets these."""
+        """Add to public data what the method takes from their encoder; `run` gets the result."""
         return public
 
     def prepare(self, facts: Facts, public: Any) -> Any:
@@ -407,7 +407,7 @@ class EmbeddingMethod(PrivateMethod):
         return self.reads_words or isinstance(self.features, VocabularyMap)
 
     def with_words(self, public: PublicEmbeddings | None) -> PublicEmbeddings | None:
-        """With the words of the encoder on record, for methods that read them."""
+        """Add the words of the encoder on record, for methods that read them."""
         if public is None or not self.takes_words:
             return public
         from dptransfer.encoders import with_known_vocabulary

@@ -1,4 +1,4 @@
-"""How well a released classifier does on private rows: one noisy answer, charged to the rows' own account."""
+"""Evaluate a released classifier on private rows by one noisy answer, charged to the rows' own account."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ASSUMPTIONS = ("the classifier and its settings were fixed without looking at th
 
 @dataclass(frozen=True, eq=False)
 class PrivateEvaluation:
-    """Test results of a classifier that protect those in the test rows.
+    """Differentially private evaluation of a classifier.
 
     Releases:      noisy histograms of right and wrong predictions (`EvaluationCounts`), all in one answer;
                    accuracy, recall, precision and calibration with their intervals follow from them.
@@ -111,7 +111,7 @@ class PrivateEvaluation:
 
 
 def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> EvaluationCounts:
-    """The question how a head behind this map does, about units that count as much as the bound says."""
+    """The evaluation query for a head behind this map."""
     arrays: JsonObject = score_arrays(head)
     directions = isinstance(head, CosineHead)
     return EvaluationCounts(

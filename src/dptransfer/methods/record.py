@@ -1,4 +1,4 @@
-"""Does what a release lists beside its steps follow from them? Notes, lists of public rows, map, hold-out.
+"""Check that notes, lists of public rows, map and hold-out of a release follow from its steps.
 
 A reader takes the words and lists of a release for what was paid for: 200 answers that are listed where 50
 were paid for cost four times what the guarantee says. So all that follows from the plan, or from another
@@ -42,7 +42,7 @@ _OF_AUTO = "Auto "  # how the note begins that `Auto` puts in front of those of 
 
 
 def contradiction(model: PrivateClassifier, plan: Plan) -> str | None:
-    """What the record says otherwise than the plan of its fit, made again, or than another part of it."""
+    """First contradiction between the record and the plan, or between two parts of the record."""
     return (
         _kind(model, plan.method)
         or _notes(model, plan)
@@ -55,7 +55,7 @@ def contradiction(model: PrivateClassifier, plan: Plan) -> str | None:
 
 
 def notes_of_publisher(model: PrivateClassifier, plan: Plan) -> int:
-    """How many notes follow from nothing: why a method was chosen, and what its run decided."""
+    """Number of notes that nothing implies: why a method was chosen, and what its run decided."""
     recorded = len(model.provenance.notes) - (model.charged is not None and model.charged.holdout is not None)
     return recorded - len(plan.notes) - len(_answered(model, plan.method))
 
@@ -224,7 +224,7 @@ def _encoder(model: PrivateClassifier, plan: Plan) -> str | None:
 
 
 def _changes(method: PrivateMethod) -> tuple[str | None, ...]:
-    """What kinds of change of an encoder a run may release; None is for no change."""
+    """Kinds of change of an encoder that a run may release; None is for no change."""
     if isinstance(method, FineTuning):
         kind = delta_kind(method.train)
         beside = kind is not None and isinstance(method, WarmStartNetwork)

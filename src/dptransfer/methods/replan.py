@@ -1,4 +1,4 @@
-"""Are a release's steps those of its method? The method plans again, and the plan's events are compared.
+"""Verify the steps of a release: its method plans again, and the events are compared.
 
 A guarantee is computed from events, and an event states its own sensitivity: a release that understates it
 adds up, and protects nobody. So the method is built again from the recorded configuration, plans for the
@@ -157,7 +157,7 @@ def check_words(model: PrivateClassifier) -> Check:
 
 
 def _other_version(recorded: Mapping[str, str]) -> str | None:
-    """What wrote a release, if it is not here in that version: this library, or a package with a method."""
+    """The package and version that wrote a release, if another version is installed here."""
     here = current_versions(*recorded)
     planning = {"dptransfer", *recorded} - (current_versions().keys() - {"dptransfer"})
     other = (f"{one} {recorded.get(one)}" for one in sorted(planning) if recorded.get(one) != here[one])
@@ -207,7 +207,7 @@ def _on_cpu(method: PrivateMethod) -> PrivateMethod:
 
 
 def _difference(model: PrivateClassifier, plan: Plan) -> str | None:
-    """What the release says otherwise than the plan, in words."""
+    """First difference between the release and the plan, in words."""
     if model.guarantee.assumptions != plan.guarantee.assumptions:
         return "the recorded assumptions are not those of the method"
     if len(model.events) != len(plan.mechanisms):
@@ -261,7 +261,7 @@ def _not_checked(why: str) -> Check:
 
 
 def _recorded_pool(count: object, words: Mapping[str, object] | None) -> PoolOutline:
-    """Of public rows a release records the number, and that of their encoder's words."""
+    """Outline of the public rows by their recorded number, and that of their encoder's words."""
     of_words = None if words is None else _counted(words["words"], "words")
     return PoolOutline(_counted(count, "public rows"), of_words)
 

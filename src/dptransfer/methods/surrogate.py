@@ -1,4 +1,4 @@
-"""Classification tasks made from a public pool, to try methods on before any private row is read."""
+"""Make classification tasks from a public pool, to try methods on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEWEST_LABELLED = 30  # rows of a public class that can stand for a private one
 
 @dataclass(frozen=True)
 class Family:
-    """How hard and how related a surrogate's classes are.
+    """Difficulty of a surrogate task.
 
     Attributes:
         class_part: weight of a class's own public row in each of its examples; the rest is another public
@@ -74,7 +74,7 @@ class Surrogate:
 
 
 def surrogate_size(size: int) -> int:
-    """How many examples stand for `size` of them; the caller scales the noise by the same factor."""
+    """Number of examples that stand for `size`; the caller scales the noise by the same factor."""
     return min(size, _MOST_ROWS)
 
 
@@ -232,7 +232,7 @@ def _unit(rows: AnyArray) -> Floats32:
 
 
 class SurrogateLedger(Ledger):
-    """For rows of a public pool that stand in for private ones, beside that very pool."""
+    """Ledger for public rows that stand in for private ones, beside their own pool."""
 
     def charge(
         self, dataset: AnyDataSet, events: Sequence[Event], *, beside: object = None, **how: Any

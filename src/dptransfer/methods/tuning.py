@@ -260,12 +260,12 @@ class PrivateTuning(EmbeddingMethod):
         return Trials(plans, score, self.mean_trials, self.shape)
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
-        """What any candidate needs."""
+        """Raise unless every candidate has the public data it needs."""
         for candidate in self.candidates:
             candidate.require_public(facts, public)
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> list[Any]:
-        """What each candidate prepares."""
+        """Prepare each candidate."""
         return [candidate.prepare(facts, public) for candidate in self.candidates]
 
     def run(self, task: Task[list[Any], Any, Any]) -> Outcome:
@@ -309,7 +309,7 @@ class PrivateTuning(EmbeddingMethod):
 
 
 def best_trial_note(best: PrivateMethod, candidates: Sequence[PrivateMethod]) -> str:
-    """What a release says of its choice; no two different candidates have the same."""
+    """Note of a release on its choice; no two different candidates have the same."""
     return f"The best trial was of {configuration_in_words(best, candidates)}."
 
 

@@ -41,7 +41,7 @@ from dptransfer.release.heads import Head, LinearHead
 
 @dataclass(frozen=True)
 class Pace:
-    """How far descent goes.
+    """Lengths of the steps, and how far they may lead.
 
     Attributes:
         reach: length of the whole path, per √class; for rows of unit norm, a bound on how far a class's logit
@@ -161,7 +161,7 @@ STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷
 
 @dataclass(eq=False)
 class UpdateRule:
-    """Says where descent starts, what it asks of the private rows, what it makes of answers, and of the end.
+    """Rule of a descent: its start, its questions about private rows, and what becomes of the answers.
 
     It sees public and released values only. This one takes the private gradient as it is.
 
@@ -177,15 +177,15 @@ class UpdateRule:
 
     @property
     def is_informative(self) -> bool:
-        """Whether there is something to lose by steps along pure noise: a start of zeros has nothing."""
+        """Whether the start has something to lose by steps along pure noise; zeros have nothing."""
         return bool(self.start.any())
 
     def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
-        """The rule, with what is released before the gradients; as it is, mostly."""
+        """The rule with the answers of `pre_steps`; by default unchanged."""
         return self
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """What to ask at these weights, of the planned shape and sensitivity: the clipped gradient."""
+        """The question at these weights, of the planned shape and sensitivity: the clipped gradient."""
         return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip, bound=self.bound)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
@@ -238,7 +238,7 @@ class GradientHead(EmbeddingMethod):
 
     @abstractmethod
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """What leads the descent, from public knowledge alone."""
+        """The rule of the descent, from public knowledge alone."""
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """A question of the shape that will be asked."""
@@ -248,7 +248,7 @@ class GradientHead(EmbeddingMethod):
     def pre_steps(
         self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
     ) -> list[GaussianRounds]:
-        """What is released before these rounds, for a share of what they cost; nothing, mostly."""
+        """Steps released before these rounds, for a share of their price; by default none."""
         return []
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:

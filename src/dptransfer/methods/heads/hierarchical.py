@@ -54,7 +54,7 @@ def class_weights(counts: Floats) -> Floats:
 
 
 def recentre(features: FittedPublicMap, total: Floats, size: float, scale: float) -> FittedPublicMap:
-    """The map around total ÷ size, as far as that can be told from noise.
+    """Move the centre of a map to total ÷ size, as far as that can be told from noise.
 
     Args:
         features: the map around the pool's mean.
@@ -94,7 +94,7 @@ _MEAN_ROUNDS = 2
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What the released values say about the classes.
+    """Posterior of the classes, given the released values.
 
     Attributes:
         means: (classes, axes) posterior means of the class means.

@@ -245,21 +245,21 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
 
 class _Maps(NamedTuple):
-    """What is fitted to public data: a map into axes, and one into words where the encoder has some."""
+    """Maps fitted to public data: into axes, and into words where the encoder has some."""
 
     axes: FittedFeatures
     words: FittedVocabularyMap | None
 
 
 class _Spent:
-    """What was spent on what, in words and shares of the budget."""
+    """Record of what the shares of the budget were spent on."""
 
     def __init__(self) -> None:
         self.left = 1.0
         self._said: list[str] = []
 
     def on(self, what: str, share: float) -> None:
-        """So much on this."""
+        """Record a share spent on this."""
         self.left -= share
         self._said.append(f"{share:.0%} on {what}")
 
@@ -297,7 +297,7 @@ def _gaussians(
 
 
 def _words_of(public: PublicEmbeddings | None) -> int:
-    """How many words the pool's encoder has; none, mostly."""
+    """Number of words of the pool's encoder; mostly 0."""
     vocabulary = None if public is None else public.vocabulary
     return 0 if vocabulary is None else len(vocabulary)
 

@@ -96,7 +96,7 @@ class FromZero:
     kind: ClassVar[str] = "zero"
 
     def require(self, facts: Facts, public: PublicEmbeddings | None) -> None:
-        """It needs nothing."""
+        """Raise nothing: zeros need no data."""
 
     def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Floats:
         """Zeros."""

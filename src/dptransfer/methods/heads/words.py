@@ -169,7 +169,7 @@ _MOST_FITTED = 2**15  # sums from which probabilities of values are learned; mor
 
 @dataclass(frozen=True, eq=False)
 class SparsePosterior:
-    """What the released values say about the words of each class.
+    """Posterior of the words of each class, given the released values.
 
     Attributes:
         means: (classes, words) posterior means of m.

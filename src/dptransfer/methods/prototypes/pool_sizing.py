@@ -1,4 +1,4 @@
-"""What going through a public pool will take: pieces, bytes, time and memory, from a trial on a part of it.
+"""Estimate pieces, bytes, time and memory of work on a public pool, by a trial on a part of it.
 
 Nothing private is read: private rows are made up, as many as are declared. Time is measured on slices from
 the middle of the pool, for a second or two, and taken in proportion; from the disk or from its cache, as they
@@ -43,7 +43,7 @@ _HASHED_AT_ONCE = 2**24
 
 @dataclass(frozen=True)
 class Pass:
-    """One way through the pool, or through a part of it.
+    """One pass over the pool, or over a part of it.
 
     Attributes:
         name: what is done.
@@ -58,7 +58,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class PoolSizing:
-    """What a fit will take that goes through a pool.
+    """Estimated effort of a fit that reads a whole pool.
 
     Attributes:
         rows: of the pool.
@@ -90,7 +90,7 @@ class PoolSizing:
 
 
 def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -> PoolSizing | None:
-    """What a fit of this method will take with this pool; None if that is one piece, or not large data.
+    """Estimate the effort of a fit with this pool; None if the pool is one piece, or not in files.
 
     Args:
         method: as it was planned; `auto` has chosen by then.
