@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.fit_plan import FitPlan
 
 
+OneStep = TypeVar("OneStep")
 _MOST_LISTED = 10  # steps of a plan; the rest is counted
 
 
@@ -99,6 +100,13 @@ class Plan:
     def events(self) -> tuple[Event, ...]:
         """What the steps cost, as events."""
         return tuple(mechanism.event for mechanism in self.mechanisms)
+
+    def single_step(self, kind: type[OneStep]) -> OneStep:
+        """The plan's one step, which must be of this kind."""
+        (found,) = self.mechanisms
+        if not isinstance(found, kind):
+            raise TypeError(f"the step is a {type(found).__name__}, and not a {kind.__name__}")
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -279,8 +279,7 @@ class PrivateTuning(EmbeddingMethod):
         return replace(best, events=task.plan.events)
 
     def _best(self, task: Task[list[Any], Any, Any]) -> Outcome:
-        (trials,) = task.plan.mechanisms
-        assert isinstance(trials, Trials)
+        trials = task.plan.single_step(Trials)
         highest, best = -math.inf, None
         # Neither how many trials there were nor which is ever told, but a run that goes on must not redraw.
         private, noise = task.private, task.noise

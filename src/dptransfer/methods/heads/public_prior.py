@@ -130,8 +130,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
     def run(self, task: Task[_Maps, PrivateEmbeddings, PublicEmbeddings | None]) -> Outcome:
         """Counts, words, a centre, steps; everything between them is post-processing."""
-        (shares,), private, public = task.plan.mechanisms, task.private, task.public
-        assert isinstance(shares, GaussianShares)
+        shares, private, public = task.plan.single_step(GaussianShares), task.private, task.public
         purse = shares.open(noise=task.noise)
         spent = _Spent()
         counting = ClassCounts(len(task.facts.classes), bound=task.facts.bound)

@@ -61,8 +61,7 @@ class MeanPrototypes(EmbeddingMethod):
 
     def run(self, task: RowsTask) -> Outcome:
         """Release the sums; their directions are the prototypes."""
-        (planned,) = task.plan.mechanisms
-        sums = with_query(planned, features=task.prepared, device=self.device)
+        sums = with_query(task.plan.mechanisms[0], features=task.prepared, device=self.device)
         released = sums.release(*task.examples, noise=task.noise)
         return Outcome(CosineHead(released), (sums.event,))
 
@@ -118,8 +117,7 @@ class MeanEstimation(EmbeddingMethod):
 
     def run(self, task: RowsTask) -> Outcome:
         """Release sums and counts; centres are their quotients."""
-        (planned,) = task.plan.mechanisms
-        mechanism = with_query(planned, features=task.prepared, device=self.device)
+        mechanism = with_query(task.plan.mechanisms[0], features=task.prepared, device=self.device)
         released = mechanism.release(*task.examples, noise=task.noise)
         counts = np.maximum(released[:, -1] / mechanism.query.exact_weight, self.smallest_count)
         return Outcome(EuclideanHead(released[:, :-1] / counts[:, None]), (mechanism.event,))

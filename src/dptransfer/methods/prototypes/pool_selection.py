@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -142,11 +142,10 @@ class PoolSelection(EmbeddingMethod):
     def run(self, task: RowsTask) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
         assert task.public is not None
-        step: Any = task.plan.mechanisms[0]
         candidates = GridPool(task.prepared, task.public.rows, self.precision)
         lowest, highest = self.caps(candidates)
         how = {"device": self.device, "workers": task.public.workers, "lowest": lowest, "highest": highest}
-        selection = with_query(step, features=task.prepared, candidates=candidates, **how)
+        selection = with_query(task.plan.mechanisms[0], features=task.prepared, candidates=candidates, **how)
         chosen = selection.release(*task.examples, noise=task.noise)
         chosen = chosen.reshape(len(task.facts.classes), -1)  # one or several for each class
         prototypes = candidates[chosen.ravel()].reshape(*chosen.shape, -1) / float(GRID_NORM[self.precision])
