@@ -113,7 +113,7 @@ def read_release(path: str | Path) -> PrivateClassifier:
     recorded steps is checked by `verify_release`.
     """
     directory = require_directory(path)
-    manifest = read_manifest(read_file(directory, MANIFEST_NAME))
+    manifest = read_manifest_in(directory)
     for name in CARD_NAMES:
         read_recorded(directory, name, manifest)
     return _restored(manifest, read_recorded(directory, WEIGHTS_NAME, manifest))
@@ -121,7 +121,7 @@ def read_release(path: str | Path) -> PrivateClassifier:
 
 def read_evaluation(path: str | Path) -> Evaluation | None:
     """The test results that were written with a release, if any."""
-    manifest = read_manifest(read_file(require_directory(path), MANIFEST_NAME))
+    manifest = read_manifest_in(require_directory(path))
     try:
         return None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)
     except DPTransferError as problem:
@@ -130,7 +130,7 @@ def read_evaluation(path: str | Path) -> Evaluation | None:
 
 def release_digest(path: str | Path) -> str:
     """The SHA-256 that a release states of itself."""
-    return read_manifest(read_file(require_directory(path), MANIFEST_NAME)).digest
+    return read_manifest_in(require_directory(path)).digest
 
 
 def require_publishable(model: PrivateClassifier, unsafe_for_publication: bool) -> None:
@@ -482,6 +482,11 @@ def read_file(directory: Path, name: str) -> bytes:
         f"A release must stay as it is while it is read; '{name}' changed. Read it again.",
     )
     return content
+
+
+def read_manifest_in(directory: Path) -> Manifest:
+    """The manifest of the release there."""
+    return read_manifest(read_file(directory, MANIFEST_NAME))
 
 
 def read_recorded(directory: Path, name: str, manifest: Manifest) -> bytes:

@@ -12,21 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dptransfer.base.document import (
-    Block,
-    Bullets,
-    Code,
-    Document,
-    Figure,
-    Highlight,
-    Paragraph,
-    Section,
-    Table,
-    Text,
-    Words,
-    first_few,
-    name_list,
-)
+from dptransfer.base import document as doc
 from dptransfer.base.document_html import escape_html, svg
 from dptransfer.base.types import Floats
 from dptransfer.exact.feature_map import STRETCHES, FittedFeatures, FittedSideBySide
@@ -47,7 +33,7 @@ from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.heads import AverageHead, LinearHead, QuadraticHead
 
-Card = Document
+Card = doc.Document
 Results: TypeAlias = Evaluation | ChargedEvaluation
 Labels: TypeAlias = tuple[tuple[str, float], ...]
 """Labels of an encoder with their shares, the largest first."""
@@ -75,39 +61,39 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
     """The card of a classifier; with an `evaluation`, it also says how useful the classifier is."""
     evaluation = None if evaluation is None else evaluation.for_release()
     guarantee, provenance, best = model.guarantee, model.provenance, best_results(model, evaluation)
-    return Document(
+    return doc.Document(
         title=f"Privacy and model card: {provenance.title or provenance.method}",
         sentence=_SEEDED_SENTENCE * model.seeded + typeset(str(guarantee)),
         warning=_SEEDED_WARNING if model.seeded else None,
         highlights=(_highlight(best, len(model.classes)), *_promise(guarantee)),
         about=_about(model),
         sections=(
-            Section("Benefit and cost", (_benefit_and_cost(model, best),)),
+            doc.Section("Benefit and cost", (_benefit_and_cost(model, best),)),
             *privacy_sections(model),
-            Section("Method", tuple(_method(model))),
-            Section("Data and encoder", tuple(_data(model))),
-            Section("Utility", tuple(_utility(model, evaluation))),
+            doc.Section("Method", tuple(_method(model))),
+            doc.Section("Data and encoder", tuple(_data(model))),
+            doc.Section("Utility", tuple(_utility(model, evaluation))),
             *_word_sections(model),
-            Section("Intended use and limits", (_use(model),)),
-            Section("Record and verification", _record(model)),
+            doc.Section("Intended use and limits", (_use(model),)),
+            doc.Section("Record and verification", _record(model)),
         ),
         footer="Written by dptransfer. The card describes release.json and model.safetensors beside it.",
     )
 
 
-def model_summary(model: PrivateClassifier) -> Document:
+def model_summary(model: PrivateClassifier) -> doc.Document:
     """A classifier in a few lines, for notebooks: what it promises, and what it is."""
     encoder = "" if model.encoder is None else f" of the encoder {model.encoder.name}"
-    about: list[tuple[str, Text]] = [
+    about: list[tuple[str, doc.Text]] = [
         ("Method", model.provenance.method),
-        ("Classes", name_list(model.classes)),
+        ("Classes", doc.name_list(model.classes)),
         ("Input", f"rows of dimension {model.dimension}{encoder}"),
     ]
     if model.charged is not None:
         about.append(("Accuracy on private rows", model.charged.accuracy.words))
     if model.calibration is not None:
         about.append(("Probabilities", f"{model.calibration.words}."))
-    return Document(
+    return doc.Document(
         model.provenance.title or "Private classifier",
         model.guarantee.in_short,
         warning=f"{NOT_PRIVATE} The noise came from a seed." if model.seeded else None,
@@ -115,18 +101,18 @@ def model_summary(model: PrivateClassifier) -> Document:
     )
 
 
-def _promise(guarantee: Guarantee) -> tuple[Highlight, ...]:
-    odds = Words(("no outcome is more than ", *factor(guarantee), " times as likely"))
+def _promise(guarantee: Guarantee) -> tuple[doc.Highlight, ...]:
+    odds = doc.Words(("no outcome is more than ", *factor(guarantee), " times as likely"))
     slack = "added to the probability of an outcome" if guarantee.delta else "pure differential privacy"
     relation = guarantee.relation.value
     return (
-        Highlight("ε", up(guarantee.epsilon), odds, "epsilon", guarantee.epsilon),
-        Highlight("δ", up(guarantee.delta), slack, "delta", guarantee.delta),
-        Highlight("neighbours", relation, f"of one {guarantee.unit.words}", "relation", relation),
+        doc.Highlight("ε", up(guarantee.epsilon), odds, "epsilon", guarantee.epsilon),
+        doc.Highlight("δ", up(guarantee.delta), slack, "delta", guarantee.delta),
+        doc.Highlight("neighbours", relation, f"of one {guarantee.unit.words}", "relation", relation),
     )
 
 
-def _about(model: PrivateClassifier) -> tuple[tuple[str, Text], ...]:
+def _about(model: PrivateClassifier) -> tuple[tuple[str, doc.Text], ...]:
     """The head of the card; the name of the data set in the owner's ledger is not public and not here."""
     provenance = model.provenance
     return (
@@ -138,13 +124,13 @@ def _about(model: PrivateClassifier) -> tuple[tuple[str, Text], ...]:
     )
 
 
-def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> Table:
+def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> doc.Table:
     from dptransfer.accounting import membership_advantage
 
     useful, guarantee = _highlight(best, len(model.classes)), model.guarantee
     delta = f", δ = {up(guarantee.delta)}" if guarantee.delta else ""
     right = percent_up((1 + membership_advantage(model.events)) / 2)
-    classes = first_few([str(name) for name in model.classes])
+    classes = doc.first_few([str(name) for name in model.classes])
     one = ONE[guarantee.unit]
     either, guess = f"With or without one {one}", f"whether one {one} was used"
     if guarantee.relation is Relation.REPLACE_ONE:
@@ -155,12 +141,12 @@ def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> Table:
         f"{str(useful.name).capitalize()}: {useful.shown} ({useful.note}).",
         weakest_class(best),
     )
-    costs: tuple[Text, ...] = (
+    costs: tuple[doc.Text, ...] = (
         f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
-        Words((*likely, f"{plus_delta(guarantee)}.")),
+        doc.Words((*likely, f"{plus_delta(guarantee)}.")),
         f"An attacker who guesses {guess} is right at most {right} of the time; a coin flip, 50%.",
     )
-    return Table(("What it gives", "What it costs in privacy"), tuple(zip(gives, costs, strict=True)))
+    return doc.Table(("What it gives", "What it costs in privacy"), tuple(zip(gives, costs, strict=True)))
 
 
 def _inputs(model: PrivateClassifier) -> str:
@@ -173,21 +159,21 @@ def _inputs(model: PrivateClassifier) -> str:
     return f"pictures, as the encoder {model.encoder_delta.base.name}, fine-tuned here, embeds them,"
 
 
-def _method(model: PrivateClassifier) -> Iterator[Block]:
+def _method(model: PrivateClassifier) -> Iterator[doc.Block]:
     provenance = model.provenance
     unknown = f"The method is named '{provenance.method}'."
     steps = f"The section Accounting lists every step that read private {example_word(model)}s."
-    yield Paragraph(provenance.summary or f"{unknown} {steps}")
+    yield doc.Paragraph(provenance.summary or f"{unknown} {steps}")
     if provenance.reference:
-        yield Paragraph(f"Reference: {provenance.reference}")
+        yield doc.Paragraph(f"Reference: {provenance.reference}")
     if provenance.configuration:
-        yield Table(("Setting", "Value"), _pairs(provenance.configuration))
+        yield doc.Table(("Setting", "Value"), _pairs(provenance.configuration))
     if provenance.notes:
-        yield Paragraph("Decisions, made from public facts and released values:")
-        yield Bullets(tuple(map(typeset, provenance.notes)))
+        yield doc.Paragraph("Decisions, made from public facts and released values:")
+        yield doc.Bullets(tuple(map(typeset, provenance.notes)))
 
 
-def _data(model: PrivateClassifier) -> Iterator[Block]:
+def _data(model: PrivateClassifier) -> Iterator[doc.Block]:
     provenance, delta = model.provenance, model.encoder_delta
     trained = "The guarantee does not protect the data that the encoder was trained on"
     said = "No encoder is on record: the private rows were given as numbers."
@@ -200,25 +186,25 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
     elif model.facts.encoder is not None:
         rows = "The private rows are embeddings from a frozen encoder."
         said = f"{rows} {trained}, which should not include the private examples."
-    yield Paragraph(said)
+    yield doc.Paragraph(said)
     if provenance.public is None:
-        yield Paragraph(f"The fit used no public {example_word(model)}s.")
+        yield doc.Paragraph(f"The fit used no public {example_word(model)}s.")
     else:
-        yield Paragraph(f"The fit also used public {example_word(model)}s, which are not protected:")
-        yield Table((f"Public {example_word(model)}s", "Value"), _pairs(provenance.public))
+        yield doc.Paragraph(f"The fit also used public {example_word(model)}s, which are not protected:")
+        yield doc.Table((f"Public {example_word(model)}s", "Value"), _pairs(provenance.public))
     if provenance.prototypes is not None:
-        yield Paragraph("The prototypes are public examples; release.json lists them.")
+        yield doc.Paragraph("The prototypes are public examples; release.json lists them.")
     if provenance.answers is not None:
-        yield Paragraph("Public examples were labelled under the guarantee; release.json lists the answers.")
+        yield doc.Paragraph("Public examples were labelled under the guarantee; release.json lists them.")
 
 
-def _use(model: PrivateClassifier) -> Bullets:
+def _use(model: PrivateClassifier) -> doc.Bullets:
     what = "pictures" if example_word(model) == "picture" else "rows from the same encoder"
     calibrated, calibration = "a ranking and not calibrated", model.calibration
     if calibration is not None:
         times = f" (temperature × {calibration.temperature:.3g})" * (calibration.temperature != 1)
         calibrated = f"{calibration.words}{times}"
-    return Bullets(
+    return doc.Bullets(
         (
             f"Its inputs are {what}. It always answers with one of its {len(model.classes)} classes.",
             "Noise hurts rare classes most: check the recall of each class before use.",
@@ -228,7 +214,7 @@ def _use(model: PrivateClassifier) -> Bullets:
     )
 
 
-def _record(model: PrivateClassifier) -> tuple[Block, ...]:
+def _record(model: PrivateClassifier) -> tuple[doc.Block, ...]:
     provenance = model.provenance
     rows = [
         ("created", provenance.created or "not recorded"),
@@ -236,10 +222,10 @@ def _record(model: PrivateClassifier) -> tuple[Block, ...]:
         *((f"version of {name}", value) for name, value in sorted(provenance.versions.items())),
     ]
     return (
-        Table(("Record", "Value"), tuple(rows)),
-        Paragraph("This command recomputes the guarantee, plans the steps again and checks every file:"),
-        Code("dptransfer verify DIR"),
-        Paragraph(NOT_SHOWN),
+        doc.Table(("Record", "Value"), tuple(rows)),
+        doc.Paragraph("This command recomputes the guarantee, plans the steps again and checks every file:"),
+        doc.Code("dptransfer verify DIR"),
+        doc.Paragraph(NOT_SHOWN),
     )
 
 
@@ -249,9 +235,9 @@ def _pairs(values: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 def _short(value: object) -> str:
     if isinstance(value, Mapping):
-        return first_few([f"{name}: {_short(item)}" for name, item in value.items()])
+        return doc.first_few([f"{name}: {_short(item)}" for name, item in value.items()])
     if isinstance(value, list | tuple):
-        return first_few([_short(item) for item in value])
+        return doc.first_few([_short(item) for item in value])
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return typeset(number(value, 10)) if isinstance(value, float) else str(value)
@@ -267,17 +253,17 @@ def _width(found: Results) -> float:
     return next((own.high - own.low for own in found.estimates.values()), math.inf)
 
 
-def _highlight(found: Results | None, classes: int) -> Highlight:
+def _highlight(found: Results | None, classes: int) -> doc.Highlight:
     """The most telling number with its interval, or why there is none."""
     blind = f"blind guessing gets {1 / classes:.1%}"
     if found is None:
-        return Highlight("balanced accuracy", "not measured", blind)
+        return doc.Highlight("balanced accuracy", "not measured", blind)
     for name, (value, low, high) in found.estimates.items():
         rows = found.count if isinstance(found, Evaluation) else "protected test rows"
         said = f"{low:.1%} to {high:.1%} on {rows}; {blind}"
-        return Highlight(name, f"{value:.1%}", said, name.replace(" ", "_"), value or 0.0)
+        return doc.Highlight(name, f"{value:.1%}", said, name.replace(" ", "_"), value or 0.0)
     said = f"too few protected test rows for this budget: no accuracy can be reported; {blind}"
-    return Highlight("accuracy", "not reported", said)
+    return doc.Highlight("accuracy", "not reported", said)
 
 
 def weakest_class(found: Results | None) -> str:
@@ -298,39 +284,39 @@ def _lowest_first(found: Results) -> list[tuple[str, Estimate]]:
     return sorted(found.recalls.items(), key=lambda one: one[1].value or 0.0)
 
 
-def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterator[Block]:
+def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterator[doc.Block]:
     """Both kinds of results, or how to get them."""
     if model.charged is not None:
         yield from _charged(model.charged)
     elif evaluation is None:
-        yield Paragraph(
+        yield doc.Paragraph(
             "Accuracy has not been measured for this card. To measure it on labelled test rows that are "
             "protected too, at a privacy cost of their own:"
         )
-        yield Code("dptransfer evaluate DIR TEST --private --epsilon 0.2 --delta 0.00001")
-        yield Paragraph("To measure it on test rows that need no protection, never on training data:")
-        yield Code("dptransfer evaluate DIR TEST --add-to-card")
+        yield doc.Code("dptransfer evaluate DIR TEST --private --epsilon 0.2 --delta 0.00001")
+        yield doc.Paragraph("To measure it on test rows that need no protection, never on training data:")
+        yield doc.Code("dptransfer evaluate DIR TEST --add-to-card")
     if evaluation is not None:
-        yield Paragraph(f"Measured on {evaluation.words}, with 95% intervals.")
-        yield Paragraph(evaluation.statement)
-        yield Table(("Measure", "Value"), tuple(_measures(evaluation).items()))
+        yield doc.Paragraph(f"Measured on {evaluation.words}, with 95% intervals.")
+        yield doc.Paragraph(evaluation.statement)
+        yield doc.Table(("Measure", "Value"), tuple(_measures(evaluation).items()))
         yield from _recalls(evaluation)
 
 
-def _charged(found: ChargedEvaluation) -> Iterator[Block]:
+def _charged(found: ChargedEvaluation) -> Iterator[doc.Block]:
     size, give = found.size.count, Z * math.sqrt(found.size.variance)
     what = "examples" if found.counts.bound.examples == 1 else "votes"
-    yield Paragraph(
+    yield doc.Paragraph(
         f"Measured on {found.whose}. The noisy number of {what} is {max(0.0, size):.0f} ± {give:.0f}. "
         "Intervals are 95% and cover sampling and noise together."
     )
     twice = " For people who are also in the training data, the two privacy costs add up."
-    yield Paragraph(typeset(found.statement) + twice * (found.holdout is None))
-    yield Table(("Measure, test rows protected", "Value"), tuple(_measures(found).items()))
+    yield doc.Paragraph(typeset(found.statement) + twice * (found.holdout is None))
+    yield doc.Table(("Measure, test rows protected", "Value"), tuple(_measures(found).items()))
     known = len(found.recalls)
     if known < len(found.classes):
         few = f"{known} of the {len(found.classes)} classes"
-        yield Paragraph(f"Recall is reported for {few}; the others had too few test rows for this budget.")
+        yield doc.Paragraph(f"Recall is reported for {few}; the rest had too few test rows for this budget.")
     yield from _recalls(found)
 
 
@@ -352,19 +338,19 @@ def _measures(found: Results) -> dict[str, str]:
     }
 
 
-def _recalls(found: Results) -> Iterator[Block]:
+def _recalls(found: Results) -> Iterator[doc.Block]:
     recalls = _lowest_first(found)
     if len(recalls) > _MOST_BARS:
-        yield Paragraph(f"The {_MOST_BARS} classes of lowest recall:")
+        yield doc.Paragraph(f"The {_MOST_BARS} classes of lowest recall:")
         recalls = recalls[:_MOST_BARS]
     if recalls:
         yield _recall_bars(recalls)
     if recalls and isinstance(found, ChargedEvaluation):
         precision = {str(name): own.words for name, own in zip(found.classes, found.precision, strict=True)}
-        yield Table(("Class", "Precision"), tuple((name, precision[name]) for name, _ in recalls))
+        yield doc.Table(("Class", "Precision"), tuple((name, precision[name]) for name, _ in recalls))
 
 
-def _recall_bars(bars: list[tuple[str, Estimate]]) -> Figure:
+def _recall_bars(bars: list[tuple[str, Estimate]]) -> doc.Figure:
     """One horizontal bar per class, with the interval of its recall."""
     left, span, step, longest, text = 136.0, 220.0, 22.0, 20, 'fill="var(--soft)"'
     parts = []
@@ -382,12 +368,12 @@ def _recall_bars(bars: list[tuple[str, Estimate]]) -> Figure:
             f'x2="{left + span * high:.1f}" y1="{middle:.0f}" y2="{middle:.0f}"/>'
             f'<text {text} x="{left + span + 8:.0f}" y="{middle + 4:.0f}">{value:.1%}</text></g>'
         )
-    return Figure(
+    return doc.Figure(
         "recall",
         svg(left + span + 52, 8 + len(bars) * step, "".join(parts)),
         alt="Recall of each class",
         caption="Recall of each class, with its 95% interval.",
-        instead=Table(
+        instead=doc.Table(
             ("Class", "Recall", "95% interval", ""),
             tuple(
                 (name, f"{value:.1%}", f"{low:.1%} to {high:.1%}", "█" * round(30 * (value or 0.0)))
@@ -398,7 +384,7 @@ def _recall_bars(bars: list[tuple[str, Estimate]]) -> Figure:
     )
 
 
-def results_summary(found: Results) -> Document:
+def results_summary(found: Results) -> doc.Document:
     """Test results in a few lines, with the sentence that belongs to them."""
     counts: dict[str | int, str] = {}
     about: tuple[tuple[str, str], ...] = ()
@@ -414,13 +400,15 @@ def results_summary(found: Results) -> Document:
     )
     caption = f"The first {len(rows)} of {len(found.classes)} classes." * (len(rows) < len(found.classes))
     names = ("balanced accuracy", "accuracy")
-    return Document(
+    return doc.Document(
         f"Test on {whose}",
         found.statement,
         warning=warning,
-        highlights=tuple(Highlight(name.capitalize(), measures[name]) for name in names),
+        highlights=tuple(doc.Highlight(name.capitalize(), measures[name]) for name in names),
         about=about,
-        sections=(Section("Recall", (Table(("Class", "Test rows", "Recall"), rows, caption, "lrr"),)),),
+        sections=(
+            doc.Section("Recall", (doc.Table(("Class", "Test rows", "Recall"), rows, caption, "lrr"),)),
+        ),
     )
 
 
@@ -467,7 +455,7 @@ def words_of(model: PrivateClassifier) -> tuple[Labels, ...] | None:
     return top_words(shares, vocabulary.names)
 
 
-def _word_sections(model: PrivateClassifier) -> tuple[Section, ...]:
+def _word_sections(model: PrivateClassifier) -> tuple[doc.Section, ...]:
     """The section on the encoder's labels of each class; none for a model without such labels."""
     found = words_of(model)
     if found is None:
@@ -476,15 +464,15 @@ def _word_sections(model: PrivateClassifier) -> tuple[Section, ...]:
         (str(name), ", ".join(f"{word} {part:.0%}" for word, part in words) or "nothing in particular")
         for name, words in zip(model.classes, found, strict=True)
     )
-    blocks: list[Block] = [
-        Paragraph(
+    blocks: list[doc.Block] = [
+        doc.Paragraph(
             "The encoder was trained to recognise labels of its own, and the method used them. The table "
             "shows which of them the released model takes as evidence for each class. It is read from the "
             "released weights, at no further privacy cost. Classes the encoder has no label for map to "
             "similar-looking labels; classes drowned by noise map to arbitrary ones."
         ),
-        Table(("Class", "Labels of the encoder"), rows[:_MOST_CLASSES]),
+        doc.Table(("Class", "Labels of the encoder"), rows[:_MOST_CLASSES]),
     ]
     if len(rows) > _MOST_CLASSES:
-        blocks.append(Paragraph(f"And {len(rows) - _MOST_CLASSES} classes more."))
-    return (Section("Classes in the encoder's labels", tuple(blocks)),)
+        blocks.append(doc.Paragraph(f"And {len(rows) - _MOST_CLASSES} classes more."))
+    return (doc.Section("Classes in the encoder's labels", tuple(blocks)),)

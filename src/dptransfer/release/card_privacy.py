@@ -5,17 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from dptransfer.base.document import (
-    Block,
-    Bullets,
-    Figure,
-    Paragraph,
-    Section,
-    Superscript,
-    Table,
-    Words,
-    first_few,
-)
+from dptransfer.base import document as doc
 from dptransfer.base.document_html import svg
 from dptransfer.errors import RelationMismatch
 from dptransfer.privacy import (
@@ -39,15 +29,15 @@ _A = {Unit.ROW: "an example", Unit.PERSON: "a person"}
 MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
 
 
-def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
+def privacy_sections(model: PrivateClassifier) -> tuple[doc.Section, ...]:
     """What is promised, and on what grounds."""
     return (
-        Section("Guarantee", tuple(_guarantee(model))),
-        Section("What an attacker can learn", _attacker(model)),
-        Section("What is covered, and what is not", tuple(_covered(model))),
-        Section("Declared public", _public_facts(model)),
-        Section("Accounting", tuple(_accounting(model))),
-        Section("Numerics", (_numerics(model),)),
+        doc.Section("Guarantee", tuple(_guarantee(model))),
+        doc.Section("What an attacker can learn", _attacker(model)),
+        doc.Section("What is covered, and what is not", tuple(_covered(model))),
+        doc.Section("Declared public", _public_facts(model)),
+        doc.Section("Accounting", tuple(_accounting(model))),
+        doc.Section("Numerics", (_numerics(model),)),
     )
 
 
@@ -66,10 +56,10 @@ def percent_up(share: float) -> str:
     return f"{rounded_up(100 * min(1.0, max(0.0, share)), 3)}%"
 
 
-def factor(guarantee: Guarantee) -> tuple[str | Superscript, ...]:
+def factor(guarantee: Guarantee) -> tuple[str | doc.Superscript, ...]:
     """By how much one example can change the probability of an outcome."""
     epsilon = guarantee.epsilon
-    return "e", Superscript("ε"), f" = {up(math.exp(epsilon) if epsilon < 700 else math.inf, 3)}"
+    return "e", doc.Superscript("ε"), f" = {up(math.exp(epsilon) if epsilon < 700 else math.inf, 3)}"
 
 
 def plus_delta(guarantee: Guarantee) -> str:
@@ -87,16 +77,17 @@ def counted_as(person_bound: float) -> str:
     return f"at most {most} in every answer"
 
 
-def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
+def _guarantee(model: PrivateClassifier) -> Iterator[doc.Block]:
     from dptransfer.accounting.steps import all_steps
 
     guarantee, unit = model.guarantee, model.guarantee.unit
     changes = f"No single {ONE[unit]} changes the probability of any outcome, this model included, by more"
-    yield Paragraph(Words((changes, " than a factor of ", *factor(guarantee), f"{plus_delta(guarantee)}.")))
+    most = (" than a factor of ", *factor(guarantee), f"{plus_delta(guarantee)}.")
+    yield doc.Paragraph(doc.Words((changes, *most)))
     label_kept = LABEL_KEPT in guarantee.assumptions
     if guarantee.relation is Relation.ADD_REMOVE:
         declared = ", beyond what is declared below" * (model.facts.declared_size is not None)
-        yield Paragraph(
+        yield doc.Paragraph(
             f"Two data sets are neighbours if one has one {unit.words} more than the other, and they are "
             f"equal otherwise. The guarantee protects whether {_A[unit]} is present, and the number of "
             f"{MANY[unit]}{declared}."
@@ -104,7 +95,7 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     else:
         label = "with the same label in both" if label_kept else "label included"
         all_of_it = label if unit is Unit.ROW else "with all their examples"
-        yield Paragraph(
+        yield doc.Paragraph(
             f"Two data sets are neighbours if they have equally many {MANY[unit]} and differ in one of "
             f"them, {all_of_it}. The guarantee protects what {_A[unit]} contributes; the number of "
             f"{MANY[unit]} is public."
@@ -122,13 +113,13 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
-    yield Table(("Quantity", "Value"), tuple(rows))
+    yield doc.Table(("Quantity", "Value"), tuple(rows))
     if guarantee.assumptions:
-        yield Paragraph("This holds assuming:")
-        yield Bullets(guarantee.assumptions)
+        yield doc.Paragraph("This holds assuming:")
+        yield doc.Bullets(guarantee.assumptions)
 
 
-def _attacker(model: PrivateClassifier) -> tuple[Block, ...]:
+def _attacker(model: PrivateClassifier) -> tuple[doc.Block, ...]:
     from dptransfer.accounting import membership_advantage
 
     points, advantage = attack_points(model.events), membership_advantage(model.events)
@@ -146,8 +137,8 @@ def _attacker(model: PrivateClassifier) -> tuple[Block, ...]:
     known = f"Suppose an attacker knows all {MANY[model.guarantee.unit]} but one, has this file,"
     rows = tuple((name, percent_up(limit)) for name, limit in limits.items())
     return (
-        Paragraph(f"{known} and wants to know {wanted}. {best}"),
-        Table(("Membership inference", "At most"), rows, align="lr"),
+        doc.Paragraph(f"{known} and wants to know {wanted}. {best}"),
+        doc.Table(("Membership inference", "At most"), rows, align="lr"),
         _attack_curve(points),
     )
 
@@ -164,7 +155,7 @@ def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
     return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
 
 
-def _attack_curve(points: tuple[tuple[float, float], ...]) -> Figure:
+def _attack_curve(points: tuple[tuple[float, float], ...]) -> doc.Figure:
     """True against false positive rate, both from 0 to 1, with the diagonal of pure guessing."""
     side, left, top, text = 260.0, 46.0, 10.0, 'fill="var(--soft)"'
 
@@ -191,12 +182,12 @@ def _attack_curve(points: tuple[tuple[float, float], ...]) -> Figure:
         "true positive rate</text>"
     )
     shown = [point for n, point in enumerate(points) if n % 4 == 0 or n == len(points) - 1]
-    return Figure(
+    return doc.Figure(
         "attack-curve",
         svg(left + side + 24, top + side + 40, drawing),
         alt="Largest true positive rate of an attack, by false positive rate",
         caption="The best possible attack (line) against guessing (dashes): the closer, the less it learns.",
-        instead=Table(
+        instead=doc.Table(
             ("False positive rate", "True positive rate, at most"),
             tuple((f"{100 * alarm:.3g}%", f"{rounded_up(100 * found, 3)}%") for alarm, found in shown),
             align="rr",
@@ -204,7 +195,7 @@ def _attack_curve(points: tuple[tuple[float, float], ...]) -> Figure:
     )
 
 
-def _covered(model: PrivateClassifier) -> Iterator[Block]:
+def _covered(model: PrivateClassifier) -> Iterator[doc.Block]:
     from dptransfer.accounting import epsilon_of
 
     delta, unit = model.guarantee.delta, model.guarantee.unit
@@ -215,17 +206,17 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
     single = _of_one_example(model)
     if single is not None:
         groups.insert(1, ("one example of a person whose others stay", up(single), up(delta)))
-    yield Paragraph("The guarantee covers, for ever and against any other knowledge:")
+    yield doc.Paragraph("The guarantee covers, for ever and against any other knowledge:")
     covered = "the weights in this release;", "every prediction made from them;"
-    yield Bullets((*covered, "any further processing of either."))
-    yield Paragraph("It does not cover:")
+    yield doc.Bullets((*covered, "any further processing of either."))
+    yield doc.Paragraph("It does not cover:")
     tests, theirs = "test data used for an evaluation;", "their examples"
     if model.charged is not None:
         tests = "test data, except those of the protected results under Utility;"
     several = "several people,"
     if unit is Unit.ROW:
         theirs, several = "their example", "several examples of one person, or correlated ones,"
-    yield Bullets(
+    yield doc.Bullets(
         (
             tests,
             "the public pool, and the data the encoder was trained on;",
@@ -235,7 +226,7 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
             f"{several} beyond these limits:",
         )
     )
-    yield Table((f"{MANY[unit].capitalize()} in the group", "ε", "at δ"), tuple(groups), align="lrr")
+    yield doc.Table((f"{MANY[unit].capitalize()} in the group", "ε", "at δ"), tuple(groups), align="lrr")
 
 
 def _of_one_example(model: PrivateClassifier) -> float | None:
@@ -255,19 +246,19 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
         return None
 
 
-def _public_facts(model: PrivateClassifier) -> tuple[Block, ...]:
+def _public_facts(model: PrivateClassifier) -> tuple[doc.Block, ...]:
     from dptransfer.accounting.steps import plain_steps
 
     facts, delta = model.facts, model.encoder_delta
     encoder = model.encoder if delta is None else delta.base  # what was changed in it is under the guarantee
-    counts = first_few([str(count) for count in facts.class_counts or ()])
+    counts = doc.first_few([str(count) for count in facts.class_counts or ()])
     each = f"about {number(facts.rows_per_person)}" if facts.rows_per_person else ""  # never how many
     tuned = " and ".join(str(len(own)) for event in plain_steps(model.events) if (own := event.trials()))
     settings = f"tuned on private data among {tuned} public candidates, within the guarantee"
     rows = {
-        f"classes ({len(facts.classes)})": first_few([str(name) for name in facts.classes]),
+        f"classes ({len(facts.classes)})": doc.first_few([str(name) for name in facts.classes]),
         "examples": facts.form,
-        "columns": None if facts.columns is None else first_few(facts.columns),
+        "columns": None if facts.columns is None else doc.first_few(facts.columns),
         "number of examples": "not declared" if facts.size is None else f"about {facts.size}",
         "class sizes": counts or "not declared",
         "examples of one person": None if facts.unit is Unit.ROW else each or "not declared",
@@ -276,36 +267,36 @@ def _public_facts(model: PrivateClassifier) -> tuple[Block, ...]:
     }
     known = tuple((name, said) for name, said in rows.items() if said is not None)
     told = "The data owner declared these facts public; the guarantee does not protect them."
-    return Paragraph(told), Table(("Fact", "Value"), known)
+    return doc.Paragraph(told), doc.Table(("Fact", "Value"), known)
 
 
-def _accounting(model: PrivateClassifier) -> Iterator[Block]:
+def _accounting(model: PrivateClassifier) -> Iterator[doc.Block]:
     from dptransfer.accounting import composition_words
 
     count = len(model.events)
     if not count:
-        yield Paragraph(
+        yield doc.Paragraph(
             "No private row was used: no noisy step ran, and this model would be the same without the data. "
             "Its privacy cost is zero."
         )
         return
     relation = model.guarantee.relation.words(model.guarantee.unit)
-    yield Paragraph(f"Only these noisy steps read private {example_word(model)}s ({relation}):")
+    yield doc.Paragraph(f"Only these noisy steps read private {example_word(model)}s ({relation}):")
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
-    yield Table(("#", "Step", "Noise", "Detail"), rows, align="r")
+    yield doc.Table(("#", "Step", "Noise", "Detail"), rows, align="r")
     if count > _MOST_EVENTS:
-        yield Paragraph(f"The first {_MOST_EVENTS} of {count} are shown; release.json lists all.")
-    yield Paragraph(f"{composition_words(model.events)} The reported ε is rounded up.")
+        yield doc.Paragraph(f"The first {_MOST_EVENTS} of {count} are shown; release.json lists all.")
+    yield doc.Paragraph(f"{composition_words(model.events)} The reported ε is rounded up.")
 
 
-def _numerics(model: PrivateClassifier) -> Block:
+def _numerics(model: PrivateClassifier) -> doc.Block:
     from dptransfer.accounting.steps import plain_steps
 
     if not model.events:
-        return Paragraph("No noise was drawn.")
+        return doc.Paragraph("No noise was drawn.")
     exact = "Private rows are converted to integers before they are summed"
     odd = "A row with a NaN or an infinity counts as a row of zeros"
     if example_word(model) == "picture":
@@ -333,4 +324,4 @@ def _numerics(model: PrivateClassifier) -> Block:
     sums = f"{exact}, so sums and sensitivities are exact."
     odd = f"{odd}; the release does not reveal whether there was one."
     grid = f"The guarantee includes the cost of the integer grid{cost}."
-    return Bullets((f"{sums} {odd}", source, grid, *([tails] if cut else [])))
+    return doc.Bullets((f"{sums} {odd}", source, grid, *([tails] if cut else [])))

@@ -434,25 +434,25 @@ class ChargedEvaluation:
     @cached_property
     def accuracy(self) -> Estimate:
         """Share of the examples that are predicted right; of persons, the mean of their shares."""
-        return share(self.counts.right, self.counts.wrong, self._bound)
+        return share(self.counts.right, self.counts.wrong, self.counts.bound.examples)
 
     @cached_property
     def recall(self) -> tuple[Estimate, ...]:
         """By class, share of its examples that are found."""
-        return tuple(share(*pair, self._bound) for pair in self._by_class)
+        return tuple(share(*pair, self.counts.bound.examples) for pair in self._by_class)
 
     @cached_property
     def precision(self) -> tuple[Estimate, ...]:
         """By class, share of the predictions of it that are right."""
         return tuple(
-            share(self.counts.right_of(c), self.counts.mistaken_for(c), self._bound)
+            share(self.counts.right_of(c), self.counts.mistaken_for(c), self.counts.bound.examples)
             for c in range(len(self.classes))
         )
 
     @cached_property
     def balanced_accuracy(self) -> Estimate:
         """Mean recall over all declared classes; the interval allows any recall where nothing can be said."""
-        return mean_share(self._by_class, self._bound)
+        return mean_share(self._by_class, self.counts.bound.examples)
 
     @cached_property
     def calibration_error(self) -> Estimate:
@@ -499,10 +499,6 @@ class ChargedEvaluation:
     @cached_property
     def _by_class(self) -> tuple[tuple[Noisy, Noisy], ...]:
         return tuple((self.counts.right_of(c), self.counts.missed_of(c)) for c in range(len(self.classes)))
-
-    @property
-    def _bound(self) -> float:
-        return self.counts.bound.examples
 
     def figures(self) -> JsonObject:
         """All figures, JSON-ready; a share of which nothing can be said has the value None."""

@@ -84,37 +84,33 @@ def _unit_norm(graph: OnnxGraph, features: FittedUnitNorm, rows: str, norm: int)
         fine = _unit_lattice(graph, rows, features.input_dimension, FINE_NORM)
         lacking = features.dimension * features.pool - features.input_dimension
         padded = graph.node("Pad", fine, [0, 0, 0, lacking])
-        shape = [0, features.dimension, features.pool]  # 0 keeps the number of rows
-        groups = graph.node("Reshape", padded, shape)
+        groups = graph.node("Reshape", padded, [0, features.dimension, features.pool])  # 0 keeps the rows
         rows = graph.node("ReduceSum", groups, [2], keepdims=0)
     return _unit_lattice(graph, rows, features.dimension, norm)
 
 
 def _vocabulary(graph: OnnxGraph, features: FittedVocabularyMap, rows: str, norm: int) -> str:
+    op = graph.node
     scaled, above, power = _scaled(graph, rows, features.input_dimension, root=False)
-    quotient = graph.node("Div", WORD_NORM, above)
-    integers = graph.node("Round", graph.node("Mul", scaled, quotient))  # half to even, as NumPy does
+    integers = op("Round", op("Mul", scaled, op("Div", WORD_NORM, above)))  # half to even, as NumPy does
     steps = graph.constant(features.scale * 2.0**LOGIT_BITS / WORD_NORM**2)
     if not features.unit_rows:
-        power = graph.node("Clip", graph.node("Neg", power), -_LONGEST_POWER, _LONGEST_POWER)
-        length = graph.node("Mul", above, _power_of_two(graph, power))
-        steps = graph.node("Mul", graph.node("Min", length, LONGEST_ROW), steps)
-    logits = graph.node("MatMul", integers, features.matrix)
-    logits = graph.node("Mul", graph.cast(logits, "FLOAT"), graph.cast(steps, "FLOAT"))
-    offset = graph.constant(features.offset, dtype=np.float32)
-    logits = graph.node("Add", graph.node("Round", logits), offset)
+        power = op("Clip", op("Neg", power), -_LONGEST_POWER, _LONGEST_POWER)
+        length = op("Mul", above, _power_of_two(graph, power))
+        steps = op("Mul", op("Min", length, LONGEST_ROW), steps)
+    logits = graph.cast(op("MatMul", integers, features.matrix), "FLOAT")
+    logits = op("Round", op("Mul", logits, graph.cast(steps, "FLOAT")))
+    logits = op("Add", logits, graph.constant(features.offset, dtype=np.float32))
     table = exponentials()
-    depth = graph.node("Sub", graph.node("ReduceMax", logits, axes=[1], keepdims=1), logits)
-    depth = graph.node("Min", depth, graph.constant(float(len(table) - 1), dtype=np.float32))
-    weights = graph.node("Gather", table, graph.cast(depth, "INT64"))
-    some = graph.node("ReduceMax", graph.node("Abs", integers), axes=[1], keepdims=1)
-    weights = graph.node("Where", graph.node("Greater", some, 0.0), weights, 0.0)
-    total = graph.node("Max", row_sum(graph, weights), 1.0)
-    mean = graph.node("Ceil", graph.node("Div", total, features.dimension))
-    more = graph.node("Max", graph.node("Sub", weights, mean), 0.0)
-    left = graph.node("Sqrt", graph.node("Max", row_sum(graph, more), 1.0))
-    factor = graph.node("Div", norm, _times_hair(graph, left))
-    return graph.node("Floor", graph.node("Mul", graph.node("Sqrt", more), factor))
+    depth = op("Sub", op("ReduceMax", logits, axes=[1], keepdims=1), logits)
+    depth = op("Min", depth, graph.constant(float(len(table) - 1), dtype=np.float32))
+    weights = op("Gather", table, graph.cast(depth, "INT64"))
+    weights = op("Where", op("Greater", _peak(graph, integers), 0.0), weights, 0.0)
+    total = op("Max", row_sum(graph, weights), 1.0)
+    more = op("Max", op("Sub", weights, op("Ceil", op("Div", total, features.dimension))), 0.0)
+    left = op("Sqrt", op("Max", row_sum(graph, more), 1.0))
+    factor = op("Div", norm, _times_hair(graph, left))
+    return op("Floor", op("Mul", op("Sqrt", more), factor))
 
 
 def _unit_lattice(graph: OnnxGraph, rows: str, width: int, norm: int, *, root: bool = False) -> str:
@@ -126,31 +122,28 @@ def _unit_lattice(graph: OnnxGraph, rows: str, width: int, norm: int, *, root: b
 
 def _scaled(graph: OnnxGraph, rows: str, width: int, *, root: bool) -> tuple[str, str, str]:
     """`scaled_rows`, with the upper bound on their norms, and the power of two that they were scaled by."""
-    odd = graph.node("Or", graph.node("IsNaN", rows), graph.node("IsInf", rows))
-    some = row_sum(graph, graph.cast(odd, "DOUBLE"))
-    rows = graph.node("Where", graph.node("Greater", some, 0.0), 0.0, rows)
-    small = graph.node("Less", _peak(graph, rows), _SMALL)
-    rows = graph.node("Where", small, graph.node("Mul", rows, 2.0**_LIFT), rows)
+    op = graph.node
+    odd = graph.cast(op("Or", op("IsNaN", rows), op("IsInf", rows)), "DOUBLE")
+    rows = op("Where", op("Greater", row_sum(graph, odd), 0.0), 0.0, rows)
+    small = op("Less", _peak(graph, rows), _SMALL)
+    rows = op("Where", small, op("Mul", rows, 2.0**_LIFT), rows)
     peak = _peak(graph, rows)
-    nothing = graph.node("Equal", peak, 0.0)
-    exponent = _exponent(graph, graph.node("Where", nothing, 1.0, peak))
+    nothing = op("Equal", peak, 0.0)
+    exponent = _exponent(graph, op("Where", nothing, 1.0, peak))
     bits = coordinate_bits(width)
     if root:  # an even power, of which the root is taken
-        half = graph.node("Mul", graph.node("Add", exponent, 1.0), 0.5)
-        power = graph.node("Sub", bits, graph.node("Floor", half))
-        power = graph.node("Add", power, power)
+        half = op("Sub", bits, op("Floor", op("Mul", op("Add", exponent, 1.0), 0.5)))
+        power = op("Add", half, half)
     else:
-        power = graph.node("Sub", bits, exponent)
-    scaled = graph.node("Mul", rows, _power_of_two(graph, power))
+        power = op("Sub", bits, exponent)
+    scaled = op("Mul", rows, _power_of_two(graph, power))
     if root:
-        sizes = graph.node("Sqrt", graph.node("Abs", scaled))
-        scaled = graph.node("Mul", graph.node("Sign", scaled), sizes)
-    units = graph.node("Ceil", graph.node("Sub", graph.node("Abs", scaled), GRAIN))
-    norm = graph.node("Sqrt", row_sum(graph, graph.node("Mul", units, units)))
-    above = _times_hair(graph, graph.node("Add", norm, graph.constant(grains(width))))
-    lift = graph.node("Where", small, _LIFT, 0.0)
-    power = graph.node("Where", nothing, 0.0, graph.node("Add", power, lift))
-    return scaled, above, power
+        scaled = op("Mul", op("Sign", scaled), op("Sqrt", op("Abs", scaled)))
+    units = op("Ceil", op("Sub", op("Abs", scaled), GRAIN))
+    norm = op("Sqrt", row_sum(graph, op("Mul", units, units)))
+    above = _times_hair(graph, op("Add", norm, graph.constant(grains(width))))
+    lift = op("Where", small, _LIFT, 0.0)
+    return scaled, above, op("Where", nothing, 0.0, op("Add", power, lift))
 
 
 def _times_hair(graph: OnnxGraph, x: str) -> str:
@@ -246,31 +239,27 @@ def _head(graph: OnnxGraph, head: Head, rows: str) -> str:
 
 def _average(graph: OnnxGraph, head: AverageHead, rows: str) -> str:
     """log((e^a + e^b) ÷ 2) of two log softmaxes, with the larger taken out."""
-    products = [graph.node("MatMul", rows, one.T) for one in (head.weights, head.prior)]
-    own = graph.node("LogSoftmax", graph.node("Add", products[0], head.offset), axis=1)
-    beside = graph.node("LogSoftmax", products[1], axis=1)
-    larger = graph.node("Max", own, beside)
-    parts = [graph.node("Exp", graph.node("Sub", one, larger)) for one in (own, beside)]
-    half = graph.node("Mul", graph.node("Add", *parts), 0.5)
-    return graph.node("Add", larger, graph.node("Log", half))
+    op = graph.node
+    own = op("LogSoftmax", op("Add", op("MatMul", rows, head.weights.T), head.offset), axis=1)
+    beside = op("LogSoftmax", op("MatMul", rows, head.prior.T), axis=1)
+    larger = op("Max", own, beside)
+    parts = [op("Exp", op("Sub", one, larger)) for one in (own, beside)]
+    return op("Add", larger, op("Log", op("Mul", op("Add", *parts), 0.5)))
 
 
 def _probabilities(graph: OnnxGraph, model: PrivateClassifier, scores: str, label: str) -> str:
     """`PrivateClassifier.predict_proba`: a softmax, or what `Calibration.probabilities` makes of it."""
-    calibration = model.calibration
+    op, calibration, temperature = graph.node, model.calibration, model.head.temperature
     if calibration is None:
-        return graph.node("Softmax", graph.node("Div", scores, model.head.temperature), axis=1)
-    flatness = model.head.temperature * calibration.temperature
-    logits = graph.node(
-        "Add", graph.node("Div", scores, flatness), graph.constant(np.array(calibration.offsets))
-    )
-    chosen = graph.node("Unsqueeze", label, [1])
-    above = graph.node("Sub", logits, graph.node("GatherElements", logits, chosen, axis=1))
-    others = graph.node("Exp", graph.node("Min", above, 0.0))
-    others = graph.node("Min", others, BELOW)
+        return op("Softmax", op("Div", scores, temperature), axis=1)
+    logits = op("Div", scores, temperature * calibration.temperature)
+    logits = op("Add", logits, np.array(calibration.offsets))
+    chosen = op("Unsqueeze", label, [1])
+    above = op("Sub", logits, op("GatherElements", logits, chosen, axis=1))
+    others = op("Min", op("Exp", op("Min", above, 0.0)), BELOW)
     places = graph.constant(np.arange(len(model.classes))[None], dtype=np.int64)
-    weights = graph.node("Where", graph.node("Equal", places, chosen), 1.0, others)
-    return graph.node("Div", weights, row_sum(graph, weights))
+    weights = op("Where", op("Equal", places, chosen), 1.0, others)
+    return op("Div", weights, row_sum(graph, weights))
 
 
 def _metadata(model: PrivateClassifier, digest: str | None) -> dict[str, str]:

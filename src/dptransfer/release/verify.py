@@ -22,24 +22,15 @@ from dptransfer.base.document_text import escape_markdown
 from dptransfer.base.types import JsonObject
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import Budget, Guarantee, event_from_dict, number, rounded_up, typeset
-from dptransfer.release.bundle import (
-    other_files,
-    read_evaluation,
-    read_file,
-    read_recorded,
-    read_release,
-    require_directory,
-)
+from dptransfer.release import bundle
 from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.evaluation import Evaluation, wrong_figure
 from dptransfer.release.manifest import (
     CARD_NAMES,
     FILE_NAMES,
-    MANIFEST_NAME,
     Manifest,
     current_versions,
-    read_manifest,
     require,
 )
 
@@ -173,9 +164,9 @@ def verify_files(path: str | Path) -> Verification:
     `verify_release` asks in addition whether the recorded steps are those of the recorded method; without
     that the outcome is at best 'not all checked'.
     """
-    directory = require_directory(path)
+    directory = bundle.require_directory(path)
     try:
-        manifest = read_manifest(read_file(directory, MANIFEST_NAME))
+        manifest = bundle.read_manifest_in(directory)
     except ReleaseError as problem:
         return Verification((Check("schema", False, str(problem)),))
     recorded = manifest.guarantee.guarantee
@@ -284,12 +275,12 @@ def _charged(manifest: Manifest) -> tuple[Check, ...]:
 
 
 def _unchanged(directory: Path, name: str, manifest: Manifest) -> str:
-    read_recorded(directory, name, manifest)
+    bundle.read_recorded(directory, name, manifest)
     return "size and SHA-256 as recorded"
 
 
 def _loads(directory: Path) -> str:
-    model = read_release(directory)
+    model = bundle.read_release(directory)
     count = len(model.weights)
     return f"loads; {count} released array{'s' * (count != 1)}, all finite"
 
@@ -311,7 +302,7 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
     for name, stated, (write, escape) in zip(CARD_NAMES, _STATED, forms, strict=True):
         wanted = [(key, write(amount)) for key, amount in numbers.items()]
         wanted.append(("relation", guarantee.relation))
-        text = read_file(directory, name).decode(errors="replace")
+        text = bundle.read_file(directory, name).decode(errors="replace")
         # Pairs, since a number may be stated twice, and otherwise.
         found = sorted((key, html.unescape(value)) for key, value in stated.findall(text))
         same = found == sorted(wanted) and escape(typeset(guarantee.sentence)) in text
@@ -321,9 +312,9 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
 
 
 def _written_again(directory: Path) -> str:
-    card = card_of(read_release(directory), read_evaluation(directory))
+    card = card_of(bundle.read_release(directory), bundle.read_evaluation(directory))
     for name, text in zip(CARD_NAMES, (card.markdown(), card.html()), strict=True):
-        same = read_file(directory, name) == text.encode()
+        same = bundle.read_file(directory, name) == text.encode()
         require(same, f"'{name}' is not word for word what this library writes for this release")
     return "both cards are word for word what this library writes for this release"
 
@@ -346,7 +337,7 @@ def _versions(manifest: Manifest) -> Check:
 
 
 def _other_files(directory: Path) -> Check:
-    others = other_files(directory)
+    others = bundle.other_files(directory)
     detail = f"not covered by this verification: {one_line(', '.join(others))}" if others else "none"
     return Check("other files", not others, detail, required=False)
 
