@@ -74,9 +74,8 @@ def write(folder):
 
 def encode(folder, **how):
     """Encode photographs."""
-    encode_images(
-        find_images(folder / "photos"), MeanColour(), folder / "out.emb", EncodeOptions(batch=4, **how)
-    )
+    found, options = find_images(folder / "photos"), EncodeOptions(batch=4, **how)
+    encode_images(found, MeanColour(), folder / "out.emb", options)
 
 
 def encode_again(folder):

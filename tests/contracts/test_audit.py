@@ -66,9 +66,8 @@ def weighted_steps(method, plan, private, noise):
     classes = len(private.facts.classes)
     total = np.zeros(classes)
     for step in plan.mechanisms:
-        made = with_query(
-            step, features=FEATURES, centres=np.zeros((classes, 2)), radii=np.full(classes, 0.5)
-        )
+        moved = {"centres": np.zeros((classes, 2)), "radii": np.full(classes, 0.5)}
+        made = with_query(step, features=FEATURES, **moved)
         total += made.release(private.rows, private.labels, noise=noise)[:, 0] / step.scale**2
     return total
 

@@ -102,9 +102,8 @@ def ending(name, settings, extra, seed):
 def test_a_fit_at_the_edge_ends_in_a_release_whatever_row_is_there(case):
     name, settings = EDGES[case]
     with np.errstate(all="raise"):
-        ends = {
-            kind: ending(name, settings, extra, seed) for seed, (kind, extra) in enumerate(EXTREMES.items())
-        }
+        extremes = enumerate(EXTREMES.items())
+        ends = {kind: ending(name, settings, extra, seed) for seed, (kind, extra) in extremes}
     assert ends == dict.fromkeys(EXTREMES, "released")
 
 

@@ -120,9 +120,8 @@ def models(tmp_path_factory):
         transformers.ViTImageProcessor(size=SIDES).save_pretrained(root / "vit")
         vision = transformers.CLIPVisionConfig(**SMALL, **PICTURE)
         transformers.CLIPVisionModel(vision).save_pretrained(root / "clip")
-        transformers.CLIPImageProcessor(size={"shortest_edge": 40}, crop_size=SIDES).save_pretrained(
-            root / "clip"
-        )
+        cut = transformers.CLIPImageProcessor(size={"shortest_edge": 40}, crop_size=SIDES)
+        cut.save_pretrained(root / "clip")
     return root
 
 

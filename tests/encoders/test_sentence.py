@@ -27,9 +27,8 @@ def folder(tmp_path_factory):
     torch.manual_seed(0)
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     with quiet():
-        config = transformers.BertConfig(
-            vocab_size=len(WORDS), max_position_embeddings=64, initializer_range=0.4, **SIZES
-        )
+        sizes = SIZES | {"vocab_size": len(WORDS), "max_position_embeddings": 64}
+        config = transformers.BertConfig(initializer_range=0.4, **sizes)
         transformers.BertModel(config).save_pretrained(folder)
         transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
     return folder

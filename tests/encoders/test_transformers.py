@@ -34,11 +34,7 @@ def processor(folder, kind):
     with quiet():
         made = getattr(transformers, kind)
         sides = {"height": 32, "width": 32}
-        settings = (
-            {"size": {"shortest_edge": 32}, "crop_size": sides}
-            if kind.startswith("CLIP")
-            else {"size": sides}
-        )
+        settings = {"size": {"shortest_edge": 32}, "crop_size": sides} if "CLIP" in kind else {"size": sides}
         made(**settings).save_pretrained(folder)
 
 

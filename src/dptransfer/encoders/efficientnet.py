@@ -34,15 +34,8 @@ if TYPE_CHECKING:
 
 
 # Of each stage: blocks, stride of the first one, how far a block widens, channels that leave.
-_STAGES = (
-    (1, 1, 1, 16),
-    (2, 2, 6, 24),
-    (2, 2, 6, 40),
-    (3, 2, 6, 80),
-    (3, 1, 6, 112),
-    (4, 2, 6, 192),
-    (1, 1, 6, 320),
-)
+_STAGES = [(1, 1, 1, 16), (2, 2, 6, 24), (2, 2, 6, 40), (3, 2, 6, 80)]
+_STAGES += [(3, 1, 6, 112), (4, 2, 6, 192), (1, 1, 6, 320)]
 _STEM, DIMENSION = 32, 1280
 _EPSILON = 1e-3
 
@@ -276,18 +269,10 @@ def feature_maps() -> type:
     return FeatureMaps
 
 
-def network_type() -> type:
-    """The type of the network that it is made of."""
-    from efficientnet_lite_pytorch import EfficientNet
-
-    found: type = EfficientNet
-    return found
-
-
-def layer_types() -> set[type]:
-    """The types of the layers in that, beside those that many networks have."""
-    from efficientnet_lite_pytorch import model, utils
+def network_types() -> tuple[type, set[type]]:
+    """The type of the network that it is made of, and of its layers beside those that many networks have."""
+    from efficientnet_lite_pytorch import EfficientNet, model, utils
     from torch import nn
 
     own = {model.MBConvBlock, utils.Conv2dStaticSamePadding, utils.Identity}
-    return own | {nn.ModuleList, nn.ZeroPad2d, nn.AdaptiveAvgPool2d, nn.Dropout, nn.Linear}
+    return EfficientNet, own | {nn.ModuleList, nn.ZeroPad2d, nn.AdaptiveAvgPool2d, nn.Dropout, nn.Linear}

@@ -195,7 +195,7 @@ class EncoderDelta:
 def _fixed(name: str, array: object) -> Floats32:
     if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not np.isfinite(array).all():
         raise ArgumentError(
-            f"Arrays of an encoder delta must be float32 and finite; '{name}' is not. Convert it."
+            f"Arrays of an encoder delta must be finite float32; '{name}' is not. Convert it."
         )
     copy = np.array(array, order="C")
     copy.setflags(write=False)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def encode_images(
         progress: called with (done, total) after each batch; default whoever listens, see
             `dptransfer.base.progress.show_progress`.
     """
-    return _encode(images, encoder, Path(out), options, progress or _tell)
+    return _encode(images, encoder, Path(out), options, progress or partial(tell, what=""))
 
 
 def encode_texts(
@@ -111,7 +112,7 @@ def encode_texts(
     Texts of like length are encoded together, which is faster; the rows keep the order of the texts.
     """
     listed = texts if isinstance(texts, TextList) else TextList(tuple(texts))
-    return _encode(listed, encoder, Path(out), options, progress or _tell)
+    return _encode(listed, encoder, Path(out), options, progress or partial(tell, what=""))
 
 
 def _encode(
@@ -171,7 +172,3 @@ def _encode(
         found.people is not None,
         reason,
     )
-
-
-def _tell(done: int, total: int) -> None:
-    tell(done, total, "")

@@ -171,9 +171,8 @@ def rows_depend_on_neighbours(encoder: Encoder, items: Sequence[object]) -> bool
 def require_kind(encoder: Encoder, kind: Kind) -> None:
     """Raise unless the encoder is for images, or for texts, as asked."""
     if encoder.kind != kind:
-        raise ArgumentError(
-            f"The encoder must be one for {kind}s; '{encoder.identity.name}' is for {encoder.kind}s."
-        )
+        name, other = encoder.identity.name, encoder.kind
+        raise ArgumentError(f"The encoder must be one for {kind}s; '{name}' is for {other}s.")
 
 
 _COMMAND = f"from {__name__} import serve; serve(%d)"

@@ -114,12 +114,13 @@ def _is_known(module: nn.Module) -> bool:
     known: set[type] = {nn.Conv2d, nn.BatchNorm2d, nn.GroupNorm, nn.ReLU, nn.ReLU6, nn.AvgPool2d, nn.Identity}
     layers = list(module.modules())
     if type(module).__name__ == "FeatureMaps":  # torch and the package are not asked for by others
-        from dptransfer.encoders.efficientnet import feature_maps, layer_types, network_type
+        from dptransfer.encoders.efficientnet import feature_maps, network_types
 
         network: Any = getattr(module, "network", None)
-        if type(module) is not feature_maps() or type(network) is not network_type():
+        network_type, layer_types = network_types()
+        if type(module) is not feature_maps() or type(network) is not network_type:
             return False
-        known |= layer_types()
+        known |= layer_types
         # Of the network, the own `forward`, which ends in logits, is not used.
         layers = [one for one in layers if one is not module and one is not network]
     elif type(module) is nn.Sequential:
@@ -168,10 +169,8 @@ _BY_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter"}
 _EMPTY = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 """Operations that give memory as it is, with numbers of whatever was computed before."""
 
-_ALONG = set(
-    "gather index_add index_copy index_fill index_reduce index_select scatter scatter_add "
-    "scatter_reduce".split()
-)
+_ALONG = {"gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select"}
+_ALONG |= {"scatter", "scatter_add", "scatter_reduce"}
 """Operations on (tensor, dimension, indices, ...), which fail for an index that is out of range."""
 
 _AT_EACH = {"index", "_unsafe_index", "index_put", "_unsafe_index_put"}

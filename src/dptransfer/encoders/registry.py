@@ -14,7 +14,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.plugins import Registry, is_place
-from dptransfer.base.types import AnyArray, EncodedRows
+from dptransfer.base.types import AnyArray, EncodedRows, JsonObject
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.grey_levels import GreyRange
@@ -183,9 +183,8 @@ def get_encoder(
     What is returned has an attribute `made_by`, which makes it again in another process.
     """
     encoder = with_grey_range(_found(spec, size, device, kind, runtime), grey_range)
-    again = partial(
-        get_encoder, spec, size=size, device=device, kind=kind, runtime=runtime, grey_range=grey_range
-    )
+    options: JsonObject = {"size": size, "device": device, "runtime": runtime, "grey_range": grey_range}
+    again = partial(get_encoder, spec, kind=kind, **options)
     with suppress(AttributeError):  # one of another package that takes no attributes stays in its process
         setattr(encoder, MADE_BY, again)
     return encoder

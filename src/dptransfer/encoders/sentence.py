@@ -166,9 +166,8 @@ class SentenceOnnx:
             from safetensors.numpy import load_file
 
             # Numbers of places are in older files; they are no weights.
-            weights = {
-                key: array for key, array in load_file(file).items() if not key.endswith("position_ids")
-            }
+            loaded = load_file(file).items()
+            weights = {key: array for key, array in loaded if not key.endswith("position_ids")}
             return bert_graph(weights, config, name=name, extra="text")
 
         self._session = onnx_session(cached_onnx_model(f"{name}-{_GRAPH}", file, make), extra="text")

@@ -297,14 +297,12 @@ class EncodedShards(NamedTuple):
     """Items that have been encoded, on their way into an `.emb` folder.
 
     Attributes:
-        folder: the draft that holds them.
         files: those of the shards that have any rows, in order.
         order: positions of the items that the rows stand for, where these are in another order.
         unreadable: positions of the items that could not be read.
         resumed: how many items were there already.
     """
 
-    folder: Path
     files: tuple[Path, ...]
     order: Integers | None
     unreadable: tuple[int, ...]
@@ -373,7 +371,7 @@ def encode_in_shards(
     missing = (start + place for start, one in zip(starts, ordered, strict=True) for place in one.unreadable)
     counts = (len(pieces[number][1]) for number, one in shards.items() if one.resumed)
     files = tuple(one.file for one in ordered if one.rows)
-    return EncodedShards(folder, files, order, tuple(missing), sum(counts))
+    return EncodedShards(files, order, tuple(missing), sum(counts))
 
 
 def _by_length(texts: Sequence[str]) -> Integers:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, PixelArray
-from dptransfer.data.facts import EncoderIdentity, require_same_encoder
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.encoder import EncoderDelta, ImageEncoder, require_rows
@@ -212,7 +212,6 @@ class TorchModuleEncoder(ImageEncoder):
 
     def with_delta(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
-        require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
         changed = copy(self)
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         changed.vocabulary = None  # it was trained with the rows as they were
@@ -312,11 +311,8 @@ def _replaced(target: torch.Tensor, name: str, arrays: Mapping[str, Floats32]) -
 
 def _sum(target: torch.Tensor, name: str, arrays: Mapping[str, Floats32]) -> torch.Tensor | None:
     """The parameter, as a matrix, plus up · down, if these are two factors of its shape and nothing else."""
-    own = {
-        one.rpartition(".")[2]: target.new_tensor(arrays[one])
-        for one in arrays
-        if one.rpartition(".")[0] == name
-    }
+    parts = {one: one.rpartition(".") for one in arrays}
+    own = {key[2]: target.new_tensor(arrays[one]) for one, key in parts.items() if key[0] == name}
     up, down = own.pop("up", target), own.pop("down", target)
     fit = not own and up.ndim == down.ndim == 2 and target.ndim > 1 and up.shape[1] == len(down)
     if not fit or (len(up), down.shape[1]) != target.flatten(1).shape:

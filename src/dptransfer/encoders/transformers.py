@@ -22,7 +22,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import EncodedRows, Floats32, JsonObject
-from dptransfer.data.facts import EncoderIdentity, require_same_encoder
+from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.encoder import Encoder, EncoderDelta, ImageEncoder, Kind, require_rows
@@ -320,10 +320,8 @@ class TransformersImage(ImageEncoder):
         image = image.convert("RGB")
         if self._squeezes_first and self.pixel_map is not None:
             image = image.resize((self.pixel_map.side,) * 2, 3)
-        pixels = self._processor(images=image, return_tensors="np", input_data_format="channels_last")[
-            "pixel_values"
-        ][0]
-        return np.asarray(pixels, dtype=np.float32)
+        made = self._processor(images=image, return_tensors="np", input_data_format="channels_last")
+        return np.asarray(made["pixel_values"][0], dtype=np.float32)
 
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
@@ -362,9 +360,8 @@ class TransformersImage(ImageEncoder):
         side = self.pixel_map.side
         with repeatable():
             wave = self._torch.linspace(-1, 1, 3 * side * side, device=self._device).reshape(1, 3, side, side)
-            same = self._torch.allclose(
-                layers[-1](self.rows_of(wave)), whole(pixel_values=wave).logits, rtol=1e-3, atol=1e-3
-            )
+            logits, own = whole(pixel_values=wave).logits, layers[-1](self.rows_of(wave))
+            same = self._torch.allclose(own, logits, rtol=1e-3, atol=1e-3)
         return layers[-1] if same else None
 
     @cached_property
@@ -381,7 +378,6 @@ class TransformersImage(ImageEncoder):
 
         Its pictures are squeezed by bicubic interpolation, as those it was trained on were.
         """
-        require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
         changed = copy(self)
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         changed._squeezes_first = True

@@ -355,9 +355,8 @@ def share_moved(query: AnyQuery, answer: Integers, other: Integers) -> float:
 def person_shares(method: PrivateMethod, kind: str, **declared: object) -> list[float]:
     """How far the person with forty rows moves each exact answer of a fit, as a share of how far they may."""
     x, y, ids = add_loud_person(method, kind)
-    data, without = (
-        private_with_people(method, ids[:n], x[:n], y[:n], **declared) for n in (None, len(x) - LOUD)
-    )
+    whole, less = (slice(None), slice(len(x) - LOUD))
+    data, without = (private_with_people(method, ids[n], x[n], y[n], **declared) for n in (whole, less))
     seen = _PersonShares(method, data)
     require(bool(seen.first) == bool(seen.model.events), "an event has no mechanism behind it")
     if seen.first is None:
@@ -378,9 +377,8 @@ def _check_odd_people(method: PrivateMethod) -> None:
         units = {model.guarantee.unit, *(event.unit for event in model.events)}
         require(units == {Unit.PERSON}, f"{name}: an event or the guarantee protects another unit")
         require(charges_in(ledger)[0].events == model.events, f"{name}: other events were charged")
-        require(
-            np.isfinite(model.predict_proba(fresh_rows(model))).all(), f"{name}: scores that are no numbers"
-        )
+        scores = model.predict_proba(fresh_rows(model))
+        require(np.isfinite(scores).all(), f"{name}: scores that are no numbers")
 
 
 def _check_refused_people(method: PrivateMethod) -> None:

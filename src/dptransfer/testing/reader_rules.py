@@ -23,16 +23,8 @@ from dptransfer.errors import DPTransferError
 from dptransfer.sources.file_types import READERS, Reader, read_with
 from dptransfer.testing.contract import ContractBroken, require, run_checks
 
-EDGES = (
-    b"\xff" * 8,
-    b"\0" * 8,
-    b"\xff" * 7 + b"\x7f",
-    b"\0" * 7 + b"\x80",
-    b"99999999",
-    b"-1",
-    b"1e999",
-    b"nan",
-)
+EDGES = [b"\xff" * 8, b"\0" * 8, b"\xff" * 7 + b"\x7f", b"\0" * 7 + b"\x80"]
+EDGES += [b"99999999", b"-1", b"1e999", b"nan"]
 """Numbers at the edges, as eight bytes or as text."""
 
 

@@ -205,9 +205,8 @@ def is_same_release(first: PrivateClassifier, second: PrivateClassifier) -> bool
     return same and first.events == second.events
 
 
-_SAMPLERS = (
-    "discrete_gaussian discrete_laplace best_set permute_and_flip subset poisson_sample integers trials"
-).split()
+_SAMPLERS = {"discrete_gaussian", "discrete_laplace", "best_set", "permute_and_flip"}
+_SAMPLERS |= {"subset", "poisson_sample", "integers", "trials"}
 
 
 class NoNoise(SeededNoise):
