@@ -29,8 +29,8 @@ from dptransfer.exact.chunks import side_by_side, slices
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
 
+Tensor: TypeAlias = "torch.Tensor"
 Array: TypeAlias = Any
 """An array of NumPy's, or a tensor of torch's: integers come out equal, and operations are written alike."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,8 @@ from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.cuda import slabs
+from dptransfer.exact.cuda import Tensor, slabs
 from dptransfer.exact.lattice import SUM_BITS, require_exact_norms, unit_lattice, unit_lattice_on_device
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Arrays = dict[str, AnyArray]
 RowMap: TypeAlias = "Callable[[Tensor], Tensor]"

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.cuda import (
     Array,
+    Tensor,
     fetch_array,
     namespace,
     on_host,
@@ -50,9 +51,6 @@ from dptransfer.exact.cuda import (
 from dptransfer.exact.lattice import HAIR
 from dptransfer.exact.softmax import IntegerLogits, exponentials, probabilities
 from dptransfer.exact.sums import Groups, alike, inner_products, norms_by_pairs, person_norms, scaled_down
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 RESIDUAL_NORM = 2**14
 """Grid norm of a clipped residual; an example's gradient has at most this × the grid norm of its row."""

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,10 +45,7 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.cuda import square_root
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from dptransfer.exact.cuda import Tensor, square_root
 
 MARGIN = 80
 """Rows with no entry of this power of two times the smallest normal number are lifted first."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
+from dptransfer.exact.cuda import Tensor
 from dptransfer.exact.feature_map import MatrixMap, RowMap, StoredMap
 from dptransfer.exact.lattice import (
     clipped_lattice,
@@ -42,9 +43,6 @@ from dptransfer.exact.lattice import (
     unit_lattice_on_device,
 )
 from dptransfer.exact.principal_axes import principal_axes
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ROW_NORM = 2**26
 _COLUMN_NORM = 2**25

@@ -22,14 +22,13 @@ below 2³¹. Totals are added in int64. Products with weights, below 2³⁹, are
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.exact.capped_similarity import PART, ClassRows, exact_parts
-from dptransfer.exact.cuda import Array, map_slabs, send_slab, to_device
+from dptransfer.exact.cuda import Array, Tensor, map_slabs, send_slab, to_device
 from dptransfer.exact.sums import class_sums_on_cuda
 
 try:
@@ -37,9 +36,6 @@ try:
     import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 except ImportError:  # the caller asks `exact.cuda.require_cuda` first
     triton = None
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BLOCK_PUBLIC = 128
 BLOCK_PRIVATE = 256

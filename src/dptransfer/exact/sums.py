@@ -14,17 +14,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.exact.chunks import over_chunks, rows_and_workers, side_by_side
-from dptransfer.exact.cuda import Array, place_beside, slabs, square_root, to_device
+from dptransfer.exact.cuda import Array, Tensor, place_beside, slabs, square_root, to_device
 from dptransfer.exact.lattice import HAIR
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _SLAB_ELEMENTS = 2**23  # 64 MiB in int64, of which the device holds a few
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.chunks import concatenate_chunks, over_chunks
-from dptransfer.exact.cuda import Array, on_host, place_beside, use_cuda
+from dptransfer.exact.cuda import Array, Tensor, on_host, place_beside, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, lattice_on_device
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.sums import (
@@ -32,9 +31,6 @@ from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.query import BoundedQuery, whole_norms
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 _GRID: int = 2**SUM_BITS
 _SLAB_ELEMENTS = 2**23  # of rows on a device at a time
 # Of a weighted count: those of one person with 2³⁰ rows fit int64. One that wraps around is negative, and
@@ -43,7 +39,103 @@ _HEAVIEST_OF_PERSONS = 8
 
 
 @dataclass(frozen=True)
-class ClassSums(BoundedQuery):
+class _SumsByClass(BoundedQuery):
+    """Base of the sums of mapped rows by class, with and without weighted counts.
+
+    Attributes:
+        features: map of the rows.
+        classes: how many.
+        device: where rows are mapped and summed.
+    """
+
+    features: FittedFeatures
+    classes: int
+    device: str = "cpu"
+
+    grid = _GRID
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(classes, dimension), or one more with counts."""
+        return self.classes, self.features.dimension + (self._count_steps > 0)
+
+    @property
+    def _count_steps(self) -> int:
+        """What a row adds to the count of its class, in grid steps; 0 where there are no counts."""
+        return 0
+
+    @property
+    def _most(self) -> float:
+        """Largest norm of what one person adds, in grid steps."""
+        return self.bound.examples * _GRID
+
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
+        """Sums in steps of 2⁻³⁰."""
+        if use_cuda(self.device, rows):  # pragma: no cover — GPU
+            on_device = lattice_on_device(self.features, _GRID)
+            return self._with_counts(class_sums_on_cuda(rows, labels, self.classes, on_device), labels)
+
+        def mapped(chunk: slice) -> tuple[Integers, Labels]:
+            return self.features.lattice(rows[chunk], _GRID), labels[chunk]
+
+        shape = self.classes, self.features.dimension
+        parts = over_chunks(mapped, len(rows), self.features.input_dimension)
+        return self._with_counts(_sum_by_class(parts, shape), labels)
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """Sums in steps of 2⁻³⁰, those of each person scaled down to the bound."""
+        if use_cuda(self.device, rows):  # pragma: no cover — GPU
+            return self.of_people_there(rows, labels, people, "cuda")
+        features, weight = self.features, self._count_steps
+
+        def part(groups: Groups) -> tuple[Integers, Integers]:
+            sums = group_sums(lambda own: features.lattice(rows[own], _GRID), groups, features.dimension)
+            if weight:
+                sums = np.column_stack([sums, groups.counts * weight])
+            return scaled_down(sums, groups, math.hypot(_GRID, weight), self._most), groups.classes
+
+        parts = over_people(part, group_rows(people, labels), features.input_dimension)
+        return _sum_by_class(parts, self.shape)
+
+    def of_people_there(self, rows: Array, labels: Array, people: People, device: str) -> Integers:
+        """The same integers on a torch device, to which some persons' rows are brought at a time."""
+        import torch
+
+        features, weight = self.features, self._count_steps
+        mapped = lattice_on_device(features, _GRID, device)
+        answer = torch.zeros(self.shape, dtype=torch.int64, device=device)
+
+        def brought(own: Integers) -> Tensor:
+            some = rows[place_beside(own, rows)]
+            return mapped(place_beside(some, answer) if isinstance(some, np.ndarray) else some.to(device))
+
+        by_class = group_rows(people, on_host(labels))
+        for groups in whole_people(by_class, max(1, _SLAB_ELEMENTS // features.input_dimension)):
+            sums = group_sums_there(brought, groups, features.dimension, device)
+            if weight:
+                sums = torch.cat([sums, place_beside(groups.counts * weight, answer)[:, None]], dim=1)
+            bounded = scaled_down(sums, groups, math.hypot(_GRID, weight), self._most)
+            answer.index_add_(0, place_beside(groups.classes, answer), bounded)
+        return answer.cpu().numpy()
+
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
+        """Norms of the mapped rows, with the weight of a count behind."""
+
+        def norms(chunk: slice) -> Floats:
+            own = whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
+            return np.hypot(own, self._count_steps / _GRID)
+
+        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
+
+    def _with_counts(self, sums: Integers, labels: Labels) -> Integers:
+        if not self._count_steps:
+            return sums
+        counts = np.bincount(on_host(labels), minlength=self.classes)
+        return np.column_stack([sums, counts * self._count_steps])
+
+
+@dataclass(frozen=True)
+class ClassSums(_SumsByClass):
     """Per-class sums of mapped rows, each row of L2 norm at most 1.
 
     Releases:      a (classes, dimension) matrix, all classes in one answer.
@@ -59,45 +151,11 @@ class ClassSums(BoundedQuery):
                    private under add/remove, and sums need half that noise.
     """
 
-    features: FittedFeatures
-    classes: int
-    device: str = "cpu"
-
     label = "class sums"
-    grid = _GRID
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(classes, dimension)."""
-        return self.classes, self.features.dimension
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
         return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
-
-    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
-        """Sums in steps of 2⁻³⁰."""
-        if use_cuda(self.device, rows):  # pragma: no cover — GPU
-            on_device = lattice_on_device(self.features, _GRID)
-            return class_sums_on_cuda(rows, labels, self.classes, on_device)
-
-        def mapped(chunk: slice) -> tuple[Integers, Labels]:
-            return self.features.lattice(rows[chunk], _GRID), labels[chunk]
-
-        return _sum_by_class(over_chunks(mapped, len(rows), self.features.input_dimension), self.shape)
-
-    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
-        """Sums in steps of 2⁻³⁰, those of each person scaled down to the bound."""
-        return _of_people(self, rows, labels, people, most=self.bound.examples * _GRID)
-
-    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
-        """The mapped rows' norms."""
-
-        def norms(chunk: slice) -> Floats:
-            own: Floats = whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
-            return own
-
-        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
 
 @dataclass(frozen=True)
@@ -146,7 +204,7 @@ class ClassCounts(BoundedQuery):
 
 
 @dataclass(frozen=True)
-class ClassSumsAndCounts(BoundedQuery):
+class ClassSumsAndCounts(_SumsByClass):
     """Per-class sums of mapped rows, with the class count times `weight` as one more coordinate.
 
     Releases:      a (classes, dimension + 1) matrix; the last column holds the weighted counts.
@@ -171,13 +229,9 @@ class ClassSumsAndCounts(BoundedQuery):
         weight: of a count, at least 2⁻¹⁶ and at most 2¹⁶, for persons 8; cut to a multiple of 2⁻¹⁶.
     """
 
-    features: FittedFeatures
-    classes: int
-    device: str = "cpu"
     weight: float = 1.0
 
     label = "class sums and counts"
-    grid = _GRID
 
     def __post_init__(self) -> None:
         """Refuse a weight that leaves no count, or sums that leave int64."""
@@ -187,11 +241,6 @@ class ClassSumsAndCounts(BoundedQuery):
                 f"A count's weight must lie between 2^-16 and {heaviest}, for {self.unit.value}s; got "
                 f"{self.weight!r}. A weight of 1 leaves counts as they are."
             )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(classes, dimension + 1)."""
-        return self.classes, self.features.dimension + 1
 
     @property
     def exact_weight(self) -> float:
@@ -209,73 +258,13 @@ class ClassSumsAndCounts(BoundedQuery):
         """Largest norm of what one unit contributes."""
         return self.bound.examples * math.hypot(1.0, self.exact_weight)
 
-    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
-        """Sums and weighted counts in steps of 2⁻³⁰."""
-        sums = ClassSums(self.features, self.classes, self.device)(rows, labels)
-        counts = ClassCounts(self.classes)(rows, labels) // 2**16 * int(self.weight * 2**16)
-        return np.column_stack([sums, counts])
+    @property
+    def _count_steps(self) -> int:
+        return int(self.weight * 2**16) * (_GRID // 2**16)
 
-    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
-        """Sums and weighted counts in steps of 2⁻³⁰, those of each person scaled down to the bound."""
-        most = self._one * _GRID - 2 * math.sqrt(math.prod(self.shape))
-        return _of_people(self, rows, labels, people, most, int(self.weight * 2**16) * (_GRID // 2**16))
-
-    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
-        """Norms of the mapped rows with the weight behind."""
-        norms = ClassSums(self.features, self.classes).contribution_norms(rows, labels)
-        return np.hypot(norms, self.exact_weight)
-
-
-def _of_people(
-    asked: ClassSums | ClassSumsAndCounts,
-    rows: Array,
-    labels: Array,
-    people: People,
-    most: float,
-    weight: int | None = None,
-) -> Integers:
-    """Each person's sums by class, with their weighted counts if there is a weight, scaled to norm `most`."""
-    features, longest = asked.features, math.hypot(_GRID, weight or 0)
-    if use_cuda(asked.device, rows):  # pragma: no cover — GPU
-        return _of_people_there(asked, rows, labels, people, most, weight, "cuda")
-
-    def part(groups: Groups) -> tuple[Integers, Integers]:
-        sums = group_sums(lambda own: features.lattice(rows[own], _GRID), groups, features.dimension)
-        if weight is not None:
-            sums = np.column_stack([sums, groups.counts * weight])
-        return scaled_down(sums, groups, longest, most), groups.classes
-
-    parts = over_people(part, group_rows(people, labels), features.input_dimension)
-    return _sum_by_class(parts, asked.shape)
-
-
-def _of_people_there(
-    asked: ClassSums | ClassSumsAndCounts,
-    rows: Array,
-    labels: Array,
-    people: People,
-    most: float,
-    weight: int | None,
-    device: str,
-) -> Integers:
-    """The same integers on a torch device, to which some persons' rows are brought at a time."""
-    import torch
-
-    features, longest = asked.features, math.hypot(_GRID, weight or 0)
-    mapped = lattice_on_device(features, _GRID, device)
-    answer = torch.zeros(asked.shape, dtype=torch.int64, device=device)
-    by_class = group_rows(people, on_host(labels))
-
-    def brought(own: Integers) -> Tensor:
-        some = rows[place_beside(own, rows)]
-        return mapped(place_beside(some, answer) if isinstance(some, np.ndarray) else some.to(device))
-
-    for groups in whole_people(by_class, max(1, _SLAB_ELEMENTS // features.input_dimension)):
-        sums = group_sums_there(brought, groups, features.dimension, device)
-        if weight is not None:
-            sums = torch.cat([sums, place_beside(groups.counts * weight, answer)[:, None]], dim=1)
-        answer.index_add_(0, place_beside(groups.classes, answer), scaled_down(sums, groups, longest, most))
-    return answer.cpu().numpy()
+    @property
+    def _most(self) -> float:
+        return self._one * _GRID - 2 * math.sqrt(math.prod(self.shape))
 
 
 def _sum_by_class(parts: Iterable[tuple[Integers, Labels]], shape: tuple[int, int]) -> Integers:
