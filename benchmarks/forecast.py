@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dptransfer.api.forecast import ALMOST_NO_NOISE, expected_accuracy
+from dptransfer.api.checkup import ALMOST_NO_NOISE, expected_accuracy
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PublicPriorPrototypes

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.api.checkup import check
-from dptransfer.api.forecast import ALMOST_NO_NOISE, EncodingTime
+from dptransfer.api.checkup import ALMOST_NO_NOISE, EncodingTime, check
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import auto
@@ -87,7 +86,7 @@ def test_what_is_declared_is_checked_before_the_work():
 
 def test_the_time_to_encode_is_measured_on_blank_pictures(monkeypatch):
     slow = Slow()
-    monkeypatch.setattr("dptransfer.api.forecast.time.perf_counter", lambda: slow.clock)
+    monkeypatch.setattr("dptransfer.api.checkup.time.perf_counter", lambda: slow.clock)
     taken = EncodingTime.of(slow, 600, opening=30.0)
     assert (taken.each, taken.seconds) == (0.5, 330.0)
     assert taken.sentence.startswith("About 6 min for 600 examples with 'slow' on this machine: 0.5 s each")

@@ -6,8 +6,7 @@ import pytest
 from dptransfer.data import Columns
 from dptransfer.data.columns import is_person_file
 from dptransfer.errors import DataError
-from dptransfer.sources.images import find_images
-from dptransfer.sources.person_files import people_by_folder, people_in_file
+from dptransfer.sources.listings import find_images, people_by_folder, people_in_file
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from dptransfer.errors import DataError
-from dptransfer.sources.decode import open_image
-from dptransfer.sources.sandboxed_decode import SandboxedDecoder
+from dptransfer.sources.decode import SandboxedDecoder, open_image
 
 
 @pytest.fixture

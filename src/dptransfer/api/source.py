@@ -33,8 +33,7 @@ from dptransfer.encoders.encoding import (
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy.relation import Unit
 from dptransfer.sources import read_private, read_public
-from dptransfer.sources.contents import Contents, contents_of
-from dptransfer.sources.file_types import IMAGE_ENDINGS
+from dptransfer.sources.contents import IMAGE_ENDINGS, Contents, contents_of
 
 if TYPE_CHECKING:
     from dptransfer.base.types import EncodedRows

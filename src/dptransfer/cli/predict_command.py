@@ -319,7 +319,7 @@ def _from_table(released: PrivateClassifier, path: Path, columns: Columns) -> Na
 def _from_examples(inputs: Sequence[Path], encoder: Encoder, batch: int, columns: Columns) -> list[NamedRows]:
     from dptransfer.encoders.model_inputs import encoded_here
     from dptransfer.sources import find_images
-    from dptransfer.sources.file_types import IMAGE_ENDINGS
+    from dptransfer.sources.contents import IMAGE_ENDINGS
 
     found: Sequence[ImageList | TextList]
     if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):

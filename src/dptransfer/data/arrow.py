@@ -184,6 +184,20 @@ def row_columns(
     return tuple(chosen)
 
 
+_PICTURES = ("image", "img", "picture", "photo")
+
+
+def picture_column(schema: pa.Schema) -> str | None:
+    """The column that holds pictures: structs of `bytes` and `path`, or bytes under a usual name; or None."""
+    import pyarrow.types as types
+
+    for one in schema:
+        if types.is_struct(one.type) and {"bytes", "path"} <= {inner.name for inner in one.type}:
+            return str(one.name)
+    raw = {one.name for one in schema if types.is_binary(one.type) or types.is_large_binary(one.type)}
+    return next((name for name in _PICTURES if name in raw), None)
+
+
 def named_features(schema: pa.Schema, columns: tuple[str, ...]) -> tuple[str, ...] | None:
     """What the features in these columns are called; those of a list column are not called anything."""
     return None if _is_list(schema.field(columns[0]).type) else columns

@@ -38,8 +38,7 @@ from dptransfer.encoders.in_memory import Progress, require_kind
 from dptransfer.encoders.shards import EncodeOptions, encode_in_shards, request_of
 from dptransfer.errors import DataError
 from dptransfer.sources.decode import problem_of
-from dptransfer.sources.images import ImageList
-from dptransfer.sources.texts import TextList
+from dptransfer.sources.listings import ImageList, TextList
 
 
 @dataclass(frozen=True)

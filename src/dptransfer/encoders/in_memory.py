@@ -42,9 +42,8 @@ from dptransfer.base.worker_env import environment_beside, usable_cores
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, Kind, blank_picture, blanks_for
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.sources.decode import open_image, without_warnings
-from dptransfer.sources.images import ImageList
-from dptransfer.sources.sandboxed_decode import SECONDS, alarm
+from dptransfer.sources.decode import SECONDS, alarm, open_image, without_warnings
+from dptransfer.sources.listings import ImageList
 
 if TYPE_CHECKING:
     from PIL import Image

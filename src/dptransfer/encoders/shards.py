@@ -45,9 +45,8 @@ from dptransfer.encoders.in_memory import (
     preprocess_pool,
 )
 from dptransfer.errors import ArgumentError
-from dptransfer.sources.images import ImageList
-from dptransfer.sources.sandboxed_decode import SandboxedDecoder
-from dptransfer.sources.texts import TextList
+from dptransfer.sources.decode import SandboxedDecoder
+from dptransfer.sources.listings import ImageList, TextList
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -1,10 +1,10 @@
 from dptransfer.sources.decode import open_image as open_image
-from dptransfer.sources.images import ImageList as ImageList
-from dptransfer.sources.images import find_images as find_images
+from dptransfer.sources.listings import ImageList as ImageList
+from dptransfer.sources.listings import TextList as TextList
+from dptransfer.sources.listings import find_images as find_images
+from dptransfer.sources.listings import find_texts as find_texts
 from dptransfer.sources.pictures import PrivateImages as PrivateImages
 from dptransfer.sources.pictures import PublicImages as PublicImages
 from dptransfer.sources.readers import read_private as read_private
 from dptransfer.sources.readers import read_public as read_public
 from dptransfer.sources.readers import read_table as read_table
-from dptransfer.sources.texts import TextList as TextList
-from dptransfer.sources.texts import find_texts as find_texts

@@ -1,20 +1,27 @@
-"""Open an image the way a person sees it: upright, in colour, eight bits."""
+"""Open an image the way a person sees it: upright, in colour, eight bits; in a subprocess if need be."""
 
 from __future__ import annotations
 
 import ctypes
 import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
+from threading import Lock, Timer
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, PixelArray
+from dptransfer.base.worker_env import environment_beside
 from dptransfer.data.grey_levels import (
     DECLARE,
     GreyRange,
@@ -278,3 +285,102 @@ def _libtiff() -> ctypes.CDLL | None:
     except (OSError, AttributeError):  # linked otherwise, or built without it
         return None
     return library
+
+
+SECONDS = 60
+"""For one picture; Pillow refuses those of over 179 megapixels, which take seconds."""
+
+_NO_ANSWER = (
+    "A picture must be opened within a minute, without a crash; this one was not. Repair or remove it."
+)
+_COMMAND = f"from {__name__} import serve; serve()"
+
+
+class SandboxedDecoder:
+    """Opens pictures in a subprocess with a timeout, one at a time, from any thread; close it at the end.
+
+    It is for a second attempt, after whoever tried before has died: a reader of pictures that crashes takes
+    its process along, and one that hangs inside C code can be ended in no other way. A picture that does
+    either cannot be read, as any other damaged one.
+
+    Args:
+        grey_range: as `open_image` takes it.
+        seconds: the longest that a picture may take.
+    """
+
+    def __init__(self, grey_range: GreyRange | None = None, *, seconds: float = SECONDS) -> None:
+        self._grey_range, self._seconds = grey_range, seconds
+        self._turn = Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, path: Path) -> Image.Image:
+        """The picture, as `open_image` gives it; raises for one that cannot be read."""
+        with self._turn:
+            found = self._answer(path)
+        if found is None:
+            raise DataError(_NO_ANSWER)
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        if self._child is not None:
+            with self._child as child:  # closes the pipes, and waits
+                child.kill()
+            self._child = None
+
+    def _answer(self, path: Path) -> Image.Image | None:
+        if self._child is None:
+            self._child = subprocess.Popen(
+                [sys.executable, "-P", "-c", _COMMAND],  # nothing is imported from the folder we are in
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
+                env=environment_beside(),
+            )
+            pickle.load(_stream(self._child.stdout))  # it is up: its start is not the picture's time
+        limit = Timer(self._seconds, self._child.kill)
+        limit.start()
+        try:
+            _put(_stream(self._child.stdin), (path, self._grey_range))
+            found: Image.Image | None = pickle.load(_stream(self._child.stdout))
+            return found
+        except (EOFError, OSError, pickle.UnpicklingError):  # it died
+            with suppress(OSError):
+                self.close()
+            return None
+        finally:
+            limit.cancel()
+
+
+def serve() -> None:
+    """Answer each path on standard input with its picture, or None, until nobody asks any more."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
+    _put(answers, None)
+    with without_warnings(), suppress(EOFError, OSError):
+        while True:
+            path, grey_range = pickle.load(sys.stdin.buffer)
+            alarm(2 * SECONDS)  # whoever asked lives or not
+            try:
+                found = open_image(path, grey_range)
+                found.load()
+            except Exception:  # readers raise many types on damaged files
+                found = None
+            alarm(0)  # it may be long until the next one
+            _put(answers, found)
+
+
+def alarm(seconds: int) -> None:
+    """End this process after so many seconds, in the middle of C code if need be; 0: do not."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
+
+
+def _put(stream: IO[bytes], what: object) -> None:
+    pickle.dump(what, stream)
+    stream.flush()
+
+
+def _stream(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe

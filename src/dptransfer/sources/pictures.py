@@ -28,7 +28,7 @@ from dptransfer.data.labels import Classes, Labelled
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.sources.decode import open_image, without_warnings
 from dptransfer.sources.dicom import require_reader
-from dptransfer.sources.images import ImageList
+from dptransfer.sources.listings import ImageList
 
 
 class DecodedFiles:

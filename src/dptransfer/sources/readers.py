@@ -16,7 +16,7 @@ reader by the name's ending:
     Hugging Face folder      a `datasets` folder saved to disk, with the columns of .parquet
     folder of .npy           rows in many files, which are read in part (see `dptransfer.sources.contents`)
     folder of .parquet       the same, with the columns of .parquet
-    any other ending         what an installed package reads (see `dptransfer.sources.file_types`)
+    any other ending         what an installed package reads (see `dptransfer.sources.contents`)
 
 An `.emb` folder may know whose each row is; the others, but for .npy, may have ids in a column of any name.
 """
@@ -49,10 +49,16 @@ from dptransfer.data.labels import Classes, Labelled, declared_classes, person_p
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import RawTable, chosen_split, require, unreadable
-from dptransfer.sources.contents import read_shards, shards_in
-from dptransfer.sources.file_types import READERS, has_added_reader, read_with, unknown_type
+from dptransfer.sources.contents import (
+    READERS,
+    has_added_reader,
+    read_shards,
+    read_with,
+    shards_in,
+    unknown_type,
+)
+from dptransfer.sources.listings import people_by_folder, people_in_file
 from dptransfer.sources.open_columns import as_rows, has_columns, open_columns
-from dptransfer.sources.person_files import people_by_folder, people_in_file
 
 
 def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bool = True) -> RawTable:

@@ -1,4 +1,4 @@
-"""Find the images of a data set: in folders, archives, table columns, CSV files or lists."""
+"""Find the images and texts of a data set, with their labels, and whose each is."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import People
-from dptransfer.data.arrow import ArrowColumns, is_columnar
+from dptransfer.data.arrow import ArrowColumns, is_columnar, picture_column
 from dptransfer.data.columns import (
     DICOM,
     FOLDER,
@@ -25,30 +25,89 @@ from dptransfer.data.columns import (
     read_listed,
     require_label_column,
 )
-from dptransfer.data.examples import file_digests
-from dptransfer.data.labels import Classes, Labelled, LabelledList, declared_classes, places
+from dptransfer.data.examples import file_digests, text_digests
+from dptransfer.data.labels import Classes, Labelled, LabelledList, declared_classes, person_positions, places
+from dptransfer.data.numpy_files import load_array
 from dptransfer.data.tables import list_names, parsing, require
 from dptransfer.sources.archives import TemporaryFolder, archive_in, unpack
-from dptransfer.sources.dicom import require_reader
-from dptransfer.sources.file_types import IMAGE_ENDINGS, require_known_type
-from dptransfer.sources.open_columns import CsvColumns
-from dptransfer.sources.person_files import people_by_dicom, people_by_folder, people_in_file
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_USUAL = ("image", "img", "picture", "photo")
+from dptransfer.sources.contents import IMAGE_ENDINGS, require_known_type
+from dptransfer.sources.decode import without_warnings
+from dptransfer.sources.dicom import DICOM_ENDINGS, patient_of, require_reader
+from dptransfer.sources.open_columns import CsvColumns, open_columns
 
 
-def picture_column(schema: pa.Schema) -> str | None:
-    """The column that holds pictures: structs of `bytes` and `path`, or bytes under a usual name; or None."""
-    import pyarrow.types as types
+def people_in_file(
+    file: Path, count: int, *, paths: Sequence[str | Path] | None = None, root: Path | None = None
+) -> People:
+    """The person of each example, by a file.
 
-    for one in schema:
-        if types.is_struct(one.type) and {"bytes", "path"} <= {inner.name for inner in one.type}:
-            return str(one.name)
-    raw = {one.name for one in schema if types.is_binary(one.type) or types.is_large_binary(one.type)}
-    return next((name for name in _USUAL if name in raw), None)
+    An `.npy` array has the ids in the order of the examples. A CSV has the columns `path` and `person` where
+    examples have paths, and `example` (numbers from 0) and `person` where they have none. An empty person is
+    a missing id; an example that is not listed is an error, since paths from another root would otherwise
+    make everybody strangers. Of paths it may list more than there are. Of numbers it may not: those of a
+    whole data set would name other people's examples in a part of it.
+
+    Args:
+        file: the file.
+        count: the number of examples.
+        paths: where each lies, if they have paths.
+        root: what paths in the file are relative to.
+    """
+    if file.suffix.lower() == ".npy":
+        return person_positions(np.array(load_array(file)), count)
+    column = "example" if paths is None else "path"
+    lines = read_listed(CsvColumns(file), column, Columns(person="person"), "example")
+
+    def place(name: str | Path, beside: Path) -> str:
+        return str(name).strip() if paths is None else os.path.abspath(beside / name)
+
+    listed = [place(name, root or Path()) for name in lines.examples]
+    person_of = dict(zip(listed, (() if lines.people is None else lines.people.tolist()), strict=True))
+    require(len(person_of) == len(lines.examples), file, f"a {column} is listed twice.", "Remove one.")
+    examples = map(str, range(count)) if paths is None else paths  # paths lead to the files as they are
+    found = [person_of.get(place(name, Path())) for name in examples]
+    all_listed = "every example must be listed, with an empty person if there is none; at least one is not."
+    where = "Number them from 0." if paths is None else f"Name their files, relative to '{root or Path()}'."
+    require(None not in found, file, all_listed, where)
+    no_others = "examples without a path are told by their numbers, and others must not be listed; some are."
+    require(paths is not None or len(person_of) == count, file, no_others, "Number these, from 0.")
+    return person_positions(found, count)
+
+
+def people_by_dicom(root: Path, paths: Sequence[Path]) -> People:
+    """The person of each picture, by its Patient ID; one that has none is alone.
+
+    Where none has one, as whoever removes names may leave it, everybody would be taken for several people,
+    and the promise would be about pictures: so that is an error.
+
+    Args:
+        root: where they are, for a message.
+        paths: the files.
+    """
+    rule = f"with people by DICOM, some files must be named as such ({' or '.join(sorted(DICOM_ENDINGS))})."
+    any_named = any(path.suffix.lower() in DICOM_ENDINGS for path in paths)
+    require(any_named, root, rule, "Rename them, or tell people by 'folder' or a file.")
+    with without_warnings():
+        ids = [patient_of(path) for path in paths]
+    told = "with people by DICOM, files must have a Patient ID; none has."
+    require(any(one and one.strip() for one in ids), root, told, "Tell people by 'folder' or a file.")
+    return person_positions(ids, len(paths))
+
+
+def people_by_folder(root: Path, names: Sequence[str]) -> People:
+    """The person of each picture, by the folder in that of its class; one that is in none is alone.
+
+    >>> people_by_folder(Path("photos"), ["cat/ann/1.png", "dog/ann/2.png", "dog/3.png"]).tolist()
+    [0, 0, 1]
+
+    Args:
+        root: the folder of all, for a message.
+        names: where each picture lies in it, as class/person/picture.
+    """
+    parts = [name.split("/") for name in names]
+    rule = "with people by folder, pictures must lie in class/person/picture; none does."
+    require(any(len(own) > 2 for own in parts), root, rule, "Make a folder for each person, in each class.")
+    return person_positions([own[1] if len(own) > 2 else None for own in parts], len(parts))
 
 
 def _unpack_pictures(path: Path, columns: Columns) -> tuple[ListedExamples, TemporaryFolder]:
@@ -259,3 +318,76 @@ def _images_under(folder: Path) -> Iterator[Path]:
 
 def _is_shown(name: str) -> bool:
     return not name.startswith(".") and name != "__MACOSX"
+
+
+@dataclass(frozen=True, repr=False)
+class TextList(LabelledList):
+    """Texts in a fixed order, with labels where they are known; printing it shows none of them.
+
+    Attributes:
+        texts: the texts.
+        labelled: their classes, or None.
+        people: whose each is, as a number from 0, or None.
+    """
+
+    texts: tuple[str, ...]
+    labelled: Labelled | None = None
+    people: People | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def source_digests(self) -> NDArray[np.uint64]:
+        """Of each text."""
+        return text_digests(self.texts)
+
+
+def find_texts(
+    source: str | Path,
+    columns: Columns = USUAL_COLUMNS,
+    *,
+    classes: Classes | None = None,
+    labelled: bool = True,
+) -> TextList:
+    """Read texts from a table with a column of texts, or from a .txt of one text per line.
+
+    Args:
+        source: a CSV, a Parquet file, a saved Hugging Face data set or a .txt; CSV and .txt are in UTF-8.
+        columns: the columns of texts, labels and people; people may be in a file of ids (see
+            `people_in_file`).
+        classes: the full public list of classes; required with labels, for it is never read off them, unless
+            a Hugging Face data set declares one.
+        labelled: False to ignore a column of labels, as for a prediction.
+    """
+    path, person = Path(source), columns.person
+    known = person is None or columns.ids is not None or is_person_file(person)
+    require(known, path, f"people of texts are in a column or a file; got '{person}'.", "Name one.")
+    there = path.is_file() or is_columnar(path)
+    require(there, path, "the file of texts must exist; it does not.", "Check the path.")
+    if path.suffix.lower() == ".csv" or is_columnar(path):
+        with open_columns(path, columns.split) as table:
+            found = read_listed(table, columns.text or "text", columns, "text")
+        words = found.labels if labelled else None
+        labels = declared_labels(path, words, found.classes if classes is None else classes)
+        listed = TextList(tuple(found.examples), labels, found.people)
+    else:
+        if path.suffix.lower() != ".txt":
+            require_known_type(path)
+            kinds = "texts come as .csv, .parquet or .txt; this file holds something else."
+            require(False, path, kinds, "Convert the file, or choose an encoder for images.")
+        listed = TextList(_lines(path))
+        no_column = "a .txt has no column of people."
+        require(columns.ids is None, path, no_column, "Name a .csv or .npy file that has them.")
+    if labelled:
+        require_label_column(path, columns.label, listed.labelled)
+    if person is None or listed.people is not None:
+        return listed
+    return replace(listed, people=people_in_file(Path(person), len(listed)))
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    with parsing(path, "the file must be UTF-8 text; it is not.", "Save it again."):
+        lines = tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
+    require(lines, path, "the file must hold at least one text; it holds none.", "Check the file.")
+    return lines
