@@ -28,8 +28,12 @@ def answers(questions, scale, teachers=100, agree=0.6, seed=3):
     return TeacherAnswers(np.arange(questions), votes.argmax(axis=1), votes, scale, teachers)
 
 
-def accuracy(told, pool=POOL, **how):
-    head = linear_student(pool, told, **{"soft": True, "self_training": False} | how)
+def student_of(told, soft=True, self_training=False):
+    return linear_student(POOL.__getitem__, len(POOL), told, soft=soft, self_training=self_training)
+
+
+def accuracy(told, **how):
+    head = student_of(told, **how)
     return float((head.scores(TEST).argmax(axis=1) == TEST_TRUTH).mean())
 
 
@@ -90,7 +94,7 @@ def test_self_training_adds_rows_that_are_sure_and_leaves_all_as_it_is_where_non
     told = answers(200, scale=100.0)
     assert accuracy(told, self_training=True) > accuracy(told)
     nothing = answers(200, scale=1e5, seed=0)
-    heads = [linear_student(POOL, nothing, soft=True, self_training=one).weights for one in (False, True)]
+    heads = [student_of(nothing, soft=True, self_training=one).weights for one in (False, True)]
     assert (heads[0] == heads[1]).all()
 
 
@@ -98,14 +102,14 @@ def test_self_training_adds_rows_that_are_sure_and_leaves_all_as_it_is_where_non
 @pytest.mark.parametrize("soft", [True, False])
 def test_few_answers_or_none_make_a_student_all_the_same(questions, soft):
     told = answers(questions, scale=1.0)
-    head = linear_student(POOL, told, soft=soft, self_training=True)
+    head = student_of(told, soft=soft, self_training=True)
     assert np.isfinite(head.scores(TEST)).all()
     assert head.temperature > 0
 
 
 def test_the_same_answers_make_the_same_student():
     told = answers(300, scale=50.0)
-    one, other = (linear_student(POOL, told, soft=True, self_training=True) for _ in range(2))
+    one, other = (student_of(told, soft=True, self_training=True) for _ in range(2))
     assert (one.weights == other.weights).all()
     assert (one.offset == other.offset).all()
     assert one.temperature == other.temperature

@@ -263,9 +263,23 @@ class Prompts:
         import torch
 
         self.network, self.device, self._label_map = network, network.device, label_map
-        side, source = network.side, network.source_classes
+        name, side, source = network.identity.name, network.side, network.source_classes
         self.inner = round(_INNER * side) if inner is None else inner
-        _require(network, classes, self.inner, label_map)
+        if source == 0:
+            raise ArgumentError(
+                f"Prompts need an encoder that brings its public classifier; '{name}' brings none. Use "
+                "'efficientnet-lite0', or an image classifier saved by transformers."
+            )
+        if not 0 < self.inner < side:
+            raise ArgumentError(
+                f"inner must leave a frame for the prompt, between 1 and {side - 1} for the encoder "
+                f"'{name}'; got {self.inner}. Choose a smaller one."
+            )
+        if label_map == "random" and source < classes:
+            raise ArgumentError(
+                f"A random label map needs a source class for each declared class; '{name}' has {source} and "
+                f"{classes} are declared. Use label_map='one-layer'."
+            )
         self._low = (side - self.inner) // 2
         self._high = self._low + self.inner
         self._mask = torch.ones(side, side, device=self.device)
@@ -309,26 +323,6 @@ class Prompts:
             return source[..., self._chosen]
         mapped = torch.baddbmm(layers[1][:, None], source, layers[0])
         return mapped if len(layers) == 2 else torch.baddbmm(layers[3][:, None], mapped.relu(), layers[2])
-
-
-def _require(network: Network, classes: int, inner: int, label_map: str) -> None:
-    """Raise for what cannot be prompted; all of it is public."""
-    name, source = network.identity.name, network.source_classes
-    if source == 0:
-        raise ArgumentError(
-            f"Prompts need an encoder that brings its public classifier; '{name}' brings none. Use "
-            "'efficientnet-lite0', or an image classifier saved by transformers."
-        )
-    if not 0 < inner < network.side:
-        raise ArgumentError(
-            f"inner must leave a frame for the prompt, between 1 and {network.side - 1} for the encoder "
-            f"'{name}'; got {inner}. Choose a smaller one."
-        )
-    if label_map == "random" and source < classes:
-        raise ArgumentError(
-            f"A random label map needs a source class for each declared class; '{name}' has {source} and "
-            f"{classes} are declared. Use label_map='one-layer'."
-        )
 
 
 NAME = "small-cnn"

@@ -210,8 +210,7 @@ class TrainedParts:
         if kind is None:
             return None
         values = torch.from_numpy(np.asarray(theta, dtype=np.float32)).to(self._units.device) * self._units
-        pairs = zip(torch.split(values, self._lengths), self._shapes, strict=True)
-        *changes, _ = (part.reshape(shape) for part, shape in pairs)
+        *changes, _ = self._arrays_of(values)
         if self.train == "all":
             changed = self._with_changes(changes)
         else:
@@ -225,15 +224,19 @@ class TrainedParts:
 
     def _logits(self, copies: torch.Tensor, maps: torch.Tensor, views: int) -> torch.Tensor:
         """Logits with a copy of all parameters for each example, (examples, size)."""
-        import torch
-
         *changes, head = (
-            part.reshape(len(copies), 1, *shape).expand(-1, views, *shape).reshape(-1, *shape)
-            for part, shape in zip(torch.split(copies, self._lengths, dim=1), self._shapes, strict=True)
+            one[:, None].expand(-1, views, *one.shape[1:]).flatten(0, 1) for one in self._arrays_of(copies)
         )
         plain = self._is_known or self.first == len(self._stages)
         rows = self._mapped((self._rows if plain else self._rows_alone)(maps, *changes))
         return (head @ rows[:, :, None])[:, :, 0]
+
+    def _arrays_of(self, values: torch.Tensor) -> list[torch.Tensor]:
+        """The arrays that are trained, and the head, in vectors (..., size)."""
+        import torch
+
+        parts = zip(torch.split(values, self._lengths, dim=-1), self._shapes, strict=True)
+        return [part.reshape(*values.shape[:-1], *shape) for part, shape in parts]
 
     def _front(self, inputs: torch.Tensor) -> torch.Tensor:
         """What `front` gives, by a plain pass."""

@@ -178,7 +178,9 @@ class PictureVoting(Voting, ImageMethod):
         """The student, as the same answers always leave it: its head, map, encoder and change of that."""
         network, pool, features = start
         rows, soft = apply(features, pool), self.labels == "soft"
-        linear = linear_student(rows, answers, soft=soft, self_training=self.self_training)
+        linear = linear_student(
+            rows.__getitem__, len(rows), answers, soft=soft, self_training=self.self_training
+        )
         if self.student == "linear":
             return linear, features, network.identity, None
         from dptransfer.methods.deep.semi_supervised import Training, train_student

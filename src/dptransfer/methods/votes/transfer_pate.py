@@ -154,24 +154,14 @@ class TransferPATE(Voting, EmbeddingMethod):
             return task.noise.keep("ballots", cast)
 
         answers = self.ask(task, ballots)
-        pool, soft = _MappedPool(features, public.rows), self.labels == "soft"
-        head = linear_student(pool, answers, soft=soft, self_training=self.self_training)
+
+        def mapped_at(positions: Integers) -> Floats:
+            return apply(features, public.rows[positions])
+
+        soft = self.labels == "soft"
+        head = linear_student(mapped_at, len(public), answers, soft=soft, self_training=self.self_training)
         notes = self.notes_of(len(answers.positions))
         return Outcome(head, task.plan.events, notes=notes, answers=answers.by_class())
-
-
-@dataclass(frozen=True, eq=False)
-class _MappedPool:
-    """A pool of any size in the unit ball: rows that are asked for are read and mapped, and none is kept."""
-
-    features: FittedFeatures
-    rows: AnyArray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, positions: Integers) -> Floats:
-        return apply(self.features, self.rows[positions])
 
 
 def _mapped(features: FittedFeatures, rows: AnyArray) -> Floats32:
