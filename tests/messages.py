@@ -15,7 +15,6 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -159,7 +158,7 @@ def record(folder: Path, patch: pytest.MonkeyPatch) -> str:
     patch.delenv("FORCE_COLOR", raising=False)
     patch.setenv("DPTRANSFER_LEDGER", str(folder / "ledger.sqlite"))
     patch.setenv("DPTRANSFER_CACHE", str(folder / "cache"))
-    patch.setattr("pwd.getpwuid", lambda number: SimpleNamespace(pw_name="somebody"))
+    patch.setattr("dptransfer.ledger.entry._user", lambda: "somebody")  # the real one is kept by the process
     repeat_noise(patch)
     logger = logging.getLogger("dptransfer")
     patch.setattr(logger, "handlers", [logging.lastResort])  # standard error, under pytest as elsewhere

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.screen import console, on_terminal, say, show_json, show_progress
@@ -52,10 +53,7 @@ def check(
     hands = workers.start()
     options.note_if_idle(hands, public_rows=public is not None)
 
-    from dptransfer.api.checkup import check as find_problems
-    from dptransfer.api.source import Source
-
-    private = Source(
+    private = dpt.Source(
         data,
         about.get("labels"),
         declared.class_list,
@@ -64,7 +62,9 @@ def check(
         reading=reading.reading(runtime.device, runtime.runtime),
         declared=options.declared_from(about),
     )
-    others = [None if path is None else Source(path, columns=columns.columns()) for path in (public, test)]
+    others = [
+        None if path is None else dpt.Source(path, columns=columns.columns()) for path in (public, test)
+    ]
     for source in (private, *others):
         if source is not None:
             _ = source.form  # raises for a type of file that nothing reads
@@ -72,7 +72,7 @@ def check(
     if out is not None:  # after mistakes in options, and before minutes of work
         options.require_new(out)
     with show_progress("Checking"):
-        found = find_problems(private, *others, epsilons=_numbers(epsilon), delta=delta, workers=hands)
+        found = dpt.check(private, *others, epsilons=_numbers(epsilon), delta=delta, workers=hands)
     document = found.document()
     if out is not None:
         from dptransfer.data.atomic_files import owner_only, write_whole

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.screen import say, show_facts, show_json, show_result
-
-if TYPE_CHECKING:
-    from dptransfer.encoders import EncodeOptions
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,12 @@ class RowOptions:
     ] = "float32"
     overwrite: options.Overwrite = False
 
-    def encode_options(self) -> EncodeOptions:
+    def encode_options(self) -> dpt.encoders.EncodeOptions:
         """The same as an object, with workers that are ready to begin."""
         from dptransfer.base.workers import ThisProcess
-        from dptransfer.encoders import EncodeOptions
 
         hands = self.workers.start(self.runtime.device)
-        return EncodeOptions(
+        return dpt.encoders.EncodeOptions(
             batch=self.batch,
             overwrite=self.overwrite,
             dtype=self.row_type,  # type: ignore[arg-type]  # checked there
@@ -77,12 +74,10 @@ def encode(
 
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
-    from dptransfer.api.requests import encode as encode_source
-    from dptransfer.api.source import Source
     from dptransfer.base.document import name_list
     from dptransfer.encoders.encoding import note_problems
 
-    examples = Source(
+    examples = dpt.Source(
         source,
         classes=declared.class_list,
         people=declared.person,
@@ -90,7 +85,7 @@ def encode(
         columns=columns.columns(),
         reading=reading.reading(rows.runtime.device, rows.runtime.runtime),
     )
-    report = encode_source(
+    report = dpt.encode(
         examples, out, public=public, allow_unreadable=allow_unreadable, options=rows.encode_options()
     )
     problems = None if public else note_problems(report.unreadable, out)
@@ -148,11 +143,9 @@ def export(
 
     Example: dptransfer encoder export hf:google/vit-base-patch16-224 vit.onnx
     """
-    from dptransfer.encoders import export_encoder, get_encoder
-
     if not overwrite:
         options.require_new(out)
-    written = export_encoder(get_encoder(name, size=size, kind="image"), out)
+    written = dpt.encoders.export_encoder(dpt.encoders.get_encoder(name, size=size, kind="image"), out)
     facts = {
         "written": out,
         "input": "pixels, bytes of (1, height, width, 3)",

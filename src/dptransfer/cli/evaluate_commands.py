@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.privacy_view import charge_record, privacy_json, show_events
@@ -20,9 +21,9 @@ from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
-    from dptransfer.api.source import EncodedBeside, Source
+    from dptransfer.api.source import EncodedBeside
     from dptransfer.audit.membership import Given
-    from dptransfer.release import Evaluation, PrivateClassifier
+    from dptransfer.release import Evaluation
     from dptransfer.release.charged_evaluation import ChargedEvaluation
 
 _MOST_CONFUSIONS = 10
@@ -80,13 +81,10 @@ def evaluate(
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
-    from dptransfer.api.requests import evaluate as evaluate_release
-    from dptransfer.api.source import Source
-    from dptransfer.ledger import Ledger
-    from dptransfer.release import amend_release, read_release
+    from dptransfer.release import amend_release
 
-    released = read_release(model)
-    source = Source(test, rows.labels, columns=rows.columns.columns(split=rows.split))
+    released = dpt.load(model)
+    source = dpt.Source(test, rows.labels, columns=rows.columns.columns(split=rows.split))
     if charge.private:
         if add_to_card or (encoder.device != "cpu" and source.is_encoded):
             odd = "--add-to-card" if add_to_card else "--device"
@@ -106,14 +104,14 @@ def evaluate(
         released.row_facts, None if source.is_encoded else encoder.load(released)
     )
     path = charge.ledger
-    found = evaluate_release(
+    found = dpt.evaluate(
         released,
         tested,
         truth,
         name=whose,
         device=encoder.scoring_device,
         public=about.get("test_is_public", False),
-        ledger=Ledger.default_if_there() if path is None else open_ledger(path, must_exist=True),
+        ledger=dpt.Ledger.default_if_there() if path is None else open_ledger(path, must_exist=True),
         new_data_set=about.get("new_data_set", False),
     )
     if add_to_card:
@@ -127,16 +125,15 @@ def evaluate(
 
 def _evaluate_privately(
     path: Path,
-    released: PrivateClassifier,
-    source: Source,
+    released: dpt.PrivateClassifier,
+    source: dpt.Source,
     encoder: options.ModelEncoder,
     charge: PrivateTest,
     *,
     as_json: bool,
 ) -> None:
     """What can fail on public grounds fails before the charge; after it, numbers are shown in any case."""
-    from dptransfer.api.source import EncodedBeside, Reading
-    from dptransfer.methods.private_evaluation import PrivateEvaluation
+    from dptransfer.api.source import EncodedBeside
     from dptransfer.release.bundle import amend_release, require_room_for_results
 
     # Gaussian noise needs a delta; what was fit to publish will do.
@@ -152,7 +149,7 @@ def _evaluate_privately(
         people=charge.person,
         name=charge.name,
         columns=replace(columns, split=about.get("split") if columns.split is None else columns.split),
-        reading=Reading() if source.is_encoded else Reading(encoder.load(released)),
+        reading=dpt.Reading() if source.is_encoded else dpt.Reading(encoder.load(released)),
         declared=options.declared_from(about),
     )
     with EncodedBeside(path) as beside:
@@ -160,7 +157,7 @@ def _evaluate_privately(
         require_room_for_results(released)
         require_writable(path, overwrite=True)
         with explain_interruption(book):
-            found = PrivateEvaluation(released).evaluate(
+            found = dpt.methods.PrivateEvaluation(released).evaluate(
                 rows, budget=allowed, ledger=book, new_data_set=about.get("new_data_set", False)
             )
     problem = None
@@ -279,23 +276,22 @@ def attack(
 
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
-    from dptransfer.api.source import EncodedBeside, Reading, Source
+    from dptransfer.api.source import EncodedBeside
     from dptransfer.audit.membership import CONFIDENCE, UNFAIR_CONFIDENCE, membership_attack
-    from dptransfer.release import read_release
 
-    Source(others).require_other_than(Source(members), "--others")
-    released = read_release(model)
+    dpt.Source(others).require_other_than(dpt.Source(members), "--others")
+    released = dpt.load(model)
     by_person = released.guarantee.unit is Unit.PERSON
     if person is not None and not by_person:
         raise ArgumentError(
             "--person is for releases that protect persons; this one protects single rows, and says nothing "
             "about somebody who has several. Leave it out."
         )
-    sources = [Source(path, people=person if by_person else NOBODY) for path in (members, others)]
+    sources = [dpt.Source(path, people=person if by_person else NOBODY) for path in (members, others)]
     for source in sources:
         source.require_there()
     if not all(source.is_encoded for source in sources):
-        reading = Reading(encoder.load(released))
+        reading = dpt.Reading(encoder.load(released))
         sources = [one if one.is_encoded else replace(one, reading=reading) for one in sources]
     with EncodedBeside(model) as beside:
         inside, outside = (_given(source, released, beside) for source in sources)
@@ -342,7 +338,7 @@ def attack(
     say(f"{found.guarantee} {found.statement}", style="yellow")
 
 
-def _given(source: Source, released: PrivateClassifier, beside: EncodedBeside) -> Given:
+def _given(source: dpt.Source, released: dpt.PrivateClassifier, beside: EncodedBeside) -> Given:
     """Rows and classes and, for a release that protects persons, whose each row is."""
     from dptransfer.data import Labelled
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.evaluate_commands import with_interval
 from dptransfer.cli.methods_command import method_from
@@ -26,8 +27,7 @@ from dptransfer.errors import DPTransferError
 
 if TYPE_CHECKING:
     from dptransfer.api.fit import OpenFit
-    from dptransfer.ledger import Ledger
-    from dptransfer.release import Evaluation, PrivateClassifier
+    from dptransfer.release import Evaluation
 
 
 @dataclass(frozen=True)
@@ -87,20 +87,16 @@ def fit(
     # Everything that can fail on public grounds fails here, before the ledger is charged.
     allowed, noise = budget.budget(), release.noise.noise()
 
-    from dptransfer.api.fit import Fit
-    from dptransfer.api.source import Source
-    from dptransfer.data import PublicEmbeddings
-
     of_method, about = options.settings_of(method.settings, options.ABOUT_FIT)
     how, out, workspace = examples.reading.reading(method.device), release.out, release.workspace
     others = examples.columns.columns()
     public, shots, test = (
-        None if path is None else Source(path, columns=others)
+        None if path is None else dpt.Source(path, columns=others)
         for path in (pool.public, pool.shots, release.test)
     )
     hands = pool.workers.start()
-    request = Fit(
-        Source(
+    request = dpt.Fit(
+        dpt.Source(
             private,
             about.get("labels"),
             examples.declared.class_list,
@@ -128,7 +124,7 @@ def fit(
 
     with request.open(book, out=out, before_encoding=ready_to_write) as ready:
         options.note_open_folder(private)
-        options.note_if_idle(hands, public_rows=isinstance(ready.public, PublicEmbeddings))
+        options.note_if_idle(hands, public_rows=isinstance(ready.public, dpt.PublicEmbeddings))
         room = room_for(ready.private.facts, ready.method, ready.network)
         name_held = claim_release(out, overwrite=release.overwrite, room=room, workspace=workspace)
         with name_held, explain_interruption(book, workspace):
@@ -158,7 +154,7 @@ def fit(
         say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
 
 
-def _evaluate(ready: OpenFit, model: PrivateClassifier, *, public: bool) -> Evaluation | None:
+def _evaluate(ready: OpenFit, model: dpt.PrivateClassifier, *, public: bool) -> Evaluation | None:
     """What the test says; the model is paid for, and is not lost where its test fails."""
     if ready.evaluate is None:
         return None
@@ -170,7 +166,7 @@ def _evaluate(ready: OpenFit, model: PrivateClassifier, *, public: bool) -> Eval
 
 
 def _show(
-    model: PrivateClassifier, book: Ledger, out: Path, scores: Evaluation | None, *, as_json: bool
+    model: dpt.PrivateClassifier, book: dpt.Ledger, out: Path, scores: Evaluation | None, *, as_json: bool
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
     from dptransfer.base.document import name_list

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import dptransfer as dpt
+from dptransfer import ledger as records
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.option_groups import expand_groups
@@ -25,7 +27,6 @@ from dptransfer.privacy import Unit, number, rounded_up
 
 if TYPE_CHECKING:
     from dptransfer.base.types import JsonObject
-    from dptransfer.ledger import BudgetChange, Charge, DataSet, Entry, Ledger
 
 HEADER = ("Entry", "Time (UTC)", "User", "Data set", "What", "Epsilon (delta)", "Total", "Outcome or note")
 FOOTNOTE = (
@@ -85,15 +86,15 @@ def history(
 
     Example: dptransfer ledger history clinic-a --model model/
     """
-    from dptransfer.ledger import ClosingEntry
-
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None if dataset is None else book.find(dataset))
     releases: dict[str, str] = {}
     for one in model or ():
         for head, words in release_heads(one).items():
             releases[head] = f"{releases[head]}, {words}" if head in releases else words
-    listed = [one for one in entries if not isinstance(one, ClosingEntry)]  # each charge says how it ended
+    listed = [
+        one for one in entries if not isinstance(one, records.ClosingEntry)
+    ]  # each charge says how it ended
     if as_json:
         found = [entry_json(one) for one in listed]
         for entry in found:
@@ -150,7 +151,7 @@ def budget(
     amount = limit.amount.budget() if is_set else None
     book = open_ledger(ledger, must_exist=amount is None)
     if amount is not None:
-        named: DataSet | str = dataset
+        named: records.DataSet | str = dataset
         with suppress(LedgerError):  # a name that is not on record yet is that of one still to come
             named = book.find(dataset)
         book.set_budget(named, amount, note=limit.note, rule=rule, unit=unit, most_rows_per_person=most)
@@ -213,7 +214,7 @@ def export(
     show_result(facts, as_json=as_json)
 
 
-def _files(book: Ledger) -> dict[str, object]:
+def _files(book: dpt.Ledger) -> dict[str, object]:
     """The ledger and its secret key, which is said to be missing where it is."""
     from dptransfer.ledger.row_key import key_path
 
@@ -223,7 +224,7 @@ def _files(book: Ledger) -> dict[str, object]:
 
 
 def history_rows(
-    entries: Sequence[Entry], *, steps: bool, releases: Mapping[str, str], last: int
+    entries: Sequence[records.Entry], *, steps: bool, releases: Mapping[str, str], last: int
 ) -> list[tuple[object, ...]]:
     """A row for each charge and each change of a limit, in order.
 
@@ -233,20 +234,18 @@ def history_rows(
         releases: words for the releases that charges made, by the head that the charge had.
         last: how many rows, counted from the end.
     """
-    from dptransfer.ledger import BudgetChange, Charge
-
     currencies: dict[str, str] = {}
     rows: list[tuple[object, ...]] = []
     for place, entry in enumerate(entries, start=last - len(entries)):
-        if isinstance(entry, BudgetChange):
+        if isinstance(entry, records.BudgetChange):
             currencies[entry.dataset.id] = entry.budget.currency
         if place < 0:
             continue
         shared = (entry.number, entry.time[:19].replace("T", " "), entry.user)
         name = entry.dataset.name or entry.dataset.short
-        if isinstance(entry, BudgetChange):
+        if isinstance(entry, records.BudgetChange):
             rows.append((*shared, name, _limit_words(entry), "", "", entry.note))
-        elif isinstance(entry, Charge):
+        elif isinstance(entry, records.Charge):
             currency = currencies.get(entry.dataset.id, "epsilon")
             costs = (_amount(entry.cost, currency), _amount(entry.total, currency))
             ended = "; ".join(filter(None, (_outcome(entry), releases.get(entry.hash))))
@@ -254,7 +253,7 @@ def history_rows(
     return rows
 
 
-def charge_words(charge: Charge, *, steps: bool = True) -> str:
+def charge_words(charge: records.Charge, *, steps: bool = True) -> str:
     """What was charged for: the label, with `steps` what noise, and always what cannot be read here."""
     told = [charge.label]
     try:
@@ -273,16 +272,14 @@ def charge_words(charge: Charge, *, steps: bool = True) -> str:
     return "; ".join(told)
 
 
-def entry_json(entry: Entry) -> JsonObject:
+def entry_json(entry: records.Entry) -> JsonObject:
     """One entry of the record, whatever its kind; what only the ledger needs is left out."""
-    from dptransfer.ledger import BudgetChange, Charge
-
     found: JsonObject = {"dataset": asdict(entry.dataset)}
     names = ["number", "time", "user", "version", "process", "hash"]
-    if isinstance(entry, Charge):
+    if isinstance(entry, records.Charge):
         found |= {"kind": "charge", "events": list(entry.steps)}
         names += ["apart_from", "label", "rule", "cost", "total", "outcome", "status", "detail", "closed_by"]
-    elif isinstance(entry, BudgetChange):
+    elif isinstance(entry, records.BudgetChange):
         found |= {"kind": "budget", "budget": entry.budget.to_dict(), "unit": entry.unit.value}
         names += ["note", "rule", "most_rows_per_person"]
     else:
@@ -293,9 +290,7 @@ def entry_json(entry: Entry) -> JsonObject:
 
 def release_heads(model: Path) -> dict[str, str]:
     """The heads that a release keeps of the charges behind it, with words for what each of them made."""
-    from dptransfer.release import read_release
-
-    released = read_release(model)
+    released = dpt.load(model)
     called = f"{model}" + (f" ('{released.provenance.title}')" if released.provenance.title else "")
     found = {released.provenance.ledger_head: called}
     if released.charged is not None:
@@ -305,19 +300,17 @@ def release_heads(model: Path) -> dict[str, str]:
 
 def entry_of_release(model: Path) -> str | None:
     """Which entry of the user's ledger a release came from, in words; None where none is known here."""
-    from dptransfer.ledger import Ledger
-
-    where = Ledger.default_path()
+    where = dpt.Ledger.default_path()
     with suppress(DPTransferError, OSError):  # a ledger that cannot be read is no concern of a release
         heads = release_heads(model) if where.is_file() else {}
-        numbers = [entry.number for entry in Ledger(where).history() if entry.hash in heads] if heads else []
-        if numbers:
+        entries = dpt.Ledger(where).history() if heads else []
+        if numbers := [entry.number for entry in entries if entry.hash in heads]:
             of = "entry" if len(numbers) == 1 else "entries"
             return f"Charged as {of} {' and '.join(map(str, numbers))} of your ledger {where}."
     return None
 
 
-def _outcome(charge: Charge) -> str:
+def _outcome(charge: records.Charge) -> str:
     if charge.outcome is None:
         return "open: interrupted or running"
     return f"{charge.outcome}{f': {charge.detail}' if charge.detail else ''} ({charge.closed_by})"
@@ -335,7 +328,7 @@ def _amount(stated: Mapping[str, float] | None, currency: str) -> str:
     return f"{rounded_up(stated['epsilon'])}{at}"
 
 
-def _limit_words(change: BudgetChange) -> str:
+def _limit_words(change: records.BudgetChange) -> str:
     by = "" if change.unit is Unit.ROW else f", by {change.unit.value}"
     most = change.most_rows_per_person
     by += "" if most is None else f", nobody having more than {most} rows"

@@ -10,33 +10,30 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from dptransfer.api.source import Reading
     from dptransfer.base.types import JsonObject
-    from dptransfer.methods import PrivateMethod
 
 
 _EXAMPLE = "Example: --tune steps=10,30"
 _OF_TUNING = {"mean_trials": float, "tune_on_public": bool}
 
 
-def takes_images(method: PrivateMethod) -> bool:
+def takes_images(method: dpt.methods.PrivateMethod) -> bool:
     """Whether the method trains on images, rather than on rows of numbers."""
-    from dptransfer.sources import PrivateImages
-
-    return method.takes is PrivateImages
+    return method.takes is dpt.PrivateImages
 
 
 def method_from(
     name: str,
     settings: Mapping[str, object],
     tune: Sequence[str] | None = None,
-    reading: Reading | None = None,
-) -> PrivateMethod:
+    reading: dpt.Reading | None = None,
+) -> dpt.methods.PrivateMethod:
     """The method called `name` with the settings that were given.
 
     Args:
@@ -47,7 +44,6 @@ def method_from(
             encoder that takes the device too.
     """
     from dptransfer.api.fit import with_reading
-    from dptransfer.methods import ImageMethod
     from dptransfer.methods.configuration import named_method
 
     if not tune and (alone := [field for field in _OF_TUNING if field in settings]):
@@ -55,16 +51,15 @@ def method_from(
     made = _tuned(name, settings, tune) if tune else named_method(name, settings)
     if reading is None:
         return made
-    if not isinstance(made, ImageMethod):
+    if not isinstance(made, dpt.methods.ImageMethod):
         return on_device(made, reading.device, encodes=reading.encoder is not None)
     if twice := sorted(field for field in settings if getattr(reading, field, None) is not None):
         raise ArgumentError(f"A setting is given once; '{twice[0]}' is there twice. Leave out --set.")
     return with_reading(made, reading)
 
 
-def _tuned(name: str, settings: Mapping[str, object], tune: Sequence[str]) -> PrivateMethod:
+def _tuned(name: str, settings: Mapping[str, object], tune: Sequence[str]) -> dpt.methods.PrivateMethod:
     """A choice among the configurations that `--tune` lists."""
-    from dptransfer.methods import PictureTuning, PrivateTuning
     from dptransfer.methods.configuration import in_type, named_method
     from dptransfer.methods.tuning import every_combination
 
@@ -85,11 +80,13 @@ def _tuned(name: str, settings: Mapping[str, object], tune: Sequence[str]) -> Pr
         )
     alone = named_method(name, given)  # what is wrong with the settings is not the tuning's fault
     found = every_combination(lambda one: named_method(name, {**given, **one}), lists, option="--tune ")
-    tuning = PictureTuning if takes_images(alone) else PrivateTuning
+    tuning = dpt.methods.PictureTuning if takes_images(alone) else dpt.methods.PrivateTuning
     return tuning(candidates=tuple(candidate for _, candidate in found), **own)
 
 
-def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = False) -> PrivateMethod:
+def on_device(
+    method: dpt.methods.PrivateMethod, device: str | None, *, encodes: bool = False
+) -> dpt.methods.PrivateMethod:
     """The method, computing on this device.
 
     Args:
@@ -108,9 +105,8 @@ def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = Fals
         return method
     if able:
         return _changed(method, device=device)
-    from dptransfer.methods import METHODS
 
-    movable = [name for name, kind in METHODS.items() if len(devices_of(kind(**{}))) > 1]
+    movable = [name for name, kind in dpt.methods.METHODS.items() if len(devices_of(kind(**{}))) > 1]
     raise ArgumentError(
         "--device must be where the method computes, if no --encoder takes it; "
         f"'{method.name}', as it is set, computes on {' or '.join(devices_of(method))} alone. "
@@ -118,12 +114,12 @@ def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = Fals
     )
 
 
-def _changed(method: PrivateMethod, **settings: object) -> PrivateMethod:
+def _changed(method: dpt.methods.PrivateMethod, **settings: object) -> dpt.methods.PrivateMethod:
     made: Any = method
-    return cast("PrivateMethod", replace(made, **settings))
+    return cast("dpt.methods.PrivateMethod", replace(made, **settings))
 
 
-def devices_of(method: PrivateMethod) -> tuple[str, ...]:
+def devices_of(method: dpt.methods.PrivateMethod) -> tuple[str, ...]:
     """Where it can compute, as it is set."""
     from dptransfer.exact.cuda import DEVICES
 
@@ -151,11 +147,9 @@ def methods(
 
     Example: dptransfer methods top-k
     """
-    from dptransfer.methods import METHODS
-
     if name is not None:
-        return _show_method(_facts(METHODS.find(name)), as_json)
-    found = [_facts(method) for method in METHODS.values()]
+        return _show_method(_facts(dpt.methods.METHODS.find(name)), as_json)
+    found = [_facts(method) for method in dpt.methods.METHODS.values()]
     if as_json:
         show_json(found)
     else:
@@ -163,7 +157,7 @@ def methods(
         found.sort(key=lambda one: families.index(one["family"]))
         rows = [(one["name"], one["summary"]) for one in found]
         show_table(("Method", "What it releases, and when to use it"), rows)
-    for problem in METHODS.problems:
+    for problem in dpt.methods.METHODS.problems:
         say(problem, style="yellow", err=True)
 
 
@@ -179,7 +173,7 @@ def _show_method(facts: JsonObject, as_json: bool) -> None:
         say("Feature map: --set axes=64 keeps 64 public axes; --set pool=4 averages 4 columns into one.")
 
 
-def _facts(method: type[PrivateMethod]) -> JsonObject:
+def _facts(method: type[dpt.methods.PrivateMethod]) -> JsonObject:
     """What a method says of itself, with its settings and their defaults."""
     from dptransfer.methods.configuration import alternatives, setting_names
 

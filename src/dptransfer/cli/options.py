@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_type_hints
 
 import typer
 
+import dptransfer as dpt
 from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError, UnsafeRelease
 from dptransfer.methods import METHODS
 from dptransfer.privacy import Budget, Relation
 
 if TYPE_CHECKING:
-    from dptransfer.api.source import Declared, Reading
     from dptransfer.base.workers import Workers
-    from dptransfer.data import Columns
     from dptransfer.data.grey_levels import GreyRange as GreyEnds
-    from dptransfer.encoders import Encoder
     from dptransfer.noise import NoiseSource
-    from dptransfer.release import PrivateClassifier
 
 
 class DataSettings(TypedDict, total=False):
@@ -89,11 +86,9 @@ def data_settings(assignments: Sequence[str] | None, about: Collection[str]) -> 
     return found
 
 
-def declared_from(about: DataSettings) -> Declared:
+def declared_from(about: DataSettings) -> dpt.Declared:
     """What `--set data.FIELD` declares public."""
-    from dptransfer.api.source import Declared
-
-    return Declared(
+    return dpt.Declared(
         about.get("size"),
         about.get("class_counts"),
         about.get("person_bound", 1.0),
@@ -300,12 +295,10 @@ class ExampleColumns:
         str | None, data_option(help="Column of the images' paths in a CSV; default path.")
     ] = None
 
-    def columns(self, *, split: str | None = None) -> Columns:
+    def columns(self, *, split: str | None = None) -> dpt.Columns:
         """The columns, and which part is read of a file that has several."""
-        from dptransfer.data import Columns
-
         features = getattr(self, "feature_columns", None)
-        return Columns(self.path_column, self.text_column, self.label_column, features, split=split)
+        return dpt.Columns(self.path_column, self.text_column, self.label_column, features, split=split)
 
 
 @dataclass(frozen=True)
@@ -331,11 +324,9 @@ class ReadingOptions:
         ),
     ] = None
 
-    def reading(self, device: str | None = None, runtime: str | None = None) -> Reading:
+    def reading(self, device: str | None = None, runtime: str | None = None) -> dpt.Reading:
         """The same as an object."""
-        from dptransfer.api.source import Reading
-
-        return Reading(self.encoder, self.image_size, grey_ends(self.grey_range), device, runtime)
+        return dpt.Reading(self.encoder, self.image_size, grey_ends(self.grey_range), device, runtime)
 
 
 @dataclass(frozen=True)
@@ -358,7 +349,7 @@ class ModelEncoder:
     encoder: EncoderName = None
     device: Device = "cpu"
 
-    def load(self, released: PrivateClassifier) -> Encoder:
+    def load(self, released: dpt.PrivateClassifier) -> dpt.encoders.Encoder:
         """The encoder that the release names, or the one that is named here."""
         from dptransfer.encoders.model_inputs import encoder_behind
 
@@ -410,8 +401,7 @@ class WorkerOptions:
         >>> WorkerOptions().start(), WorkerOptions("processes", 2).start()
         (ThisProcess(), Processes(workers=2, patience=None))
         """
-        from dptransfer.base.ray_workers import RayCluster
-        from dptransfer.base.workers import Processes, ThisProcess
+        from dptransfer.base.workers import ThisProcess
 
         engine, workers, address = self.engine, self.workers, self.address
         if engine not in (None, "processes", "ray"):
@@ -433,9 +423,9 @@ class WorkerOptions:
             workers = max(1, gpu_count())
         chosen: Workers = ThisProcess()
         if address is not None:
-            chosen = RayCluster(address, workers)
+            chosen = dpt.RayCluster(address, workers)
         elif engine is not None or workers is not None:
-            chosen = Processes(workers)
+            chosen = dpt.Processes(workers)
         chosen.ready()
         return chosen
 
@@ -483,6 +473,5 @@ class NoiseOptions:
                 "A release must have noise that nobody can repeat; --seed makes it repeatable. "
                 "Leave --seed out, or pass --unsafe-for-publication too, for tests."
             )
-        from dptransfer.noise import SecureNoise, SeededNoise
 
-        return SecureNoise() if self.seed is None else SeededNoise(self.seed)
+        return dpt.SecureNoise() if self.seed is None else dpt.SeededNoise(self.seed)

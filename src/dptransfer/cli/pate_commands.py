@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.option_groups import expand_groups
@@ -30,7 +31,7 @@ from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
 
 if TYPE_CHECKING:
     from dptransfer.base.types import AnyArray
-    from dptransfer.methods.votes.vote_aggregation import Inquiry, VoteAnswers
+    from dptransfer.methods.votes.vote_aggregation import VoteAnswers
 
 _report = partial(typer.Option, rich_help_panel="Report")
 _question = partial(typer.Option, rich_help_panel="Questions")
@@ -53,10 +54,10 @@ class Questions:
         Unit.ROW
     )
 
-    def inquiry(self, queries: int, noise: float | None, epsilon: float | None, **settings: Any) -> Inquiry:
+    def inquiry(
+        self, queries: int, noise: float | None, epsilon: float | None, **settings: Any
+    ) -> dpt.methods.Inquiry:
         """What is asked, with the given noise or the least that fits `epsilon`."""
-        from dptransfer.methods.votes.vote_aggregation import Inquiry
-
         settings |= {"threshold_noise": self.threshold_noise, "answers": self.answers, "unit": self.unit}
         if (noise is None) is (epsilon is None):
             found = "neither" if noise is None else "both"
@@ -65,8 +66,8 @@ class Questions:
                 "Example: --noise 89"
             )
         if noise is not None:
-            return Inquiry(queries, noise, relation=self.relation, **settings)
-        return Inquiry.within(self.budget(epsilon), queries, **settings)
+            return dpt.methods.Inquiry(queries, noise, relation=self.relation, **settings)
+        return dpt.methods.Inquiry.within(self.budget(epsilon), queries, **settings)
 
     def budget(self, epsilon: float | None) -> Budget:
         """The budget of this ε."""
@@ -189,7 +190,7 @@ def aggregate(
 
     Example: dptransfer pate aggregate votes.npy --teachers 1000 --noise 89 --name clinic --out answers.csv
     """
-    from dptransfer.methods.votes.vote_aggregation import aggregate_votes, inquiry_record
+    from dptransfer.methods.votes.vote_aggregation import inquiry_record
 
     source = votes.randomness.noise()
     record = out.with_suffix(".json")
@@ -201,7 +202,7 @@ def aggregate(
     asked = questions.inquiry(queries, noise, epsilon, classes=len(names))
     book = open_ledger(votes.ledger)
     with claim_release(out, overwrite=False), explain_interruption(book):
-        found = aggregate_votes(
+        found = dpt.methods.aggregate_votes(
             cast,
             asked,
             teachers=teachers,
@@ -249,13 +250,11 @@ def report(
 
     Example: dptransfer pate report votes.npy --teachers 1000 --noise 89 --name clinic --epsilon 0.5
     """
-    from dptransfer.methods.votes.vote_report import VoteReport
-
     source = votes.randomness.noise()
     cast, teachers, names, queries = votes.load()
     asked = questions.inquiry(queries, noise, None, classes=len(names))
     budget = questions.budget(epsilon)
-    made = VoteReport(asked, teachers, budget, votes.threshold, **vars(settings))
+    made = dpt.methods.VoteReport(asked, teachers, budget, votes.threshold, **vars(settings))
     book = open_ledger(votes.ledger)
     with explain_interruption(book):
         found = made.release(cast, name=votes.name, cast=votes.ballots, ledger=book, noise=source)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
+import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.methods_command import method_from, takes_images
 from dptransfer.cli.option_groups import expand_groups
@@ -16,13 +17,10 @@ from dptransfer.errors import ArgumentError, DPTransferError, MissingDependency
 from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
-    from dptransfer.api.source import Declared, Source
-    from dptransfer.data import Facts, PublicEmbeddings
+    from dptransfer.data import Facts
     from dptransfer.data.embeddings import PoolOutline
-    from dptransfer.methods import Auto, PrivateMethod
     from dptransfer.methods.prototypes.pool_sizing import PoolSizing
     from dptransfer.privacy import Budget
-    from dptransfer.sources import PublicImages
 
 _CLASSES, _WIDTH, _SIDE, _POOL = 10, 1280, 224, 10_000
 
@@ -52,12 +50,8 @@ def plan(
     allowed = budget.budget()
     hands = data.workers.start()
 
-    from dptransfer.accounting import warn_if_weak
-    from dptransfer.data import PublicEmbeddings
     from dptransfer.data.embeddings import RowsNeeded
     from dptransfer.mechanisms import rounds_of
-    from dptransfer.methods import Auto
-    from dptransfer.methods.method import configuration_of
     from dptransfer.methods.prototypes.pool_sizing import pool_sizing
     from dptransfer.release.card_privacy import counted_as
 
@@ -69,7 +63,7 @@ def plan(
     chosen.require_unit(facts)
     if rows is not None and not unencoded:
         rows.require_match(facts)
-    warn_if_weak(allowed, facts.declared_units)
+    dpt.accounting.warn_if_weak(allowed, facts.declared_units)
     try:
         with progress_bar(f"Planning '{chosen.name}'"):
             paid = chosen.plan_fit(facts, allowed, rows, holdout=data.holdout)
@@ -80,11 +74,11 @@ def plan(
             "Encode it first: dptransfer encode POOL --public --out pool.emb"
         ) from None
     sizing = None
-    if isinstance(rows, PublicEmbeddings) and not unencoded:
+    if isinstance(rows, dpt.PublicEmbeddings) and not unencoded:
         with progress_bar("Trying out a part of the pool"):
             sizing = pool_sizing(made.method, facts, rows.with_workers(hands))
     notes = [*([unencoded] if unencoded else []), *made.notes, *paid.notes]
-    if rows is None and isinstance(chosen, Auto):
+    if rows is None and isinstance(chosen, dpt.methods.Auto):
         notes += _with_a_pool(chosen, facts, allowed)
     if assumed:
         notes.append(
@@ -98,7 +92,7 @@ def plan(
                 **privacy_json(made.method.name, paid.guarantee, paid.events),
                 "asked": method.method,
                 "steps": max(rounds) if rounds and hasattr(made.method, "steps") else None,
-                "configuration": configuration_of(made.method),
+                "configuration": dpt.methods.configuration_of(made.method),
                 "classes": len(facts.classes),
                 "dimension": facts.dimension if len(facts.shape) == 1 else None,
                 "shape": list(facts.shape),
@@ -122,21 +116,19 @@ def plan(
 
 
 def _public_rows(
-    method: PrivateMethod,
+    method: dpt.methods.PrivateMethod,
     data: options.PublicOptions,
     reading: options.ReadingOptions,
     declared: options.PrivateOptions,
     dim: int | None,
-) -> tuple[PublicEmbeddings | PublicImages | PoolOutline | None, tuple[int, ...] | None, str]:
+) -> tuple[dpt.PublicEmbeddings | dpt.PublicImages | PoolOutline | None, tuple[int, ...] | None, str]:
     """The public examples, the shape of an example, and what to say of a pool that is not encoded."""
     from dptransfer.api.fit import with_shots
     from dptransfer.api.image_source import public_images, require_images
-    from dptransfer.api.source import Source
-    from dptransfer.methods import ImageMethod
 
-    pool = None if data.public is None else Source(data.public)
-    shots = None if data.shots is None else Source(data.shots)
-    if isinstance(method, ImageMethod):
+    pool = None if data.public is None else dpt.Source(data.public)
+    shots = None if data.shots is None else dpt.Source(data.shots)
+    if isinstance(method, dpt.methods.ImageMethod):
         if dim is not None or shots is not None:
             odd = "--shots" if dim is None else "--dim"
             raise ArgumentError(f"{odd} is about rows; '{method.name}' takes images. Leave it out.")
@@ -172,15 +164,14 @@ def _public_rows(
 
 
 def _not_encoded(
-    public: Source, spec: str | None, classes: tuple[str | int, ...] | None
+    public: dpt.Source, spec: str | None, classes: tuple[str | int, ...] | None
 ) -> tuple[PoolOutline, int, str]:
     """A stand-in for the rows of images or texts, their width by the note of the encoder, and what to say."""
     from dptransfer.api.source import DEFAULT_ENCODERS
     from dptransfer.data.embeddings import PoolOutline
-    from dptransfer.encoders import ENCODERS
 
     name = spec or DEFAULT_ENCODERS[public.form]
-    note = ENCODERS.find(name) if name in ENCODERS.names else None
+    note = dpt.encoders.ENCODERS.find(name) if name in dpt.encoders.ENCODERS.names else None
     if note is None or note.dimension is None:
         raise ArgumentError(
             f"How wide rows of '{name}' are is known when it is loaded; a plan loads none. Encode the pool "
@@ -199,17 +190,17 @@ def _not_encoded(
 
 
 def _facts(
-    method: PrivateMethod,
-    public: PublicEmbeddings | PublicImages | PoolOutline | None,
+    method: dpt.methods.PrivateMethod,
+    public: dpt.PublicEmbeddings | dpt.PublicImages | PoolOutline | None,
     classes: tuple[str | int, ...] | None,
     shape: tuple[int, ...] | None,
     unit: Unit,
-    declared: Declared,
+    declared: dpt.Declared,
 ) -> tuple[Facts, dict[str, str]]:
     """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
-    from dptransfer.data import Facts, PublicEmbeddings
+    from dptransfer.data import Facts
 
-    shots = public.shots if isinstance(public, PublicEmbeddings) else None
+    shots = public.shots if isinstance(public, dpt.PublicEmbeddings) else None
     if classes is None and declared.class_counts is not None:
         classes = tuple(range(len(declared.class_counts)))
     elif classes is None and shots is not None:
@@ -231,7 +222,7 @@ def _facts(
     return Facts(classes, shape, unit=unit, **vars(declared)), assumed
 
 
-def _with_a_pool(chosen: Auto, facts: Facts, budget: Budget) -> list[str]:
+def _with_a_pool(chosen: dpt.methods.Auto, facts: Facts, budget: Budget) -> list[str]:
     """What a fit with public rows would take in place of this plan's method, if it is another."""
     from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 

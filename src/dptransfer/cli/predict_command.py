@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_progress, show_table
@@ -20,9 +21,8 @@ from dptransfer.errors import ArgumentError
 if TYPE_CHECKING:
     from dptransfer.base.types import AnyArray
     from dptransfer.base.workers import Workers
-    from dptransfer.data import Columns, ShardedRows
-    from dptransfer.encoders import Encoder
-    from dptransfer.release import PredictionSets, PrivateClassifier
+    from dptransfer.data import ShardedRows
+    from dptransfer.release import PredictionSets
     from dptransfer.release.predictions import Answer, Question
     from dptransfer.sources import ImageList, TextList
 
@@ -113,19 +113,17 @@ def predict(
 
     import numpy as np
 
-    from dptransfer.api.source import Source
     from dptransfer.data.atomic_files import write_whole
-    from dptransfer.release import read_release
     from dptransfer.release.predictions import answers_as_csv, format_answers
 
-    released = read_release(model)
+    released = dpt.load(model)
     sets: PredictionSets | None = None
     if asked.coverage is not None:  # what can be refused is refused before anything is encoded
         nothing = np.zeros((0, released.dimension))
         sets = released.predict_sets(nothing, coverage=asked.coverage, confidence=asked.confidence)
         _require_smaller_sets(released, sets, asked.abstain_above)
     for path in inputs:
-        Source(path).require_there()  # a missing file is an error before the encoder is loaded
+        dpt.Source(path).require_there()  # a missing file is an error before the encoder is loaded
     if out is not None:  # after all other mistakes, and before minutes of encoding
         options.require_new(out)
     question = asked.question(encoder.scoring_device)
@@ -148,9 +146,9 @@ def predict(
 
 def _predict_in_parts(
     model: Path,
-    released: PrivateClassifier,
+    released: dpt.PrivateClassifier,
     inputs: Sequence[Path],
-    columns: Columns,
+    columns: dpt.Columns,
     encoder: options.ModelEncoder,
     question: Question,
     answers: AnswerOptions,
@@ -196,7 +194,7 @@ def _predict_in_parts(
 @contextmanager
 def encoded_in_files(
     found: ImageList | TextList,
-    encoder: Encoder,
+    encoder: dpt.encoders.Encoder,
     out: Path,
     answers: AnswerOptions,
     workers: Workers,
@@ -209,7 +207,7 @@ def encoded_in_files(
     from dptransfer.data import ShardedRows
     from dptransfer.data.atomic_files import claim
     from dptransfer.data.resumable import remove_draft
-    from dptransfer.encoders.shards import EncodeOptions, encode_in_shards
+    from dptransfer.encoders.shards import encode_in_shards
     from dptransfer.sources import ImageList
 
     if isinstance(found, ImageList):
@@ -217,7 +215,9 @@ def encoded_in_files(
     place = out.with_name(f"{out.name}.rows")
     with claim(place):
         with progress_bar("Encoding") as step:
-            how = EncodeOptions(batch=answers.batch, shard_rows=answers.shard_rows, workers=workers)
+            how = dpt.encoders.EncodeOptions(
+                batch=answers.batch, shard_rows=answers.shard_rows, workers=workers
+            )
             made = encode_in_shards(place, found, encoder, how, step)
         if made.unreadable and isinstance(found, ImageList):  # and rows of the others are of another request
             remove_draft(place)
@@ -227,7 +227,7 @@ def encoded_in_files(
 
 
 def _require_smaller_sets(
-    released: PrivateClassifier, sets: PredictionSets, abstain_above: int | None
+    released: dpt.PrivateClassifier, sets: PredictionSets, abstain_above: int | None
 ) -> None:
     """Say, or raise where no input would get a label, if every set must hold every class."""
     from dptransfer.release.prediction_sets import coverage_after_looking
@@ -245,7 +245,9 @@ def _require_smaller_sets(
     say(f"Note: {found} {remedy}", err=True)
 
 
-def _say_promise(released: PrivateClassifier, sets: PredictionSets | None, abstain_above: int | None) -> None:
+def _say_promise(
+    released: dpt.PrivateClassifier, sets: PredictionSets | None, abstain_above: int | None
+) -> None:
     """What the answers promise, and how large sets are; on standard error, beside the answers."""
     if sets is not None:
         _say_sets(sets, abstain_above)
@@ -285,9 +287,9 @@ def _show(found: Sequence[Answer]) -> None:
 
 
 def _rows(
-    released: PrivateClassifier,
+    released: dpt.PrivateClassifier,
     inputs: Sequence[Path],
-    columns: Columns,
+    columns: dpt.Columns,
     batch: int,
     encoder: options.ModelEncoder,
 ) -> NamedRows:
@@ -308,7 +310,7 @@ def _rows(
     return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
 
 
-def _from_table(released: PrivateClassifier, path: Path, columns: Columns) -> NamedRows:
+def _from_table(released: dpt.PrivateClassifier, path: Path, columns: dpt.Columns) -> NamedRows:
     from dptransfer.encoders.model_inputs import table_for
 
     table = table_for(released, path, columns)
@@ -316,7 +318,9 @@ def _from_table(released: PrivateClassifier, path: Path, columns: Columns) -> Na
     return list(names), table.rows
 
 
-def _from_examples(inputs: Sequence[Path], encoder: Encoder, batch: int, columns: Columns) -> list[NamedRows]:
+def _from_examples(
+    inputs: Sequence[Path], encoder: dpt.encoders.Encoder, batch: int, columns: dpt.Columns
+) -> list[NamedRows]:
     from dptransfer.encoders.model_inputs import encoded_here
     from dptransfer.sources import find_images
     from dptransfer.sources.contents import IMAGE_ENDINGS

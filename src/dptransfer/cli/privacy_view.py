@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+import dptransfer as dpt
 from dptransfer.cli.screen import say, show_table
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, event_to_dict, rounded_up
 
 if TYPE_CHECKING:
     from dptransfer.base.types import JsonObject
-    from dptransfer.ledger import DatasetSummary, Ledger
+    from dptransfer.ledger import DatasetSummary
 
 _RATES = (0.01, 0.001)
 _MOST = 20
@@ -33,11 +34,11 @@ def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> 
 
 def attack_limits(events: Sequence[Event]) -> JsonObject:
     """Upper limits on any membership attack."""
-    from dptransfer.accounting import membership_advantage, true_positive_rate
-
     return {
-        "true_positive_rate": {f"{rate:g}": true_positive_rate(events, rate) for rate in _RATES},
-        "membership_advantage": membership_advantage(events),
+        "true_positive_rate": {
+            f"{rate:g}": dpt.accounting.true_positive_rate(events, rate) for rate in _RATES
+        },
+        "membership_advantage": dpt.accounting.membership_advantage(events),
     }
 
 
@@ -62,7 +63,7 @@ def attack_sentence(events: Sequence[Event]) -> str:
     return f"any {attack} finds at most {found[0]} false alarms, and {found[1]}"
 
 
-def charge_record(book: Ledger, head: str | None) -> tuple[JsonObject, dict[str, object]]:
+def charge_record(book: dpt.Ledger, head: str | None) -> tuple[JsonObject, dict[str, object]]:
     """A charge and the account it was made to, as JSON and as facts for people.
 
     Args:

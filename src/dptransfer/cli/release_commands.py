@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+import dptransfer as dpt
+from dptransfer import release
 from dptransfer.cli import options
 from dptransfer.cli.ledger_commands import entry_of_release
 from dptransfer.cli.screen import console, on_terminal, say, show_json, show_result, show_table
@@ -46,8 +48,6 @@ def card(
 
     Example: dptransfer card model/ --open
     """
-    from dptransfer.release import amend_release, card_of, read_evaluation, read_release
-
     form = form or _BY_NAME.get("" if out is None else out.suffix.lower(), CardFormat.TEXT)
     if form is CardFormat.HTML and out is None and not show and on_terminal():
         raise ArgumentError(
@@ -56,8 +56,8 @@ def card(
     if out is not None:
         options.require_new(out)
     if title is not None or contact is not None:
-        amend_release(model, title=title, contact=contact)
-    made = card_of(read_release(model), read_evaluation(model))
+        release.amend_release(model, title=title, contact=contact)
+    made = release.card_of(dpt.load(model), release.read_evaluation(model))
     if show:
         typer.launch((model / "card.html").resolve().as_uri())
         return
@@ -93,9 +93,7 @@ def verify(model: options.Release, as_json: options.AsJson = False) -> None:
 
     Example: dptransfer verify model/ --json
     """
-    from dptransfer.methods.replan import verify_release
-
-    found = verify_release(model)
+    found = dpt.verify(model)
     if as_json:
         show_json(found.to_dict())
     else:
@@ -138,12 +136,12 @@ def export(
 
     Example: dptransfer export model/ --onnx model.onnx
     """
-    from dptransfer.release import export_onnx, read_release, release_digest
-
-    released = read_release(model)
+    released = dpt.load(model)
     if onnx.is_dir() or (onnx.exists() and not overwrite):
         raise ArgumentError(f"--onnx must name a new file; '{onnx}' exists. Choose another, or --overwrite.")
-    written = export_onnx(released, onnx, digest=release_digest(model), unsafe_for_publication=unsafe)
+    written = release.export_onnx(
+        released, onnx, digest=release.release_digest(model), unsafe_for_publication=unsafe
+    )
     delta = released.encoder_delta  # of the release's own encoder; the graph holds the classifier alone
     whose = "" if delta is None else f" of {delta.base.name} as this release changes it; not in the graph"
     facts = {

@@ -9,35 +9,33 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dptransfer as dpt
 from dptransfer.cli.main import stop_word
 from dptransfer.errors import ArgumentError, DataError, DPTransferError, ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
-    from dptransfer.ledger import Entry, Ledger
-    from dptransfer.methods import PrivateMethod
+    from dptransfer.ledger import Entry
     from dptransfer.methods.deep.network import Network
 
 _CHUNK = 2**20
 
 
-def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
+def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> dpt.Ledger:
     """The ledger at `path`, the user's own without one; with `must_exist` no new one is made.
 
     Who only wants to read must not be shown an empty ledger because a path was mistyped.
     """
-    from dptransfer.ledger import Ledger
-
-    where = Ledger.default_path() if path is None else path
+    where = dpt.Ledger.default_path() if path is None else path
     if must_exist and not where.exists():
         raise ArgumentError(
             f"A ledger is made by the first budget or charge; there is none at '{where}'. "
             "Check --ledger, or without it the environment variable DPTRANSFER_LEDGER."
         )
-    return Ledger(where, strict_names=strict_names)
+    return dpt.Ledger(where, strict_names=strict_names)
 
 
-def room_for(facts: Facts, method: PrivateMethod, network: Network | None = None) -> int:
+def room_for(facts: Facts, method: dpt.methods.PrivateMethod, network: Network | None = None) -> int:
     """Bytes that a release of this method may take, on the safe side.
 
     Args:
@@ -128,7 +126,7 @@ def write_or_rescue(write: Callable[[Path], object], target: Path, what: str) ->
 
 
 @contextmanager
-def explain_interruption(book: Ledger, workspace: Path | None = None) -> Iterator[None]:
+def explain_interruption(book: dpt.Ledger, workspace: Path | None = None) -> Iterator[None]:
     """Let an interruption say whether the budget is spent: it is, once the ledger was charged.
 
     A run in a workspace was perhaps charged by an earlier process, and goes on without another charge.
@@ -154,6 +152,6 @@ def explain_interruption(book: Ledger, workspace: Path | None = None) -> Iterato
         raise type(stopped)(said) from None
 
 
-def _entries(book: Ledger) -> list[Entry]:
+def _entries(book: dpt.Ledger) -> list[Entry]:
     """What is on record; a file that is not there yet is not made for it."""
     return book.history() if book.path is not None and book.path.exists() else []
