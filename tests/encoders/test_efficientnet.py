@@ -118,7 +118,7 @@ def test_an_identity_of_an_earlier_version_is_that_of_torch(in_torch):
 
 def test_rows_of_both_runtimes_are_refused_together_with_a_remedy(in_onnx, in_torch):
     assert in_onnx.identity == replace(in_torch.identity, runtime="onnx")
-    with pytest.raises(Incompatible, match=r"by onnx\].*--runtime torch"):
+    with pytest.raises(Incompatible, match="--runtime torch"):
         require_same_encoder(in_torch.identity, in_onnx.identity, names=("The pool", "the private rows"))
 
 

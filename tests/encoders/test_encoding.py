@@ -22,10 +22,8 @@ def test_names_go_to_a_file_for_the_owners_eyes_and_not_into_the_message(tmp_pat
     with pytest.raises(DataError) as refusal:
         refuse_problems(["Jane Doe.png", "b\nc.png", "\udcff.png"], tmp_path / "p.emb", remedy="Repair them.")
     file = tmp_path / "p.emb.problems.txt"
-    assert str(refusal.value) == (
-        f"Images must be readable; some are not. Their names are in '{file}', for the owner's eyes. "
-        "Repair them."
-    )
+    assert str(file) in str(refusal.value)
+    assert "Jane" not in str(refusal.value)
     assert file.read_bytes() == b"Jane Doe.png\n'b\\nc.png'\n\xff.png\n"
     assert file.stat().st_mode & 0o777 == 0o600
 

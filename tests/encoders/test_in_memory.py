@@ -21,7 +21,7 @@ from dptransfer.encoders import (
     in_memory,
     rows_depend_on_neighbours,
 )
-from dptransfer.encoders.efficientnet import _squeezed
+from dptransfer.encoders.efficientnet import _squeeze
 from dptransfer.encoders.encoder import blank_picture
 from dptransfer.encoders.in_memory import PreprocessPool, encoded_batches
 from dptransfer.errors import ArgumentError, DataError
@@ -31,7 +31,7 @@ from dptransfer.sources.decode import open_image
 from .toys import MeanColour, WordLengths, pictures, random_images
 
 LONG = 60.0  # seconds; never waited for unless something is broken
-SQUEEZE = partial(_squeezed, size=8)
+SQUEEZE = partial(_squeeze, size=8)
 BLANK = np.zeros((8, 8, 3), np.uint8)
 with_processes = pytest.mark.skipif(os.name != "posix", reason="processes are given a socket")
 
@@ -205,7 +205,7 @@ def test_pictures_of_several_shapes_or_types_are_refused(paths, side, dtype):
 
     with (
         closing(encoded_batches(paths, ByTheirSize(), 4)) as found,
-        pytest.raises(DataError, match="one shape and type"),
+        pytest.raises(DataError, match="one shape"),
     ):
         next(found)
 
@@ -258,7 +258,7 @@ def test_what_cannot_travel_or_gives_another_shape_or_dies_is_left(paths):
     places = np.empty((2, 8, 8, 3), np.uint8)
     with closing(PreprocessPool(lambda image: image, BLANK)) as pool:
         assert pool.fill(places, paths[:2]) == [0, 1]
-    with closing(PreprocessPool(partial(_squeezed, size=1), BLANK, processes=1)) as pool:
+    with closing(PreprocessPool(partial(_squeeze, size=1), BLANK, processes=1)) as pool:
         assert pool.fill(places, paths[:2]) == [0, 1]
         pool._children[0].kill()
         pool._children[0].wait()

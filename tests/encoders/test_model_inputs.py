@@ -73,7 +73,7 @@ def test_a_model_that_was_saved_predicts_the_same(changed, tmp_path):
 
 def test_the_encoder_is_loaded_once_for_many_calls(changed, monkeypatch):
     loads = []
-    model_inputs._loaded.cache_clear()
+    model_inputs._load.cache_clear()
     monkeypatch.setattr(
         "dptransfer.encoders.encoder_of", lambda *given, **how: loads.append(1) or encoder_of(*given, **how)
     )
@@ -183,7 +183,7 @@ def test_rows_at_a_path_are_those_of_the_model_or_refused(model, encoder, tmp_pa
 def test_texts_are_a_list_and_become_rows_by_the_encoder_on_record(tmp_path, monkeypatch):
     words = WordLengths()
     monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda *given, **how: words)
-    model_inputs._loaded.cache_clear()
+    model_inputs._load.cache_clear()
     features = UnitNorm().fit(words.dimension, None)
     made = replace(make_model(), head=heads(words.dimension)["linear"], features=features)
     made = replace(made, facts=replace(made.facts, shape=(words.dimension,), encoder=words.identity))
@@ -199,7 +199,7 @@ def test_texts_are_a_list_and_become_rows_by_the_encoder_on_record(tmp_path, mon
     ):
         assert np.allclose(made.scores(given), expected, rtol=1e-12)
     assert made.predict(texts[:1]).shape == (1,)
-    model_inputs._loaded.cache_clear()
+    model_inputs._load.cache_clear()
 
 
 def test_a_row_alone_is_refused_and_nothing_at_all_is_no_error(model, encoder):

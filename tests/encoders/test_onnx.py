@@ -12,7 +12,7 @@ from dptransfer.encoders import (
     rows_depend_on_neighbours,
 )
 from dptransfer.encoders import onnx as onnx_module
-from dptransfer.encoders.torch_module import Framing, PixelMap
+from dptransfer.encoders.torch_module import PixelMap, ResizeCrop
 from dptransfer.encoders.transformers import quiet
 from dptransfer.errors import ArgumentError, DataError
 
@@ -107,7 +107,7 @@ def test_a_model_whose_rows_depend_on_the_calls_before_is_refused(tmp_path):
     noise = onnx.helper.make_node("RandomNormalLike", ["pixels"], ["noise"], seed=1.0)
     added = onnx.helper.make_node("Add", ["pixels", "noise"], ["out"])
     shape = ["n", 3, 8, 8]
-    with pytest.raises(DataError, match="one row for one picture"):
+    with pytest.raises(DataError, match="one row"):
         OnnxEncoder(model(tmp_path / "toy.onnx", shape, [noise, added], shape))
 
 
@@ -143,10 +143,10 @@ def test_an_exported_encoder_gives_the_rows_of_the_encoder(models, tmp_path, nam
 
 
 def test_an_export_whose_rows_are_others_is_refused_and_not_kept(models, tmp_path, monkeypatch):
-    wrong = Framing(32, 32, "nearest"), (0.0,) * 3, (255.0,) * 3
+    wrong = ResizeCrop(32, 32, "nearest"), (0.0,) * 3, (255.0,) * 3
     monkeypatch.setattr(onnx_module.TransformersImage, "preprocessing", lambda self: wrong)
     (tmp_path / "out.onnx").write_bytes(b"what was there")
-    with pytest.raises(DataError, match="must give the rows of 'vit'"):
+    with pytest.raises(DataError, match="give the rows"):
         export_encoder(get_encoder(str(models / "vit")), tmp_path / "out.onnx")
     assert [one.read_bytes() for one in tmp_path.iterdir()] == [b"what was there"]
 
@@ -163,9 +163,9 @@ def test_what_cannot_be_exported_is_refused(tmp_path):
         transform_name="rgb 8",
         pixel_map=PixelMap(8, 0.0, 255.0),
     )
-    with pytest.raises(DataError, match=r"torch\.onnx can export"):
+    with pytest.raises(DataError, match="can export"):
         export_encoder(module, tmp_path / "out.onnx")
-    with pytest.raises(ArgumentError, match="tells what it does to pixels"):
+    with pytest.raises(ArgumentError, match="to pixels"):
         export_encoder(MeanColour(), tmp_path / "out.onnx")
     with pytest.raises(ArgumentError, match=r"ends in \.onnx"):
         export_encoder(module, tmp_path / "out.pt")

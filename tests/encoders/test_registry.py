@@ -29,7 +29,7 @@ from .toys import MeanColour, random_images
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_and_the_list():
-    with pytest.raises(ArgumentError, match="Did you mean 'efficientnet-lite0'") as caught:
+    with pytest.raises(ArgumentError, match="Did you mean") as caught:
         get_encoder("efficientnet-light0")
     assert all(note.name in str(caught.value) for note in available_encoders())
     with pytest.raises(ArgumentError) as caught:
@@ -52,15 +52,13 @@ PLACE = f"{__name__}:MeanColour"
 def test_a_class_or_a_function_is_an_encoder_by_its_place():
     found = get_encoder(PLACE)
     assert isinstance(found, MeanColour)
-    with pytest.raises(
-        ArgumentError, match=r"size \(--image-size\) does not apply to the encoder 'MeanColour'"
-    ):
+    with pytest.raises(ArgumentError, match="--image-size"):
         get_encoder(PLACE, size=64)
     with pytest.raises(ArgumentError, match="device"):
         get_encoder(PLACE, device="cuda")
     with pytest.raises(ArgumentError, match="EncoderNote, or a class"):
         get_encoder(f"{__name__}:PLACE")
-    with pytest.raises(ArgumentError, match="kind and encode; 'nothing' loads as NoneType"):
+    with pytest.raises(ArgumentError, match="NoneType"):
         get_encoder(f"{__name__}:nothing")
 
 
@@ -88,7 +86,7 @@ def test_size_and_device_reach_who_takes_them():
 def test_a_name_on_record_is_never_imported(name):
     """A release comes from somebody else."""
     recorded = replace(MeanColour().identity, name=name)
-    with pytest.raises(DataError, match="its place is not on record"):
+    with pytest.raises(DataError, match="not on record"):
         encoder_of(recorded)
     assert encoder_of(MeanColour().identity, spec=PLACE).identity == MeanColour().identity  # a person's word
 

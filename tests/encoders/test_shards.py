@@ -190,7 +190,7 @@ def test_workers_on_a_gpu_make_the_rows_of_one_piece(images, tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_in_a_batch_ends_at_once_and_says_nothing():
-    hangs = "with shards._watched(True) as alive:\n    alive()\n    time.sleep(60)"
+    hangs = "with shards._watchdog(True) as alive:\n    alive()\n    time.sleep(60)"
     script = f"import time\nfrom dptransfer.encoders import shards\nshards._QUIET = 0.3\n{hangs}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")

@@ -26,7 +26,7 @@ def test_the_rule_the_subject_and_what_was_found_are_named():
 
 
 def test_any_error_breaks_the_rule_and_stays_its_cause():
-    with pytest.raises(ContractBroken, match="DataError: A file is damaged") as broken:
+    with pytest.raises(ContractBroken, match="DataError") as broken:
         run_checks("good", "The thing", {"it works": raise_library_error})
     assert isinstance(broken.value.__cause__, DataError)
 

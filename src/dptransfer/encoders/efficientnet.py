@@ -169,7 +169,7 @@ class EfficientNetOnnx(ImageEncoder):
 
     def prepare(self, image: Image.Image) -> PixelArray:
         """Squeeze to the size; scaling is the graph's."""
-        return _squeezed(image, self._size)
+        return _squeeze(image, self._size)
 
     def forward(self, pixels: AnyArray) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
@@ -189,7 +189,7 @@ def efficientnet_in_torch(name: str, weights: Path, size: int, device: str) -> T
     network.load_state_dict(state)
     return TorchModuleEncoder(
         feature_maps()(network),
-        partial(_squeezed, size=size),
+        partial(_squeeze, size=size),
         name=name,
         transform_name=_transform(size),
         device=device,
@@ -218,7 +218,7 @@ def _transform(size: int) -> str:
     return f"rgb {size} bicubic (x-127)/128, mean pool"
 
 
-def _squeezed(image: Image.Image, size: int) -> PixelArray:
+def _squeeze(image: Image.Image, size: int) -> PixelArray:
     from PIL import Image
 
     return np.asarray(in_colour(image).resize((size, size), Image.Resampling.BICUBIC))

@@ -178,7 +178,7 @@ class EncoderDelta:
             raise ArgumentError(f"A delta's kind must be a word, such as 'state'; got {self.kind!r}.")
         if not self.arrays:
             raise ArgumentError("An encoder delta must change something; it has no array. Leave it out.")
-        kept = {name: _fixed(name, array) for name, array in sorted(self.arrays.items())}
+        kept = {name: _freeze(name, array) for name, array in sorted(self.arrays.items())}
         object.__setattr__(self, "arrays", kept)
 
     @cached_property
@@ -192,7 +192,7 @@ class EncoderDelta:
         return replace(self.base, name=f"{self.base.name}+{self.kind}", weights=digest.hexdigest())
 
 
-def _fixed(name: str, array: object) -> Floats32:
+def _freeze(name: str, array: object) -> Floats32:
     if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not np.isfinite(array).all():
         raise ArgumentError(
             f"Arrays of an encoder delta must be finite float32; '{name}' is not. Convert it."

@@ -220,7 +220,7 @@ def _own_encoder(model: InputModel, device: str) -> Encoder:
     recorded = _recorded(model)
     if recorded is None:
         return encoder_behind(model, None, device)  # which says what to do
-    return _loaded(recorded, model.encoder_delta, device)
+    return _load(recorded, model.encoder_delta, device)
 
 
 def _recorded(model: InputModel) -> EncoderIdentity | None:
@@ -229,7 +229,7 @@ def _recorded(model: InputModel) -> EncoderIdentity | None:
 
 
 @lru_cache(maxsize=1)  # for a caller with a picture at a time; a second network would only take room
-def _loaded(recorded: EncoderIdentity, delta: EncoderDelta | None, device: str) -> Encoder:
+def _load(recorded: EncoderIdentity, delta: EncoderDelta | None, device: str) -> Encoder:
     from dptransfer.encoders import encoder_of
 
     return encoder_of(recorded, device=device, delta=delta)

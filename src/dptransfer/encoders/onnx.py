@@ -25,7 +25,7 @@ from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, require_rows
 from dptransfer.encoders.onnx_graph import onnx_session, run_each
-from dptransfer.encoders.torch_module import Framing, TorchModuleEncoder
+from dptransfer.encoders.torch_module import ResizeCrop, TorchModuleEncoder
 from dptransfer.encoders.transformers import TransformersImage
 from dptransfer.errors import ArgumentError, DataError
 
@@ -112,22 +112,22 @@ class OnnxEncoder(ImageEncoder):
         parts = [pixels[i : i + 1] for i in range(len(pixels))] if self.one_by_one else [pixels]
         found = run_each(self._session, [{self._input: part} for part in parts])
         pairs = zip(found, parts, strict=True)
-        return np.concatenate([self._pooled(output, len(part)) for output, part in pairs])
+        return np.concatenate([self._pool(output, len(part)) for output, part in pairs])
 
-    def _pooled(self, output: AnyArray, pictures: int) -> EncodedRows:
+    def _pool(self, output: AnyArray, pictures: int) -> EncodedRows:
         rows = np.asarray(output, dtype=np.float32)
         if rows.ndim == 4:
             rows = rows.mean(axis=(2, 3) if self._channels_first else (1, 2))
         return require_rows(rows, pictures)
 
 
-def _framing(file: Path, session: InferenceSession, height: int, width: int) -> Framing:
+def _framing(file: Path, session: InferenceSession, height: int, width: int) -> ResizeCrop:
     """What the file tells, if it does, of the size that the model takes."""
     told = session.get_modelmeta().custom_metadata_map.get("framing")
     if told is None:
-        return Framing(height, width)
+        return ResizeCrop(height, width)
     with suppress(ValueError, TypeError, DataError):
-        framing = Framing(**json.loads(told))
+        framing = ResizeCrop(**json.loads(told))
         if (framing.height, framing.width) == (height, width):
             return framing
     raise DataError(f"'{file}': how pictures are framed must fit the model; it does not. Export it again.")

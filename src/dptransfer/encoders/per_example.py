@@ -269,7 +269,7 @@ def _record(function: Function, form: Form, name: str) -> Function:
             plain = make_fx(on_copies)(*noise)
             pure = make_fx(torch.func.functionalize(plain))(*noise)
     except Exception as problem:  # whatever the code of a network may raise
-        raise _refused(name, _first_line(problem)) from None
+        raise _refusal(name, _first_line(problem)) from None
     varying: set[Node] = set()  # what an example may change
     for node in list(pure.graph.nodes):
         given = node.op == "placeholder" or varying.intersection(node.all_input_nodes)
@@ -290,7 +290,7 @@ def _record(function: Function, form: Form, name: str) -> Function:
         with torch.no_grad():
             _each(pure, [torch.cat([one, one]) for one in noise])
     except Exception as problem:
-        raise _refused(name, _first_line(problem)) from None
+        raise _refusal(name, _first_line(problem)) from None
     return pure
 
 
@@ -302,18 +302,18 @@ def _require_pure(node: Node, name: str, varying: set[Node]) -> None:
     if operation is getitem:  # one of several answers of an operation
         return
     if not isinstance(operation, torch._ops.OpOverload) or operation.namespace != "aten":
-        raise _refused(name, f"{operation} is no operation of torch's own")
+        raise _refusal(name, f"{operation} is no operation of torch's own")
     if operation._schema.is_mutable:
-        raise _refused(name, f"{operation} changes what stays from call to call")
+        raise _refusal(name, f"{operation} changes what stays from call to call")
     kind = _kind(node)
     whole = kind in _FAILS_FOR_WHOLE_NUMBERS and not node.meta["val"].dtype.is_floating_point
     places = _takes_places(node, varying)
     if kind in _FAILS or places or (whole and isinstance(node.args[1], torch.fx.Node)):
-        raise _refused(name, f"{operation} fails for some values, and no run may tell of those")
+        raise _refusal(name, f"{operation} fails for some values, and no run may tell of those")
     if kind in _BY_STRIDES:
-        raise _refused(name, f"{operation} addresses memory by strides, where other examples may lie")
+        raise _refusal(name, f"{operation} addresses memory by strides, where other examples may lie")
     if torch.Tag.nondeterministic_seeded in operation.tags:
-        raise _refused(name, f"{operation} draws random numbers")
+        raise _refusal(name, f"{operation} draws random numbers")
 
 
 def _takes_places(node: Node, varying: set[Node]) -> bool:
@@ -370,7 +370,7 @@ def _first_line(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}".partition("\n")[0]
 
 
-def _refused(name: str, why: str) -> ArgumentError:
+def _refusal(name: str, why: str) -> ArgumentError:
     return ArgumentError(
         "A network of your own must compute every picture alone, by one fixed list of torch's operations, so "
         f"that none can count for others; that of '{name}' cannot be recorded as such ({why}). Write it "

@@ -122,7 +122,7 @@ def _does_not_apply(option: str, name: str) -> ArgumentError:
     return ArgumentError(f"{option} (--{flag}) does not apply to the encoder '{name}'. Leave it out.")
 
 
-def _accepted(name: str, found: object) -> EncoderNote:
+def _note_of(name: str, found: object) -> EncoderNote:
     """The note itself, or one for a class or a function that makes an encoder and says no more."""
     if isinstance(found, EncoderNote):
         if name and found.name != name:
@@ -145,7 +145,7 @@ ENCODERS: Registry[EncoderNote] = Registry(
         "minilm": "dptransfer.encoders.sentence:NOTE",
         "small-cnn": "dptransfer.methods.deep.teachers:NOTE",
     },
-    _accepted,
+    _note_of,
     besides="hf:ORG/NAME, a local folder with config.json, a path that ends in .onnx, or package.module:Name",
 )
 

@@ -186,13 +186,13 @@ class EncodeShard:
         file = self.folder / f"{number:05d}-{self.request[:16]}.npy"
         begun = file.with_suffix(".begun")
         with kept_on_disk(self.folder):
-            finished = self._finished(file, len(items))
+            finished = self._find_finished(file, len(items))
             if finished is not None:
                 return finished
             died = begun.exists()
             begun.touch(mode=0o600)
         try:
-            rows, unreadable = self._encoded(items, carefully=died)
+            rows, unreadable = self._encode(items, carefully=died)
         except BaseException:  # whoever can say this is not dead
             begun.unlink(missing_ok=True)
             raise
@@ -209,7 +209,7 @@ class EncodeShard:
             begun.unlink(missing_ok=True)
         return Shard(file, len(rows), unreadable, resumed=False)
 
-    def _finished(self, file: Path, items: int) -> Shard | None:
+    def _find_finished(self, file: Path, items: int) -> Shard | None:
         """The shard as it is there; None if it is not, or is damaged."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             unreadable = tuple(json.loads(file.with_suffix(".json").read_bytes())["unreadable"])
@@ -219,9 +219,9 @@ class EncodeShard:
                 return Shard(file, rows, unreadable, resumed=True)
         return None
 
-    def _encoded(self, items: Sequence[Item], *, carefully: bool) -> tuple[EncodedRows, tuple[int, ...]]:
-        encoder = self._loaded()
-        with _watched(isinstance(self.encoder, bytes)) as alive:
+    def _encode(self, items: Sequence[Item], *, carefully: bool) -> tuple[EncodedRows, tuple[int, ...]]:
+        encoder = self._load()
+        with _watchdog(isinstance(self.encoder, bytes)) as alive:
 
             def report(done: int, total: int) -> None:
                 alive()
@@ -252,16 +252,16 @@ class EncodeShard:
                 )
             return found.rows, found.unreadable
 
-    def _loaded(self) -> Encoder:
+    def _load(self) -> Encoder:
         if not isinstance(self.encoder, bytes):
             return self.encoder
-        loaded = _made(self.encoder)
+        loaded = _make_encoder(self.encoder)
         require_same_encoder(self.identity, loaded.identity, names=("All rows of a run", "those of a worker"))
         return loaded
 
 
 @lru_cache(maxsize=1)
-def _made(recipe: bytes) -> Encoder:
+def _make_encoder(recipe: bytes) -> Encoder:
     """The encoder, once in each process, however many shards it does."""
     make = pickle.loads(recipe)
     if _on_gpu(make):
@@ -271,7 +271,7 @@ def _made(recipe: bytes) -> Encoder:
 
 
 @contextmanager
-def _watched(in_worker: bool) -> Iterator[Callable[[], None]]:
+def _watchdog(in_worker: bool) -> Iterator[Callable[[], None]]:
     """Yields what is called after every batch; a worker process that does not come to it ends at once.
 
     Others do its shard then, opening pictures apart. The timer is one in C, which goes off though somebody

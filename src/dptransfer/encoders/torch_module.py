@@ -38,7 +38,7 @@ _MOST_PIXELS = 2**27  # 400 MB; one picture of 1 × 60,000 would take 12 GB, and
 
 
 @dataclass(frozen=True)
-class Framing:
+class ResizeCrop:
     """A picture squeezed to a shape, or the middle of one whose shorter side is squeezed first.
 
     Attributes:
@@ -87,7 +87,7 @@ class Framing:
         return whole[above : above + self.height, left : left + self.width]
 
     @classmethod
-    def of_processor(cls, told: JsonObject) -> Framing | None:
+    def of_processor(cls, told: JsonObject) -> ResizeCrop | None:
         """What a `transformers` image processor says that it does; None where it is something else."""
         size, crop = dict(told.get("size") or {}), dict(told.get("crop_size") or {})
         way = next((name for name, number in _WAYS.items() if number == told.get("resample")), None)
@@ -102,7 +102,7 @@ class Framing:
         return None
 
 
-Preprocessing: TypeAlias = tuple[Framing, tuple[float, ...], tuple[float, ...]]
+Preprocessing: TypeAlias = tuple[ResizeCrop, tuple[float, ...], tuple[float, ...]]
 """How pictures are framed, what is subtracted from their bytes, and what divides them."""
 
 _PROBES, _PROBE_SIDE = 8, 64
@@ -181,11 +181,11 @@ class TorchModuleEncoder(ImageEncoder):
         if not self._is_known:
             self._require_own_rows()
         if self._device.type == "cuda" and type(self).prepare is TorchModuleEncoder.prepare:
-            self.picklable_prepare = partial(_prepared, transform=transform, mapped=pixel_map is not None)
+            self.picklable_prepare = partial(_prepare, transform=transform, mapped=pixel_map is not None)
 
     def prepare(self, image: Image.Image) -> AnyArray:
         """The transform's result, as float32 unless it is bytes for the pixel map."""
-        return _prepared(image, self._transform, self.pixel_map is not None)
+        return _prepare(image, self._transform, self.pixel_map is not None)
 
     def forward(self, pixels: AnyArray) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
@@ -208,7 +208,7 @@ class TorchModuleEncoder(ImageEncoder):
             return None
         side, *scaling = self.pixel_map
         mean, scale = (tuple(map(float, np.broadcast_to(one, 3))) for one in scaling)
-        return Framing(side, side), mean, scale
+        return ResizeCrop(side, side), mean, scale
 
     def with_delta(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
@@ -280,7 +280,7 @@ def _probes() -> list[Image.Image]:
     return [Image.fromarray(one) for one in probe_pictures(_PROBES, _PROBE_SIDE)]
 
 
-def _prepared(image: Image.Image, transform: Callable[[Image.Image], ArrayLike], mapped: bool) -> AnyArray:
+def _prepare(image: Image.Image, transform: Callable[[Image.Image], ArrayLike], mapped: bool) -> AnyArray:
     found = transform(image)
     in_bytes = mapped and getattr(found, "dtype", None) == np.uint8
     return np.asarray(found, dtype=np.uint8 if in_bytes else np.float32)
@@ -293,7 +293,7 @@ def changed_module(module: torch.nn.Module, delta: EncoderDelta) -> torch.nn.Mod
     low_rank = delta.kind == "low-rank"
     for name in sorted({one.rpartition(".")[0] for one in delta.arrays} if low_rank else delta.arrays):
         target = state.get(name) if delta.kind in ("state", "low-rank") else None
-        new = None if target is None else (_sum if low_rank else _replaced)(target, name, delta.arrays)
+        new = None if target is None else (_sum if low_rank else _replacement)(target, name, delta.arrays)
         if target is None or new is None or not target.is_floating_point():
             raise Incompatible(
                 f"A change of the encoder '{delta.base.name}' must replace parameters that it has, by ones "
@@ -303,7 +303,7 @@ def changed_module(module: torch.nn.Module, delta: EncoderDelta) -> torch.nn.Mod
     return changed
 
 
-def _replaced(target: torch.Tensor, name: str, arrays: Mapping[str, Floats32]) -> torch.Tensor | None:
+def _replacement(target: torch.Tensor, name: str, arrays: Mapping[str, Floats32]) -> torch.Tensor | None:
     """What takes the parameter's place, if it has its shape."""
     new = target.new_tensor(arrays[name])
     return new if new.shape == target.shape else None

@@ -27,7 +27,13 @@ from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.encoder import Encoder, EncoderDelta, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.torch_checkpoint import weights_digest
-from dptransfer.encoders.torch_module import Framing, PixelMap, Preprocessing, changed_module, words_of_layer
+from dptransfer.encoders.torch_module import (
+    PixelMap,
+    Preprocessing,
+    ResizeCrop,
+    changed_module,
+    words_of_layer,
+)
 from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:
@@ -211,7 +217,7 @@ class TransformersText:
         model, digest, _ = _load_model(folder, name)
         self._model = model.to(self._device)
         self._unit_norm = unit_norm
-        self._longest = min(longest or 512, _allowed(self._tokenizer, self._model.config))
+        self._longest = min(longest or 512, _most_tokens(self._tokenizer, self._model.config))
         self._clip_like = hasattr(self._model, "get_text_features")
         self.dimension = int(self.encode([""]).shape[1])
         pooling = ("text features" if self._clip_like else "mean pool") + (", unit norm" if unit_norm else "")
@@ -266,7 +272,7 @@ class TransformersText:
         return result
 
 
-def _allowed(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> int:
+def _most_tokens(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> int:
     text_config = getattr(config, "text_config", None) or config
     positions = getattr(text_config, "max_position_embeddings", None) or 513
     return int(min(tokenizer.model_max_length, positions - 1))  # one is kept for the padding
@@ -336,7 +342,7 @@ class TransformersImage(ImageEncoder):
 
     def preprocessing(self) -> Preprocessing | None:
         """How pictures are framed, what is subtracted from their bytes and what divides them, if so."""
-        framing = Framing.of_processor(self._told)
+        framing = ResizeCrop.of_processor(self._told)
         return (framing, *_scaling(self._told)) if framing and self._told.get("do_rescale") else None
 
     @cached_property
@@ -403,9 +409,9 @@ def _pooled_model(model: PreTrainedModel, pooler_is_random: bool) -> torch.nn.Mo
                 self.pooling = "image features"
                 return features if isinstance(features, torch.Tensor) else features.pooler_output
             output = self.model(pixel_values=pixels)
-            return self._pooled(output.last_hidden_state, getattr(output, "pooler_output", None))
+            return self._pool(output.last_hidden_state, getattr(output, "pooler_output", None))
 
-        def _pooled(self, hidden: torch.Tensor, pooled: torch.Tensor | None) -> torch.Tensor:
+        def _pool(self, hidden: torch.Tensor, pooled: torch.Tensor | None) -> torch.Tensor:
             if pooled is not None and not pooler_is_random:
                 self.pooling = "pooler output"
                 return pooled.flatten(1)
@@ -421,14 +427,14 @@ def _pooled_model(model: PreTrainedModel, pooler_is_random: bool) -> torch.nn.Mo
         def _end(self, hidden: torch.Tensor) -> torch.Tensor:
             hidden = self.model.layernorm(hidden)
             pooler = getattr(self.model, "pooler", None)
-            return self._pooled(hidden, None if pooler is None else pooler(hidden))
+            return self._pool(hidden, None if pooler is None else pooler(hidden))
 
     return PooledModel()
 
 
 def _pixel_map(told: JsonObject) -> PixelMap | None:
     """What the processor does to pixels, where it squeezes to a square and scales, and does no more."""
-    framing = Framing.of_processor(told)
+    framing = ResizeCrop.of_processor(told)
     if framing is None or framing.shortest is not None or framing.height != framing.width:
         return None
     return PixelMap(framing.height, *_scaling(told)) if told.get("do_rescale") else None
