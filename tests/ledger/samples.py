@@ -1,7 +1,7 @@
 """Events and data sets that several tests use."""
 
 from dptransfer.accounting.filters import BASIC_SHARE
-from dptransfer.ledger.overlap import OpenData, sketches_of
+from dptransfer.ledger.overlap import OverlapCheck, sketches_of
 from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -16,7 +16,7 @@ def chosen(epsilon, relation=ADD):
 
 def sketch_of(rows, key):
     """The sketch of an array of rows or pictures; None if none has content."""
-    return sketches_of(rows, key, OpenData([], key))[0]
+    return sketches_of(rows, key, OverlapCheck([], key))[0]
 
 
 class Content:

@@ -3,7 +3,6 @@
 import math
 from functools import partial
 
-import numpy as np
 import pytest
 
 from dptransfer.accounting import Requests, delta_of, fits, mu_for
@@ -98,39 +97,6 @@ def test_the_old_rule_is_seen_to_break_its_promise():
     adaptive, alone = adaptive_delta(KINDS["gaussian"], strength, options, BUDGET.epsilon)
     assert alone <= BUDGET.delta * (1 + 1e-3)  # each request alone looks right
     assert adaptive > 1.8 * BUDGET.delta
-
-
-@pytest.mark.slow
-def test_three_requests_of_which_two_are_chosen_on_the_way_stay_within_the_budget():
-    epsilon, delta = BUDGET.epsilon, BUDGET.delta
-    m = mu_for(epsilon, delta)
-    first, start = KINDS["gaussian"], 0.5 * m
-
-    def value(grants):
-        """Backwards: the best last step after each middle one, then the best middle one after the first."""
-        losses, masses = first.losses(start, WITH)
-        best = np.zeros_like(losses)
-        for name in ("gaussian", "sampled 0.01"):
-            middle = KINDS[name]
-            most = strongest(middle, lambda new: grants([[first.event(start)], new]))
-            strength = 0.8 * most
-            ends = np.linspace(-4, 9, 2601)
-            last = np.zeros_like(ends)
-            for kind in (
-                KINDS[other] for other in ("gaussian", "sampled 0.001", "sampled 0.0001", "exponential")
-            ):
-                found = strongest(
-                    kind,
-                    lambda new: grants([[first.event(start)], [middle.event(strength)], new]),  # noqa: B023
-                )
-                last = np.maximum(last, kind.curve(found, epsilon - ends, WITH))
-            more, weights = middle.losses(strength, WITH)
-            after = np.array([(weights * np.interp(loss + more, ends, last)).sum() for loss in losses])
-            best = np.maximum(best, after)
-        return (masses * best).sum()
-
-    assert value(lambda requests: Requests.of(requests).fit(BUDGET)) <= delta * (1 + 1e-3)
-    assert value(lambda requests: fits([e for one in requests for e in one], BUDGET)) > 1.2 * delta
 
 
 def either_rule_at_all_of_delta(requests, budget=BUDGET):

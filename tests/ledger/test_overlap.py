@@ -5,7 +5,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import PrivateOverlap, RowsOnRecord
 from dptransfer.ledger import Ledger
 from dptransfer.ledger import sketch as row_hashes
-from dptransfer.ledger.overlap import OpenData, sketches_of
+from dptransfer.ledger.overlap import OverlapCheck, sketches_of
 from dptransfer.ledger.sketch import KEPT
 from dptransfer.privacy import Budget, GaussianEvent, Relation
 
@@ -25,7 +25,7 @@ def private(x, name="ward", **how):
 
 def refused(rows, pool, **how):
     try:
-        sketches_of(private(rows), KEY, OpenData([PublicEmbeddings(pool, **how)], KEY))
+        sketches_of(private(rows), KEY, OverlapCheck([PublicEmbeddings(pool, **how)], KEY))
     except PrivateOverlap:
         return True
     return False
@@ -141,7 +141,7 @@ def test_shots_at_the_side_of_a_pool_are_looked_at():
     rows = people()
     shots = PublicEmbeddings(rows[:3], [0, 1, 0], classes=["a", "b"])
     with pytest.raises(PrivateOverlap):
-        sketches_of(private(rows), KEY, OpenData([PublicEmbeddings(people(1)).with_shots(shots)], KEY))
+        sketches_of(private(rows), KEY, OverlapCheck([PublicEmbeddings(people(1)).with_shots(shots)], KEY))
 
 
 def test_one_source_behind_both_is_enough():
@@ -149,15 +149,15 @@ def test_one_source_behind_both_is_enough():
     mine = private(people(), source_digests=digests)
     other = PublicEmbeddings(people(1, 3, 7), source_digests=np.array([0, 1000, 1001], dtype=np.uint64))
     same = PublicEmbeddings(people(1, 3, 7), source_digests=np.array([0, 1000, 599], dtype=np.uint64))
-    sketches_of(mine, KEY, OpenData([other], KEY))
+    sketches_of(mine, KEY, OverlapCheck([other], KEY))
     with pytest.raises(PrivateOverlap):
-        sketches_of(mine, KEY, OpenData([same], KEY))
+        sketches_of(mine, KEY, OverlapCheck([same], KEY))
 
 
 def test_the_sketch_is_the_same_with_public_data_beside():
     rows = people()
-    alone, none = sketches_of(private(rows), KEY, OpenData([], KEY))
-    beside, _ = sketches_of(private(rows), KEY, OpenData([PublicEmbeddings(people(1))], KEY))
+    alone, none = sketches_of(private(rows), KEY, OverlapCheck([], KEY))
+    beside, _ = sketches_of(private(rows), KEY, OverlapCheck([PublicEmbeddings(people(1))], KEY))
     assert alone == beside == sketch_of(rows, KEY)
     assert none is None
 

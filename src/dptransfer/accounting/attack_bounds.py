@@ -1,4 +1,4 @@
-"""Privacy as an attacker sees it: how well the membership of one example, or person, can be guessed.
+"""Bounds on membership inference: how well an attacker can guess whether an example was used.
 
 An attacker who must decide between two neighbouring data sets from the release alone has a false-positive
 rate α and a true-positive rate τ. (ε, δ)-DP in both directions says τ ≤ e^ε α + δ and 1 − α ≤ e^ε (1 − τ) +

@@ -1,4 +1,4 @@
-"""A sequence of events → one curve, one guarantee.
+"""Compose a sequence of events into one (ε, δ) curve and one guarantee.
 
 Every number here is an upper bound on what the events cost together. The steps of a sequence may look at
 earlier answers as long as their parameters were fixed in advance; for parameters chosen on the way the curve

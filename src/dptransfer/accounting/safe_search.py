@@ -1,4 +1,4 @@
-"""Searches that only return a number they have tried.
+"""Bisection that only returns a number it has tried.
 
 A root finder may stop on the wrong side of the root; these stop on the side that was seen to fit.
 """

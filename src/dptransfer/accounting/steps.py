@@ -1,4 +1,4 @@
-"""Events gathered into one curve: in what terms each kind is accounted for.
+"""Sort events into the terms in which each kind is accounted for.
 
 `part_of` puts an event into one of four terms, and everything else follows from those:
 

@@ -1,4 +1,4 @@
-"""Cost of a charge as it is recorded: by itself, and together with all charges before it.
+"""One data set's account: what its charges cost by themselves and together, and what its budget allows.
 
 Each charge is one request, fixed as a whole when it was made; the next may be made after its answer was seen.
 How such requests add up, and why, is in `accounting.filters`.
@@ -60,7 +60,7 @@ class Account:
 
     @property
     def unit(self) -> Unit | None:
-        """What the loss is counted for one of: settled by the limit, or else by the first charge."""
+        """Unit that the account protects: that of its budget, or else of its first charge."""
         if self.budget is not None:
             return self.budget_unit
         return next((event.unit for charge in self.charges for event in charge.events), None)
@@ -287,7 +287,7 @@ _WORDS = {
 
 
 def _counted_by(requests: Requests, currency: str, delta: float, limit: float | None) -> str:
-    """How these requests add up in a currency, in words; in ε by what gives the smallest at this δ."""
+    """Composition rule of these requests in words; for ε, the rule that gives the smallest at this δ."""
     if not requests.later:
         return _WORDS["one"]
     if currency != "epsilon":
@@ -297,7 +297,7 @@ def _counted_by(requests: Requests, currency: str, delta: float, limit: float | 
 
 
 def _refusal(account: Account, budget: Budget, past: Requests, whole: Requests, new: Sequence[Event]) -> str:
-    """The sentence that says what the whole would reach, what is allowed and spent, and what to do."""
+    """Message of a refusal: what the charge would bring the account to, what is allowed, and what to do."""
     dataset, unit = account.dataset, account.budget_unit
     currency, relation = budget.currency, budget.relation.words(unit)
     limit = f"{currency} {number(budget.amount)}"

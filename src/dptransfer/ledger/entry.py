@@ -129,7 +129,7 @@ class DataSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What every entry has: its number from 1, its hash, when and by whom it was made, and on what.
+    """Fields of every entry: its number from 1, hash, time, user and data set.
 
     `user` is the name of the operating system's user whose process made it.
     """
@@ -197,7 +197,7 @@ class Charge(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class ClosingEntry(Entry):
-    """How the charge with number `charge` ended; it gives nothing back."""
+    """Outcome of the charge with number `charge`; it gives nothing back."""
 
     charge: int
     outcome: str
@@ -206,7 +206,7 @@ class ClosingEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetChange(Entry):
-    """The owner's limit from here on, what it is for one of, and what was declared with it.
+    """A new budget from here on, its unit, and what the owner declared with it.
 
     That is the rule by which requests count, and a public bound on how many rows anybody has.
     """

@@ -1,4 +1,4 @@
-"""The ledger: records what was spent on which data set, and refuses before the fact."""
+"""The ledger: record what is spent on each data set, and refuse what its budget does not cover."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from dptransfer.ledger.entry import (
     require_readable,
     short_text,
 )
-from dptransfer.ledger.overlap import OpenData, sketches_of, source_sketch
+from dptransfer.ledger.overlap import OverlapCheck, sketches_of, source_sketch
 from dptransfer.ledger.register import AnyDataSet, Register, identity_of, rows_on_record
 from dptransfer.ledger.sketch import sealed_sketch
 from dptransfer.ledger.store import Chain, Store
@@ -216,7 +216,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         if events and hasattr(dataset, "require_content"):
             dataset.require_content()
         # This may take a while, so it happens outside of any transaction.
-        data, is_recorded = OpenData([beside], key), bool(events) and not self._strict_names
+        data, is_recorded = OverlapCheck([beside], key), bool(events) and not self._strict_names
         sketch = sources = None
         if not isinstance(dataset, str | DataSet) and (data or is_recorded):
             found = sketches_of(dataset, key, data)
@@ -307,7 +307,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         unit: Unit | None = None,
         most_rows_per_person: int | None = None,
     ) -> None:
-        """Put a limit on a data set from here on; the change itself is recorded.
+        """Set the budget of a data set from here on; the change itself is recorded.
 
         A limit that promises nothing is refused, one that promises little brings a `PrivacyWarning`. One
         below what is spent already is allowed and means that nothing more is granted. A string is
@@ -359,11 +359,11 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             chain.append(fields)
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:
-        """The limit in force; None when there is none."""
+        """The budget in force; None when there is none."""
         return self._read_account(dataset).budget
 
     def unit_of(self, dataset: AnyDataSet) -> Unit | None:
-        """What the account counts the loss of one of; None before the first charge or limit.
+        """The unit that the account protects; None before the first charge or budget.
 
         >>> ledger = Ledger.in_memory()
         >>> ledger.set_budget("clinic-a", Budget(epsilon=1.0), unit=Unit.PERSON)
@@ -440,7 +440,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         )
         if private is None and not recorded:
             return  # nothing that they could be compared with
-        found = OpenData(data, key)
+        found = OverlapCheck(data, key)
         if private is not None:
             sketches_of(private, key, found)
         if register is not None:

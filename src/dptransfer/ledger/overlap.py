@@ -1,4 +1,4 @@
-"""Private examples among those that are to be public, found before anything is charged.
+"""Find private examples in public data before anything is charged.
 
 All rows of a fit's public data, and of the shots beside them, are hashed (`row_hashes`), and private rows are
 looked up among them while their own sketch is made, in one pass. One row is enough, if it tells: it has 16
@@ -42,8 +42,8 @@ _FEW, _COARSE_SHARE = 4, 500  # public rows, and one in so many of them, that mu
 _ALIKE = 1000  # one row in so many may share its cells with another one
 
 
-class OpenRows:
-    """Rows that are to be public, by their hashes, and which of them were met among private ones.
+class RowOverlap:
+    """Overlap of some public rows with private ones, by their hashes.
 
     Args:
         rows: public rows or pictures, of one width with the private ones.
@@ -72,8 +72,8 @@ class OpenRows:
         """The grids in which private rows are looked up."""
         return self._grids.keys()
 
-    def meet(self, private: Hashes) -> None:
-        """Look up some private rows."""
+    def compare(self, private: Hashes) -> None:
+        """Compare some private rows."""
         hit = np.zeros(len(private.kept), dtype=np.bool_)
         for grid, words in self._grids.items():
             where, found = _places(private.grids[grid], words)
@@ -95,15 +95,12 @@ class OpenRows:
         met = {grid: (int(one.sum()), len(one)) for grid, one in self._met.items()}
         many = any(hits * SHARE >= rows > 0 for grid, (hits, rows) in met.items() if grid >= COARSE)
         coarse = any(
-            hits >= max(_FEW, rows / _COARSE_SHARE) and self._tells_private_rows(grid)
+            hits >= max(_FEW, rows / _COARSE_SHARE)
+            and _tells_apart(len(distinct(self._private_kept)), distinct(self._private[grid]))
             for grid, (hits, rows) in met.items()
             if grid < COARSE
         )
         return self._told or coarse or (self._shared > 0 and (many or self._shared * SHARE >= self._rows))
-
-    def _tells_private_rows(self, grid: int) -> bool:
-        apart = len(distinct(self._private_kept))
-        return _tells_apart(apart, distinct(self._private[grid]))
 
     def on_record(self, sketch: Sketch) -> bool:
         """Whether rows are in a data set whose sketch this is."""
@@ -127,8 +124,8 @@ def _places(words: Words, among: Words) -> tuple[NDArray[np.intp], NDArray[np.bo
     return where, np.asarray(among[where] == words)
 
 
-class OpenData:
-    """Data that are to be public, or tested without protection, with all that they are recognised by.
+class OverlapCheck:
+    """Overlap of data that are not protected with private data: by rows and by sources.
 
     Args:
         data: public data and shots, or rows; what is None is passed over.
@@ -139,7 +136,7 @@ class OpenData:
         self._key = key
         listed = [one for given in data for one in _with_shots(given)]
         self._rows = [
-            (_width(rows), OpenRows(rows, key)) for one in listed if (rows := rows_of(one)) is not None
+            (_width(rows), RowOverlap(rows, key)) for one in listed if (rows := rows_of(one)) is not None
         ]
         self._sources = distinct([words for one in listed if (words := sources_of(one)) is not None])
         self._sources_shared = False
@@ -147,16 +144,16 @@ class OpenData:
     def __bool__(self) -> bool:
         return bool(self._rows) or len(self._sources) > 0
 
-    def of_width(self, width: int) -> list[OpenRows]:
+    def of_width(self, width: int) -> list[RowOverlap]:
         """Those rows that can be compared with rows of this width."""
         return [rows for own, rows in self._rows if own == width]
 
-    def meet_sources(self, private: Words) -> None:
-        """Look up the files or texts of private examples."""
+    def compare_sources(self, private: Words) -> None:
+        """Compare the files or texts behind private examples."""
         self._sources_shared = self._sources_shared or bool(_places(private, self._sources)[1].any())
 
-    def require_apart(self) -> None:
-        """Raise if anything was met among the private examples."""
+    def require_none_shared(self) -> None:
+        """Raise if any private example was found."""
         if self._sources_shared or any(rows.has_shared_rows for _, rows in self._rows):
             raise PrivateOverlap(
                 "Public and test data are used without protection, and may be published; these hold private "
@@ -168,7 +165,7 @@ class OpenData:
     def on_record(self, rows: Sequence[Sketch], sources: Sequence[Sketch]) -> bool:
         """Whether rows or sources are in a data set with these sketches."""
         kept = siphash(self._sources, self._key)
-        return any(open_rows.on_record(sketch) for _, open_rows in self._rows for sketch in rows) or any(
+        return any(rows_here.on_record(sketch) for _, rows_here in self._rows for sketch in rows) or any(
             bool(_places(kept, sketch.hashes)[1].any()) for sketch in sources
         )
 
@@ -196,8 +193,8 @@ def _with_shots(data: object) -> Iterator[object]:
         yield shots
 
 
-def sketches_of(private: object, key: bytes, beside: OpenData) -> tuple[Sketch | None, Sketch | None]:
-    """Sketches of the private rows and of their sources, in one pass that meets what is to be public.
+def sketches_of(private: object, key: bytes, beside: OverlapCheck) -> tuple[Sketch | None, Sketch | None]:
+    """Sketches of the private rows and of their sources, compared with public data in the same pass.
 
     Raises:
         PrivateOverlap: some of that is private.
@@ -210,10 +207,10 @@ def sketches_of(private: object, key: bytes, beside: OpenData) -> tuple[Sketch |
         for chunk in RowHasher(_width(rows), key).chunks(rows, grids=wanted):
             sample.add(chunk.kept)
             for other in others:
-                other.meet(chunk)
+                other.compare(chunk)
     if sources is not None:
-        beside.meet_sources(sources)
-    beside.require_apart()
+        beside.compare_sources(sources)
+    beside.require_none_shared()
     return sample.sketch, None if sources is None else source_sketch(sources, key)
 
 

@@ -1,4 +1,4 @@
-"""Which account a data set belongs to: by its name, by its content, and by rows that are on record already.
+"""Find the account of a data set: by its name, its content, or rows that are on record already.
 
 Names are compared folded: compatibility forms (NFKC), case and white space make no difference, and the first
 spelling is the one shown. Letters that merely look alike, such as a Cyrillic 'а', are not folded: there the
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from dptransfer.errors import LedgerError, PrivateOverlap, RowsOnRecord
 from dptransfer.ledger.account import Account, accounts
 from dptransfer.ledger.entry import Charge, DataSet, Entry, NamedData, short_text
-from dptransfer.ledger.overlap import OpenData
+from dptransfer.ledger.overlap import OverlapCheck
 from dptransfer.ledger.sketch import Sketch
 
 AnyDataSet: TypeAlias = str | DataSet | NamedData
@@ -34,14 +34,14 @@ def fold_name(name: str) -> str:
 
 
 class Identity(NamedTuple):
-    """What a data set is to be filed under, before the ledger's key is known."""
+    """Name or content digest that a data set is filed under, before the ledger's key is known."""
 
     text: str
     name: str | None = None
 
 
 def identity_of(dataset: AnyDataSet) -> Identity | DataSet:
-    """By name, or by content where there is none; that may take a while, for it reads the rows."""
+    """Identity by name, or by content where there is none, which reads all rows."""
     if isinstance(dataset, DataSet):
         return dataset
     name = dataset if isinstance(dataset, str) else dataset.name
@@ -135,7 +135,7 @@ class Register:
             )
         ]
 
-    def require_none_private(self, data: OpenData, own: DataSet | None, new_data_set: bool) -> None:
+    def require_none_private(self, data: OverlapCheck, own: DataSet | None, new_data_set: bool) -> None:
         """Raise if what is to be public is on record; `new_data_set` allows it for others than `own`.
 
         Raises:
@@ -159,7 +159,7 @@ def _overlap(one: Sketch | None, other: Sketch | None) -> bool:
 
 
 def rows_on_record(holders: Sequence[DataSet]) -> RowsOnRecord:
-    """The refusal of rows that have another account already; it tells whose they are and no more."""
+    """Error for rows that have another account; it names the account and no more."""
     first = holders[0]
     others = " and ".join(map(str, holders))
     return RowsOnRecord(

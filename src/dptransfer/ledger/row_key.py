@@ -38,7 +38,7 @@ def key_path(ledger: Path) -> Path:
 
 
 def commitment(key: bytes) -> str:
-    """What the ledger's file says of the key: enough to know it again, and nothing else.
+    """Commitment to the key, kept in the ledger's file: enough to recognise the key, and nothing else.
 
     >>> commitment(bytes(32)) == commitment(bytes(32)), commitment(bytes(32)) == commitment(bytes(31) + b"x")
     (True, False)
@@ -116,7 +116,7 @@ def _read(place: Path) -> bytes:
 
 
 def _close_to_others(place: Path) -> None:
-    """Take the key away from all users of the machine; a group is the owner's choice."""
+    """Make the key unreadable for other users; a group is the owner's choice."""
     if os.name != "posix" or not place.stat().st_mode & stat.S_IRWXO:
         return
     try:

@@ -153,7 +153,7 @@ class RowHasher:
         return Hashes(hashes, siphash(kept, self._key), told)
 
     def _shape(self, rows: AnyArray) -> tuple[Floats, Floats]:
-        """The numbers of each row over their root mean square, and that."""
+        """The numbers of each row divided by their root mean square; and that."""
         numbers = (rows @ self._signs).astype(np.float64)
         scale = np.sqrt(np.mean(numbers**2, axis=1, keepdims=True))
         return numbers / scale, scale
@@ -171,7 +171,7 @@ class RowHasher:
 
 
 def _without_mean(rows: AnyArray) -> tuple[Floats, Floats]:
-    """Rows over their largest value and without what they have in all coordinates, and that value."""
+    """Rows divided by their largest value, minus their mean; and that value."""
     wide = rows.astype(np.float64)
     peak = np.abs(wide).max(axis=1, keepdims=True)
     wide /= peak
@@ -295,7 +295,7 @@ class Sketch:
 
     @property
     def _reach(self) -> np.uint64:
-        """Up to here every hash of the data set is in the sketch."""
+        """The largest hash up to which the sketch is complete."""
         return self.hashes[-1] if len(self.hashes) == KEPT else np.uint64(2**64 - 1)
 
 
@@ -307,7 +307,7 @@ class Sample:
         self._held, self._bound = 0, np.uint64(2**64 - 1)
 
     def add(self, hashes: Words) -> None:
-        """Some more hashes."""
+        """Add hashes."""
         few = hashes[hashes <= self._bound]
         self._parts.append(few)
         self._held += len(few)

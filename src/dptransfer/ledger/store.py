@@ -93,7 +93,7 @@ def initialise(connection: sqlite3.Connection, row_key: bytes) -> None:
 
 
 def chain_key(meta: Mapping[str, str]) -> bytes:
-    """What links of the chain are keyed with; anybody who has the file can compute it."""
+    """Key of the hash chain; anybody who has the file can compute it."""
     return hmac.digest(bytes.fromhex(meta["key"]), bytes.fromhex(meta["row_key"]), "sha256")
 
 

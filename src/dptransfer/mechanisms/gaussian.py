@@ -67,7 +67,7 @@ class GaussianMechanism:
 
     @property
     def event(self) -> GaussianEvent:
-        """What it costs."""
+        """Its privacy cost."""
         return GaussianEvent(
             noise_multiplier=self.noise_multiplier,
             relation=self.relation,
@@ -145,7 +145,7 @@ class GaussianShares:
         return self.query.l2_sensitivity(self.relation) * coarsest / 2
 
     def open(self, *, noise: NoiseSource) -> SharesLeft:
-        """Start spending."""
+        """Begin to spend the shares."""
         return SharesLeft(self, noise)
 
 
@@ -270,7 +270,7 @@ class GaussianRounds:
         )
 
     def open(self, *, noise: NoiseSource) -> RoundsLeft:
-        """Start asking."""
+        """Begin the rounds."""
         return RoundsLeft(self, noise)
 
 

@@ -1,4 +1,4 @@
-"""Choices among the candidates of a pool of any size: counted in pieces, drawn from the counts, looked up.
+"""Select candidates from a pool of any size: count scores in pieces, draw from the counts, look up.
 
 1. Every piece of the pool is scored by whoever works (`dptransfer.base`), and comes back as the bins of
    its scores, some kilobytes for each class. That is a pure function of the piece and the private rows.
@@ -46,7 +46,7 @@ _GOES_ON = "The charge stands: restore the pool, and fit again in the same works
 
 
 class ScoredPool(Protocol):
-    """Candidates, scored a piece at a time."""
+    """Candidates of a pool, with scores that are computed a piece at a time."""
 
     @property
     def classes(self) -> int:
@@ -58,11 +58,11 @@ class ScoredPool(Protocol):
 
     @property
     def workers(self) -> Workers:
-        """Who scores."""
+        """Workers that compute scores."""
 
     @property
     def at_hand(self) -> Workers:
-        """Who scores some pieces again: those of them who need not be started for it."""
+        """Workers that compute some scores again, and need not be started for it."""
 
     def __len__(self) -> int:
         """How many candidates there are."""
@@ -79,7 +79,7 @@ class ScoredPool(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """Scores that are all here.
+    """Scores of all candidates in one array.
 
     Attributes:
         table: (candidates, classes).
@@ -119,7 +119,7 @@ class ScoreTable:
         return ScoreTable(self.table[:, list(wanted)])
 
     def require_unchanged(self) -> None:
-        """They are here."""
+        """The scores are in memory."""
 
 
 def choose_candidates(
@@ -129,7 +129,7 @@ def choose_candidates(
     size: int,
     noise: NoiseSource,
 ) -> Integers:
-    """(classes, size) positions: what is chosen for each class.
+    """(classes, size) positions of the candidates chosen for each class.
 
     Args:
         scored: the candidates.
@@ -158,7 +158,7 @@ def choose_candidates(
 
 @contextmanager
 def unchanged_pool(scored: ScoredPool) -> Iterator[None]:
-    """All candidates are read inside; if some cannot be, or are others by the end, the charge stands."""
+    """Add to errors of the pool, and to a pool that changed inside the block, that the charge stands."""
     try:
         yield
         scored.require_unchanged()
@@ -203,7 +203,7 @@ class BinCounter:
 
 @dataclass(frozen=True, eq=False)
 class _Finding:
-    """Looks up whom choices want to see in a piece: for each its position and score, one after the other."""
+    """Finds candidates of a piece: for each its position and score, one after the other."""
 
     scored: ScoredPool
 
@@ -237,7 +237,7 @@ def _packed(own: int, bins: ScoreBins) -> Integers:
 
 
 class _Counts:
-    """What came back of all pieces, in the order of classes; many of them make gigabytes, and no copies."""
+    """Counts of all pieces, in the order of classes; they may be gigabytes, and are not copied."""
 
     def __init__(self, packed: Sequence[AnyArray], size: int) -> None:
         self._packed, self._size = packed, size
@@ -270,7 +270,7 @@ def _advanced(
     seen: dict[int, list[list[Candidate]]] | dict[int, None],
     results: dict[int, tuple[int, ...]],
 ) -> dict[int, Sequence[Lookup]]:
-    """Let choices go on with what they wanted to see; what they want next, or their results."""
+    """Resume choices with the candidates they asked for; collect their next requests, or their results."""
     wanted = {}
     for own, found in seen.items():
         try:
@@ -283,7 +283,7 @@ def _advanced(
 def _seen(
     scored: ScoredPool, pieces: Sequence[slice], counts: _Counts, wanted: dict[int, Sequence[Lookup]]
 ) -> dict[int, list[list[Candidate]]]:
-    """The candidates that choices want to see, from the pieces where they are."""
+    """Candidates that choices asked for, found in the pieces where they are."""
     asked = defaultdict(list)  # by piece: (class, which of its wishes, the part of it that lies there)
     for own, wishes in wanted.items():
         for which, wish in enumerate(wishes):

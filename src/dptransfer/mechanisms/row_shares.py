@@ -1,4 +1,4 @@
-"""What share of a release's price each row uses up: recorded by mechanisms, where somebody asks for it.
+"""Record how much of a release's privacy cost each row uses, for reports about single rows.
 
 For reports about single rows (`dptransfer.audit`), which are private themselves. Nothing is computed unless
 somebody is recording, and what is recorded never influences an answer.
@@ -69,7 +69,7 @@ def not_recording() -> Iterator[None]:
 
 
 def note(step: Step, query: Query, rows: AnyArray, labels: Labels, people: People | None = None) -> None:
-    """Write a release down, if somebody asked for it; `step` costs what this one release does."""
+    """Record a release if recording is on; `step` costs what this one release does."""
     record = _RECORD.get()
     if record is not None:
         event = step.event

@@ -49,7 +49,7 @@ _DRAWN_AT_ONCE = 2**23  # scores, 64 MiB of them; with another number a seed giv
 
 @dataclass(frozen=True)
 class Selection:
-    """What the mechanisms share: the rate, the event, and a choice for each class."""
+    """Base of the selection mechanisms: the rate, the event, and a choice for each class."""
 
     query: ScoreQuery
     epsilon: float
@@ -164,7 +164,7 @@ class PermuteAndFlip(Selection):
     name: ClassVar[str] = "permute-and-flip"
 
     def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
-        """By the order in which candidates are visited."""
+        """One candidate, by permute-and-flip."""
         return noise.permute_and_flip(bins, self.scale)
 
 
@@ -187,7 +187,7 @@ class LaplaceNoisyMax(Selection):
     widest: ClassVar[float] = LARGEST_LAPLACE_SCALE
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
-        """Goes through all candidates in order, here, whoever works: each has a draw of its own."""
+        """Draw noise for every candidate, in order and in this process."""
         scored = self._candidates(rows, labels, people)
         best: dict[int, Candidate] = {}
         step = max(1, _DRAWN_AT_ONCE // scored.classes)  # not by files: a candidate has the same draw in any

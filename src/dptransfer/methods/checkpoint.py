@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer.base import checks
 from dptransfer.base.types import AnyArray
 from dptransfer.data.atomic_files import (
     make_owner_folder,
@@ -49,7 +50,6 @@ from dptransfer.data.atomic_files import (
 from dptransfer.errors import DPTransferError, WorkspaceError
 from dptransfer.noise import NoiseSource, race
 from dptransfer.noise.integer_noise import KEY_BYTES, WordStream
-from dptransfer.noise.noise_source import required_scale
 from dptransfer.noise.race import Choice
 from dptransfer.noise.score_bins import ScoreBins
 
@@ -381,11 +381,11 @@ class RecordedNoise:
 
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """As the source does, with bits that a resumed run draws again."""
-        return race.best_set(bins, size, required_scale(scale), self._bits)
+        return race.best_set(bins, size, checks.positive("scale", scale), self._bits)
 
     def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
         """As the source does, with bits that a resumed run draws again."""
-        return race.permute_and_flip(bins, required_scale(scale), self._bits)
+        return race.permute_and_flip(bins, checks.positive("scale", scale), self._bits)
 
     def _bits(self, count: int) -> int:
         """The next bits of an answer's choices; their key is the source's, and deleted with the pieces."""

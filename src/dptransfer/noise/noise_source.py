@@ -50,6 +50,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import integer_noise, race
@@ -238,11 +239,11 @@ class _FreshNoise:
 
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """Exact, by proposal and an exact coin; see `noise.race`."""
-        return race.best_set(bins, size, required_scale(scale), self._bits)
+        return race.best_set(bins, size, checks.positive("scale", scale), self._bits)
 
     def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
         """Exact, by proposals, an exact clock and exact coins; see `noise.race`."""
-        return race.permute_and_flip(bins, required_scale(scale), self._bits)
+        return race.permute_and_flip(bins, checks.positive("scale", scale), self._bits)
 
     def trials(self, mean: float, shape: float) -> int:
         """Exact, by inversion with as many digits as it takes; see `noise.noise_source`."""
@@ -291,7 +292,7 @@ class SecureNoise(_FreshNoise):
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """An exact coin for every row; see `exact_poisson_sample`."""
-        return exact_poisson_sample(rows, _required_rate(rate))
+        return exact_poisson_sample(rows, checks.rate("rate", rate))
 
     def integers(self, below: int, count: int) -> Integers:
         """Exact; see `noise.integer_noise`."""
@@ -336,7 +337,7 @@ class SeededNoise(_FreshNoise):
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """A uniform float for every row."""
-        return np.flatnonzero(self._rng.random(rows) < _required_rate(rate)).astype(np.int64)
+        return np.flatnonzero(self._rng.random(rows) < checks.rate("rate", rate)).astype(np.int64)
 
     def integers(self, below: int, count: int) -> Integers:
         """NumPy's own."""
@@ -352,22 +353,8 @@ def _require_room(scale: float, largest: float) -> None:
         )
 
 
-def _required_rate(rate: float) -> float:
-    """A row is taken with some probability; none would be no sample."""
-    if not 0 < rate <= 1:
-        raise ArgumentError(f"rate must lie in (0, 1]; got {rate!r}.")
-    return float(rate)
-
-
 def _required_bound(below: int) -> int:
     """Integers of 32 bits, of which there is at least one."""
     if not 0 < below <= 2**32:
         raise ArgumentError(f"below must lie in 1..2³²; got {below!r}.")
     return int(below)
-
-
-def required_scale(scale: float) -> float:
-    """A choice needs a width it can divide by."""
-    if not 0 < scale < float("inf"):
-        raise ArgumentError(f"scale must be a positive finite number; got {scale!r}.")
-    return float(scale)

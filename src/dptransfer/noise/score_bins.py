@@ -1,4 +1,4 @@
-"""Histograms of scores by class, from which exact selections among millions are drawn.
+"""Histograms of scores, from which exact selections among millions are drawn.
 
 A bin is an interval [i·2^l, (i + 1)·2^l) of scores, its level l and its index i. The finest ones are at most
 a quarter of the noise's width, so that scores in one hardly differ in how likely they are. Further down,

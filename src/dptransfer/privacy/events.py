@@ -24,7 +24,7 @@ _SCALE_ROUNDING = 1e-9
 
 
 class _GaussianNoise(Event):
-    """What both kinds share."""
+    """Base of Gaussian steps, sampled or not."""
 
     noise_field: ClassVar[str] = "noise_multiplier"
     field_checks: ClassVar[checks.Checks] = {
@@ -53,7 +53,7 @@ class _GaussianNoise(Event):
         )
 
     def also_written(self) -> Mapping[str, object]:
-        """The scale too: whoever reads the file may look at it."""
+        """The scale, for readers of the file."""
         return {"scale": self.scale}
 
     @classmethod
@@ -237,7 +237,7 @@ class SelectionEvent(Event):
         return f"{self.mechanism}, ε = {rounded_up(self.epsilon)}", detail
 
     def further(self, distance: float, lattice: float = 1) -> Self:
-        """So much more of the loss."""
+        """Multiply ε by the distance."""
         return replace(self, epsilon=distance * self.epsilon)
 
 
@@ -384,7 +384,7 @@ class BestOfManyEvent(_NestedEvent):
 
     @classmethod
     def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
-        """Infinity has a name."""
+        """Read the name that infinity has in JSON."""
         shape = values["shape"]
         if isinstance(shape, float) and math.isinf(shape):
             raise ArgumentError(f"an infinite shape is written {_POISSON!r}")

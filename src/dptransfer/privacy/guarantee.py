@@ -1,4 +1,4 @@
-"""The promise, as numbers and as one plain sentence."""
+"""The privacy guarantee, as numbers and as one sentence."""
 
 from __future__ import annotations
 

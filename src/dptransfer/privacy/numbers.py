@@ -1,4 +1,4 @@
-"""Numbers as people read them, in sentences, tables and refusals."""
+"""Format numbers for sentences, tables and errors."""
 
 from __future__ import annotations
 
