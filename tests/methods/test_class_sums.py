@@ -69,7 +69,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(method
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "Use device='cpu'" in refused_uncharged(method(device="cuda"))
-    with pytest.raises(ArgumentError, match="must be one of"):
+    with pytest.raises(ArgumentError, match="one of"):
         method(device="tpu")
 
 

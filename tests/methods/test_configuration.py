@@ -31,17 +31,17 @@ def test_values_may_be_typed_or_text():
 
 
 def test_what_is_wrong_is_named():
-    with pytest.raises(ArgumentError, match="Did you mean 'top-k'"):
+    with pytest.raises(ArgumentError, match="mean 'top-k'"):
         named_method("top_k", {})
-    with pytest.raises(ArgumentError, match="must be of the type int"):
+    with pytest.raises(ArgumentError, match="type int"):
         named_method("top-k", {"k": "many"})
-    with pytest.raises(ArgumentError, match="'mean' has no 'kk'"):
+    with pytest.raises(ArgumentError, match="no 'kk'"):
         named_method("mean", {"kk": 1})
 
 
 def test_a_method_is_a_name_or_an_object_and_its_class_is_neither():
     assert as_method("top-k") == as_method(TopKPrototypes()) == TopKPrototypes()
-    with pytest.raises(ArgumentError, match=r"got its class. Pass TopKPrototypes\(\)."):
+    with pytest.raises(ArgumentError, match="its class"):
         as_method(TopKPrototypes)
 
 
@@ -130,9 +130,9 @@ def test_parts_of_methods_to_come_are_settings_at_once():
     assert made({"part": "outer", "part.deep.size": "3"}) == Outer(Deep(3))
     assert made({"part.deep.size": 3}) == Outer(Deep(3))
     assert made({"part": "none"}) is None
-    with pytest.raises(ArgumentError, match="'part' must be one of outer, other"):
+    with pytest.raises(ArgumentError, match="outer, other"):
         made({"part": "third"})
-    with pytest.raises(ArgumentError, match="is none, which has no settings"):
+    with pytest.raises(ArgumentError, match="no settings"):
         made({"part": "none", "part.deep.size": 3})
 
 
@@ -172,7 +172,7 @@ def test_what_a_release_records_gives_the_method_back(method):
     ],
 )
 def test_a_type_or_a_setting_that_is_not_ours_is_refused(change, said):
-    with pytest.raises(ReleaseError, match="configuration must be that of a method") as refusal:
+    with pytest.raises(ReleaseError, match="of a method") as refusal:
         method_from_configuration({**configuration_of(NoisyGD()), **change})
     assert said in str(refusal.value)
 
@@ -220,7 +220,7 @@ def test_a_package_whose_types_cannot_be_read_breaks_no_other_methods_configurat
     install("lazy", {"lazy": LAZY}, {"dptransfer.methods": {"lazy": "lazy:Lazy"}})
     assert method_from_configuration(configuration_of(NoisyGD())) == NoisyGD()
     (problem,) = METHODS.problems
-    assert "'Sequence' is not defined" in problem
+    assert "'Sequence'" in problem
 
 
 THEIRS = """

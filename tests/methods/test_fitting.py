@@ -93,7 +93,7 @@ def test_a_run_that_cannot_match_its_plan_is_refused_before_the_charge(method, p
     x, y = clusters()
     data = Watched(x, y, classes=CLASSES, name="samples", people=np.arange(len(x)) if people else None)
     reads, ledger = data.reads, Ledger.in_memory()
-    with pytest.raises(DPTransferError, match=f"'{method.name}' failed .*Nothing was read or charged"):
+    with pytest.raises(DPTransferError, match=f"'{method.name}' failed"):
         method.fit(data, budget=BUDGET, ledger=ledger, holdout=holdout)
     assert ledger.history() == []
     assert data.reads == reads

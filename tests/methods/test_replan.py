@@ -175,7 +175,7 @@ def test_settings_facts_and_assumptions_are_those_of_the_plan():
     relation = Relation.REPLACE_ONE
     made = fit_sample(dpt.methods.NoisyGD(steps=5), budget=Budget(epsilon=1.0, delta=1e-5, relation=relation))
     other_steps = {**made.provenance.configuration, "steps": 6}
-    assert "times 5, where the method has 6" in check_steps(recorded(made, configuration=other_steps)).detail
+    assert "times 5" in check_steps(recorded(made, configuration=other_steps)).detail
     assert not check_steps(replace(made, facts=replace(made.facts, shape=(60,)))).passed
     assert not check_steps(recorded(made, method="mean")).passed
     coinpress = fit_sample(dpt.methods.CoinPressPrototypes())
@@ -252,7 +252,7 @@ def test_steps_for_persons_are_planned_again_with_the_bound_on_record(version, t
         assert "sensitivity" in check_steps(wrong).detail
         assert "steps" in verified(wrong, tmp_path / f"{wrong.facts.person_bound}").failures
     rows = replace(made.facts, unit=Unit.ROW, person_bound=1.0)
-    with pytest.raises(dpt.errors.ReleaseError, match="another unit than the facts"):
+    with pytest.raises(dpt.errors.ReleaseError, match="another unit"):
         replace(made, facts=rows).save(tmp_path / "mixed")
 
 
@@ -312,7 +312,7 @@ def test_a_plan_that_breaks_down_fails_the_check_and_not_the_reader(model, monke
         )
         check = check_steps(model)
         assert (check.passed, check.required) == (False, True)
-        assert "cannot plan them: no" in check.detail
+        assert "cannot plan" in check.detail
 
 
 def test_no_word_of_a_release_is_imported(model, tmp_path, monkeypatch):
@@ -341,7 +341,7 @@ def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():
     tried = dpt.methods.PrivateTuning(candidates=(dpt.methods.MeanPrototypes(), several))
     check = check_steps(recorded(made, configuration=configuration_of(tried)))
     assert (check.passed, check.required) == (False, False)
-    assert "not checked: this plan looks at the public rows themselves" in check.detail
+    assert "looks at the public rows" in check.detail
 
 
 def test_a_search_among_methods_that_are_not_installed_is_not_checked():
@@ -363,7 +363,7 @@ def test_a_whole_release_is_verified_and_what_cannot_be_shown_is_said(model, tmp
     names = [check.name for check in found.checks]
     assert names.index("steps") == names.index("guarantee") + 1
     assert found.to_dict()["not_shown"] == found.not_shown == NOT_SHOWN
-    assert "noise was really drawn" in NOT_SHOWN
+    assert "really drawn" in NOT_SHOWN
 
 
 def test_a_release_that_cannot_be_read_has_no_steps_to_plan(model, tmp_path):

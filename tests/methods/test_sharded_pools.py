@@ -264,6 +264,6 @@ def test_a_workspace_refuses_the_same_rows_in_another_form_which_are_scored_othe
     method = PublicPrototypes(precision="int8")
     with pytest.raises(Stops):
         method.fit(few(), small.with_workers(FromTheEnd(3)), **how)
-    with pytest.raises(WorkspaceError, match="another form of public rows"):
+    with pytest.raises(WorkspaceError, match="another form"):
         method.fit(few(), floats, **how)
     method.fit(few(), small, **how)

@@ -60,7 +60,7 @@ class Spends(MeanPrototypes):
 
 
 def test_a_candidate_that_runs_other_steps_than_it_planned_is_not_released():
-    with pytest.raises(DPTransferError, match="must cost what was charged"):
+    with pytest.raises(DPTransferError, match="must cost"):
         fitted(PrivateTuning(candidates=(Spends(),)))
 
 
@@ -79,7 +79,7 @@ def test_one_event_covers_the_candidates_and_their_scores_and_fits_the_budget():
     (event,) = plan.events
     assert isinstance(event, BestOfManyEvent)
     assert [len(trial) for trial in event.candidates] == [2, 2]
-    assert all(trial[-1].label == "number of examples classified correctly" for trial in event.candidates)
+    assert all("classified correctly" in trial[-1].label for trial in event.candidates)
     assert fits(plan.events, BUDGET)
     assert 0.98 * BUDGET.epsilon <= plan.guarantee.epsilon <= BUDGET.epsilon
     # A trial alone costs less than the whole, and without its score it would look cheaper than it is.
@@ -155,7 +155,7 @@ def test_the_notes_say_what_was_tuned_what_it_cost_and_what_won():
     tuned = PrivateTuning(candidates=(NoisyGD(steps=3), NoisyGD(steps=9)), mean_trials=3)
     (plan_note, best), (again, _) = (fitted(tuned, seed).provenance.notes for seed in (1, 2))
     assert plan_note == again  # never how many trials there were
-    assert "steps 3 or 9): about 3 trials" in plan_note
+    assert "about 3 trials" in plan_note
     assert best in {f"The best trial was of 'noisy-gd' with steps {steps}." for steps in (3, 9)}
 
 
@@ -180,7 +180,7 @@ def test_it_plans_by_facts_where_a_candidate_or_the_public_way_does():
 
 @pytest.mark.parametrize("found", [(), None, "optuna", lambda trial: GOOD, (GOOD, "mean")])
 def test_anything_but_a_fixed_list_of_methods_is_refused(found):
-    with pytest.raises(ArgumentError, match="fixed list of methods"):
+    with pytest.raises(ArgumentError, match="fixed list"):
         PrivateTuning(candidates=found)
 
 
@@ -208,8 +208,8 @@ def test_on_public_rows_tuning_is_free_and_the_winner_costs_what_it_costs_alone(
     plan = tuned.plan(replace(FACTS, size=600), BUDGET, pool)
     assert plan.method is GOOD
     assert plan.events == GOOD.plan(FACTS, BUDGET, pool).events
-    assert "no private row was read" in plan.notes[0]
-    with pytest.raises(ArgumentError, match="Tuning on public rows needs some"):
+    assert "no private row" in plan.notes[0]
+    with pytest.raises(ArgumentError, match="needs some"):
         tuned.plan(FACTS, BUDGET)
 
 
@@ -246,34 +246,38 @@ GRID = [
 ]
 
 
-def test_what_all_have_in_common_is_left_out():
-    said = tuned_settings(GRID)
-    assert said == "'noisy-gd' with features.axes 64 or 128 and steps 10 or 30"
-    assert [configuration_in_words(one, GRID) for one in GRID[:2]] == [
-        "'noisy-gd' with features.axes 64 and steps 10",
-        "'noisy-gd' with features.axes 128 and steps 10",
-    ]
+STEPPED, PACED = (
+    [NoisyGD(steps=n) for n in range(1, 21)],
+    [NoisyGD(pace=Pace(reach=r)) for r in (5.0, 10.0)],
+)
+STARTS = [NoisyGD(start=FromZero()), NoisyGD(start=FromShots(strength=0.5))]
 
 
-def test_parts_are_told_by_their_type_and_their_own_settings():
-    starts = [NoisyGD(start=FromZero()), NoisyGD(start=FromShots(strength=0.5))]
-    assert configuration_in_words(starts[0], starts) == "'noisy-gd' with start FromZero"
-    assert configuration_in_words(starts[1], starts) == (
-        "'noisy-gd' with start FromShots and start.strength 0.5"
-    )
-    paces = [NoisyGD(pace=Pace(reach=reach)) for reach in (5.0, 10.0)]
-    assert tuned_settings(paces) == "'noisy-gd' with pace.reach 5.0 or 10.0"
+@pytest.mark.parametrize(
+    ("candidates", "said"),
+    [
+        (GRID, "'noisy-gd' with features.axes 64 or 128 and steps 10 or 30"),  # and no clip
+        (PACED, "'noisy-gd' with pace.reach 5.0 or 10.0"),
+        (
+            [MeanPrototypes(), *GRID[:2], MeanPrototypes(features=UnitNorm(pool=2))],
+            "'mean' with features.pool 1 or 2, 'noisy-gd' with features.axes 64 or 128",
+        ),
+        ([MeanPrototypes(), GRID[0]], "'mean', 'noisy-gd'"),
+        (STEPPED, "'noisy-gd' with steps 1, 2, 3, 4, 5 or 15 others"),
+    ],
+)
+def test_settings_in_which_candidates_differ_are_told_and_no_others(candidates, said):
+    assert tuned_settings(candidates) == said
 
 
-def test_methods_are_compared_with_those_of_their_name():
-    mixed = [MeanPrototypes(), *GRID[:2], MeanPrototypes(features=UnitNorm(pool=2))]
-    assert (
-        tuned_settings(mixed) == "'mean' with features.pool 1 or 2, 'noisy-gd' with features.axes 64 or 128"
-    )
-    assert tuned_settings([MeanPrototypes(), GRID[0]]) == "'mean', 'noisy-gd'"
-    assert configuration_in_words(GRID[0], [MeanPrototypes(), GRID[0]]) == "'noisy-gd'"
-
-
-def test_a_long_list_is_cut():
-    said = tuned_settings([NoisyGD(steps=steps) for steps in range(1, 21)])
-    assert said == "'noisy-gd' with steps 1, 2, 3, 4, 5 or 15 others"
+@pytest.mark.parametrize(
+    ("chosen", "among", "said"),
+    [
+        (GRID[1], GRID, "'noisy-gd' with features.axes 128 and steps 10"),
+        (STARTS[0], STARTS, "'noisy-gd' with start FromZero"),
+        (STARTS[1], STARTS, "'noisy-gd' with start FromShots and start.strength 0.5"),
+        (GRID[0], [MeanPrototypes(), GRID[0]], "'noisy-gd'"),
+    ],
+)
+def test_a_configuration_is_told_by_what_others_of_its_name_do_not_have(chosen, among, said):
+    assert configuration_in_words(chosen, among) == said
