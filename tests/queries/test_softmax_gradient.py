@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,19 +68,6 @@ def test_rows_that_are_chosen_give_the_integers_of_those_rows_alone(monkeypatch,
     assert (query(curved=curved)(x, y) != wanted).any()
 
 
-def test_it_is_the_gradient_of_the_softmax_loss():
-    """Against a plain float computation, where no residual is clipped."""
-    rng = np.random.default_rng(2)
-    x, y = rng.normal(size=(40, WIDTH)), rng.integers(0, CLASSES, 40)
-    made = query(3, size=0.3)
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    logits = made.offset + unit @ made.linear.T - 0.5 * unit**2 @ made.precision.T
-    residual = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True) - np.eye(CLASSES)[y]
-    residual /= np.maximum(1, np.linalg.norm(residual, axis=1, keepdims=True))
-    assert np.abs(made(x, y) / made.grid - residual.T @ unit).max() < 0.05
-    assert not made(*EMPTY).any()
-
-
 AXES = {
     "orthonormal": np.linalg.qr(np.random.default_rng(4).normal(size=(WIDTH, 2)))[0],
     "one axis": np.eye(WIDTH, 1),
@@ -88,6 +76,23 @@ AXES = {
     "no axis at all": np.zeros((WIDTH, 2)),
     "more axes than dimensions": np.random.default_rng(5).normal(size=(WIDTH, 7)),
 }
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("clip", [0.2, 1.0, 1.5])
+def test_it_is_the_gradient_of_the_softmax_loss(curved, clip):
+    """Against a plain float computation, clipped and projected."""
+    rng, made = np.random.default_rng(2), replace(query(3, curved=curved), clip=clip)
+    x, y, axes = rng.normal(size=(40, WIDTH)), rng.integers(0, CLASSES, 40), AXES["orthonormal"]
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    logits = made.offset + unit @ made.linear.T
+    logits -= 0.5 * unit**2 @ made.precision.T if curved else 0.0
+    residual = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True) - np.eye(CLASSES)[y]
+    residual *= np.minimum(1, clip / np.linalg.norm(residual, axis=1, keepdims=True))
+    wanted = residual.T @ unit
+    assert np.abs(clip * made(x, y) / made.grid - wanted).max() < 0.02
+    along = replace(made, projection=axes)
+    assert np.abs(clip * along(x, y) / along.grid - wanted @ axes).max() < 0.02
 
 
 def projected(axes, clip=1.0, steepness=1e3):
@@ -123,22 +128,6 @@ def test_without_the_second_clip_axes_that_are_not_orthonormal_break_the_bound(m
         SoftmaxGradient, "_projected", lambda self, mapped: np.trunc(mapped @ self.projection)
     )
     assert not stays_within(asked, EMPTY, right, left)
-
-
-def test_it_is_the_clipped_projected_gradient_of_the_definition():
-    rng = np.random.default_rng(2)
-    x, y = rng.normal(size=(40, WIDTH)), rng.integers(0, CLASSES, 40)
-    weights = rng.normal(size=(CLASSES, WIDTH))
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    for clip in (0.2, 1.0):
-        asked = SoftmaxGradient(UNIT, weights, np.zeros(CLASSES), clip=clip)
-        residual = softmax.residuals(weights, unit, y)
-        scale = np.minimum(1.0, clip / np.linalg.norm(residual, axis=1))
-        wanted = (residual * scale[:, None]).T @ unit
-        assert np.abs(clip * asked(x, y) / asked.grid - wanted).max() < 0.02
-        axes = AXES["orthonormal"]
-        along = SoftmaxGradient(UNIT, weights, np.zeros(CLASSES), clip=clip, projection=axes)
-        assert np.abs(clip * along(x, y) / along.grid - wanted @ axes).max() < 0.02
 
 
 def test_a_clip_that_is_none_and_a_projection_on_a_device_are_refused():

@@ -11,15 +11,15 @@ second, then pays for 1 ÷ √(15/16), which is 3 % more noise, and the second i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, Floats, Integers
+from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
@@ -56,7 +56,7 @@ class FittedFeatures(Protocol):
     def arrays(self) -> Arrays:
         """The map as named arrays, for a release."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """The map's numbers and words, JSON-ready, for a release."""
 
 
@@ -128,7 +128,7 @@ def require_width(features: FittedFeatures, shape: tuple[int, ...]) -> None:
         )
 
 
-Reader: TypeAlias = Callable[[Mapping[str, AnyArray], Mapping[str, Any]], FittedFeatures]
+Reader: TypeAlias = Callable[[Arrays, JsonObject], FittedFeatures]
 
 
 def release_readers() -> dict[str, Reader]:
@@ -144,7 +144,7 @@ def release_readers() -> dict[str, Reader]:
     }
 
 
-def read_features(arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedFeatures:
+def read_features(arrays: Arrays, settings: JsonObject) -> FittedFeatures:
     """Restore a map from a release."""
     readers, kind = release_readers(), settings.get("kind")
     if kind not in readers:
@@ -154,7 +154,7 @@ def read_features(arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -
     return readers[kind](arrays, settings)
 
 
-def describe(features: FittedFeatures) -> dict[str, Any]:
+def describe(features: FittedFeatures) -> JsonObject:
     """What a release records about the map, next to its arrays."""
     return {"kind": features.kind, **features.settings()}
 
@@ -169,16 +169,16 @@ class StoredMap:
         """The fields that are arrays."""
         return {name: np.ascontiguousarray(one) for name, one in self._fields(arrays=True)}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """The other fields, JSON-ready."""
         plain = dict(self._fields(arrays=False))
         plain |= {name: list(one) for name, one in plain.items() if isinstance(one, tuple)}
         return {**plain, "identity": self.identity} if hasattr(self, "identity") else plain
 
     @classmethod
-    def read(cls, arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> Self:
+    def read(cls, arrays: Arrays, settings: JsonObject) -> Self:
         """Restore from a release; the identity must be that of the arrays."""
-        own: dict[str, Any] = {name: np.asarray(array, dtype=np.int32) for name, array in arrays.items()}
+        own: JsonObject = {name: np.asarray(array, dtype=np.int32) for name, array in arrays.items()}
         for name in {one.name for one in fields(cls)} - own.keys():
             own[name] = tuple(settings[name]) if isinstance(settings[name], list) else settings[name]
         restored = cls(**own)
@@ -186,7 +186,7 @@ class StoredMap:
             raise DataError("The feature map's arrays must have the recorded identity; they do not.")
         return restored
 
-    def _fields(self, *, arrays: bool) -> Iterator[tuple[str, Any]]:
+    def _fields(self, *, arrays: bool) -> Iterator[tuple[str, object]]:
         found = ((one.name, getattr(self, one.name)) for one in fields(self))
         return ((name, value) for name, value in found if isinstance(value, np.ndarray) is arrays)
 
@@ -322,12 +322,12 @@ class FittedSideBySide:
             f"{name}.{key}": array for name in _PARTS for key, array in getattr(self, name).arrays().items()
         }
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """Those of both."""
         return {name: describe(getattr(self, name)) for name in _PARTS}
 
     @classmethod
-    def read(cls, arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedSideBySide:
+    def read(cls, arrays: Arrays, settings: JsonObject) -> FittedSideBySide:
         """Restore from a release; a map of the kind may not hold another of it."""
         parts = []
         for name in _PARTS:

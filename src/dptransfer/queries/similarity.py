@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from dptransfer.exact.capped_similarity import (
     squared_norms,
 )
 from dptransfer.exact.chunks import Threads
-from dptransfer.exact.cuda import DEVICES, use_cuda
+from dptransfer.exact.cuda import DEVICES, Array, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm
 from dptransfer.exact.sums import group_rows
 from dptransfer.privacy import Unit
@@ -59,7 +59,7 @@ class GridPool:
     """
 
     features: FittedFeatures
-    rows: AnyArray
+    rows: AnyArray | ShardedRows
     precision: str
 
     @property
@@ -71,16 +71,14 @@ class GridPool:
         return len(self.rows)
 
     def __getitem__(self, which: slice | Integers) -> GridRows:
-        if not self.as_stored:
-            return grid_rows(self.features, self.rows[which], self.precision)
-        stored: GridRows = cast(Any, self.rows).read(which, as_stored=True)
-        return stored
+        if self.as_stored and isinstance(self.rows, ShardedRows):
+            return self.rows.read(which, as_stored=True)
+        return grid_rows(self.features, self.rows[which], self.precision)
 
     def require_unchanged(self) -> None:
         """Raise if a file of the pool is another one by now."""
-        rows: Any = self.rows
-        if isinstance(rows, ShardedRows):
-            rows.require_unchanged()
+        if isinstance(self.rows, ShardedRows):
+            self.rows.require_unchanged()
 
     @property
     def as_stored(self) -> bool:
@@ -303,7 +301,7 @@ class PoolScores:
         """(candidates, classes) scores."""
         return self.similarity(self.candidates)
 
-    def scores(self, piece: slice) -> Any:
+    def scores(self, piece: slice) -> Array:
         """Those of the candidates at these positions, where they were computed."""
         return self.similarity.of_slab(self.candidates[piece])
 
@@ -316,7 +314,7 @@ class PoolScores:
         """The same candidates with their scores for some classes."""
         return replace(self, similarity=self.similarity.only(wanted))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Workers work, and have none of their own."""
         return {**self.__dict__, "engine": ThisProcess()}
 
