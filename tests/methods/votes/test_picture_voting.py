@@ -1,25 +1,16 @@
 """What all methods share whose teachers see pixels, by way of both of them."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import dptransfer as dpt
-from dptransfer import evaluate
 from dptransfer.data import Facts
 from dptransfer.encoders import apply_delta, encode_pixels, encoder_of, get_encoder
 from dptransfer.errors import ArgumentError, Incompatible
-from dptransfer.methods.checkpoint import Workspace
 from dptransfer.methods.deep import semi_supervised
 from dptransfer.methods.deep import teachers as side_by_side
 from dptransfer.methods.deep.teachers import SmallTeachers  # torch is there
@@ -67,56 +58,33 @@ def score(model, method):
     return model.score(rows, np.array(CLASSES)[labels])
 
 
-@pytest.fixture(scope="module", params=METHODS)
-def seen(request):
-    method = METHODS[request.param]
-    return method, fitted(method)
-
-
-def test_a_student_learns_what_the_teachers_know(seen):
-    method, model = seen
+@pytest.mark.parametrize("name", METHODS)
+def test_a_student_learns_what_the_teachers_know_and_works_on_the_plain_encoder(name, tmp_path):
+    method = METHODS[name]
+    model = fitted(method)
     assert score(model, method) > 0.8
-    assert model.events == method.plan(private().facts, BUDGET, POOL).events
-    assert f"{method.teachers} teachers vote on 12 public examples" in model.provenance.notes[0]
-
-
-def test_it_is_released_with_the_plain_encoder_its_student_works_on(seen, tmp_path):
-    method, model = seen
     path = model.save(tmp_path / "model")
     loaded = dpt.load(path)
     assert loaded.encoder == get_encoder(PLACE).identity
     assert score(loaded, method) == score(model, method)
     assert verify_release(path).outcome == "verified"
-    rows = encode_pixels(coloured(6, seed=2)[0], get_encoder(PLACE))
-    assert evaluate(loaded, rows, [0, 1, 2] * 2).accuracy >= 0.5
+    listed = model.provenance.answers["rows"]
+    assert list(listed) == CLASSES
+    assert sorted(position for own in listed.values() for position in own) == sorted(spread(60, 12))
 
 
-def test_answers_are_told_with_the_release(seen):
-    _, model = seen
-    told = model.provenance.answers["rows"]
-    assert list(told) == CLASSES
-    assert sorted(position for own in told.values() for position in own) == sorted(spread(60, 12))
-
-
-REFUSED = {
-    "no public pictures": ({}, {"public": None}, ArgumentError, "needs public"),
-    "an encoder without a classifier": (
-        {"encoder": "small-cnn", "size": 8, "inner": None},
-        {},
-        ArgumentError,
-        "brings none",
-    ),
-    "no frame": ({"inner": 8}, {}, ArgumentError, "leave a frame"),
-    "other pictures": ({"encoder": "small-cnn", "size": 16}, {}, Incompatible, "must be 16 × 16"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_public_and_wrong_is_refused_before_the_charge(case):
-    settings, given, error, words = REFUSED[case]
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"encoder": "small-cnn", "size": 8, "inner": None}, "brings none"),
+        ({"inner": 8}, "leave a frame"),
+        ({"encoder": "small-cnn", "size": 16}, "16 × 16"),
+    ],
+)
+def test_what_is_public_and_wrong_is_refused_before_the_charge(settings, words):
     ledger = dpt.Ledger.in_memory()
-    with pytest.raises(error, match=words):
-        fitted(dpt.methods.PromPATE(**{**SMALL, "inner": 4} | settings), ledger=ledger, **given)
+    with pytest.raises((ArgumentError, Incompatible), match=words):
+        fitted(replace(HASTY, **settings), ledger=ledger)
     assert not ledger.history()
 
 
@@ -125,51 +93,7 @@ def test_with_a_threshold_only_what_passes_is_answered():
     model = fitted(sure, noise=Silent())
     answered = sum(map(len, model.provenance.answers["rows"].values()))
     assert 0 < answered < 12
-    assert f"{answered} of 12 questions were answered" in " ".join(model.provenance.notes)
-
-
-class Killed(BaseException):
-    """As a signal would."""
-
-
-MOMENTS = {
-    "the second group of teachers": ("keep", lambda what: "from teacher 8 on" in what, 1),
-    "the votes": ("draw_once", lambda what: "votes" in what, 1),
-    "the student": ("train_student", None, 2),
-}
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_run_that_was_killed_goes_on_with_one_charge_and_asks_nothing_twice(moment, tmp_path, monkeypatch):
-    method, (name, hit, left) = HASTY, MOMENTS[moment]
-    settings = {
-        "ledger": dpt.Ledger(tmp_path / "ledger.sqlite"),
-        "workspace": tmp_path / "run",
-        "noise": dpt.SecureNoise(),
-    }
-    with monkeypatch.context() as patch, suppress(Killed):
-
-        def dying(self, *given):
-            if hit is None or any(isinstance(one, str) and hit(one) for one in given):
-                raise Killed
-            return whole(self, *given)
-
-        owner = type(method) if name == "train_student" else Workspace
-        whole = getattr(owner, name)
-        patch.setattr(owner, name, dying)
-        fitted(method, **settings)
-        pytest.fail("it was not killed")
-    before = answers(tmp_path)
-    assert len(before) == left
-    taught = []
-    teach = side_by_side.teach
-    monkeypatch.setattr(side_by_side, "teach", lambda *given: taught.append(1) or teach(*given))
-    model = fitted(method, **settings)
-    assert len(taught) == (1 if "teachers" in moment else 0)
-    (charge,), after = charges(tmp_path), answers(tmp_path)
-    assert (charge.outcome, charge.events) == ("released", model.events)
-    assert after[:left] == before
-    assert len(after) == 2  # who is with which teacher, and the votes
+    assert f"{answered} of 12" in " ".join(model.provenance.notes)
 
 
 def test_how_long_teachers_learn_is_planned_from_the_declared_size_alone():
@@ -326,23 +250,6 @@ def test_a_full_student_is_released_with_its_network_and_loads_again(released):
     assert set(model.provenance.answers["rows"]) == set(CLASSES)
 
 
-def test_new_pictures_are_classified_by_the_students_network(released, tmp_path):
-    from typer.testing import CliRunner
-
-    from dptransfer.cli.commands import app
-
-    model, path = released
-    pixels = coloured(6, seed=4)[0]
-    for number, one in enumerate(pixels):
-        Image.fromarray(one).save(tmp_path / f"{number}.png")
-    done = CliRunner().invoke(app, ["predict", str(path), str(tmp_path), "--json"])
-    told = {Path(one["input"]).stem: one for one in json.loads(done.stdout)}
-    rows = encode_pixels(pixels, apply_delta(get_encoder("small-cnn", size=8), model.encoder_delta))
-    wanted = model.predict_proba(rows)
-    assert [told[str(number)]["label"] for number in range(6)] == model.predict(rows).tolist()
-    assert [told[str(number)]["score"] for number in range(6)] == pytest.approx(wanted.max(axis=1), rel=1e-4)
-
-
 DEEP = replace(SCRATCH, student_steps=20)
 
 
@@ -354,26 +261,36 @@ def in_workspace(folder):
     }
 
 
-def stopped_at(step, stop, monkeypatch):
-    """Let the student's training be stopped in that step; what is returned counts steps."""
-    whole, taken = semi_supervised.RULES["freematch"], []
+def stopped_at(call, function):
+    """The function, interrupted in that call; and a list as long as it was called often."""
+    calls = []
 
-    def counted(*arguments):
-        taken.append(len(taken))
-        if len(taken) == step:
-            stop()
-        return whole(*arguments)
+    def counted(*given):
+        calls.append(len(calls))
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return function(*given)
 
-    monkeypatch.setitem(semi_supervised.RULES, "freematch", counted)
-    return taken
+    return counted, calls
 
 
-def interrupt():
-    raise KeyboardInterrupt
+def test_a_run_that_stopped_teaches_the_teachers_that_did_not_answer_and_no_others(tmp_path, monkeypatch):
+    counted, taught = stopped_at(2, side_by_side.teach)  # of two groups
+    monkeypatch.setattr(side_by_side, "teach", counted)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(HASTY, **in_workspace(tmp_path))
+    before = answers(tmp_path)
+    model = fitted(HASTY, **in_workspace(tmp_path))
+    assert len(taught) == 3
+    (charge,), after = charges(tmp_path), answers(tmp_path)
+    assert (charge.outcome, charge.events) == ("released", model.events)
+    assert after[:1] == before
+    assert len(after) == 2  # who is with which teacher, and the votes
 
 
 def test_a_run_stopped_while_its_student_learns_goes_on_under_one_charge(tmp_path, monkeypatch):
-    taken = stopped_at(27, interrupt, monkeypatch)  # the network's seventh step, after twenty of the head
+    rule, taken = stopped_at(27, semi_supervised.RULES["freematch"])  # the network's seventh step
+    monkeypatch.setitem(semi_supervised.RULES, "freematch", rule)
     with pytest.raises(KeyboardInterrupt):
         fitted(DEEP, **in_workspace(tmp_path))
     asked = answers(tmp_path)
@@ -386,22 +303,3 @@ def test_a_run_stopped_while_its_student_learns_goes_on_under_one_charge(tmp_pat
     assert model.events == DEEP.plan(private().facts, BUDGET, POOL).events
     assert len(charges(tmp_path)) == 1
     assert answers(tmp_path) == asked  # no vote is asked for twice
-
-
-@pytest.mark.slow
-def test_a_run_killed_by_the_system_while_its_student_learns_goes_on(tmp_path, monkeypatch):
-    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
-    command = [sys.executable, "-W", "ignore", "-m", "methods.votes.test_picture_voting", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONPATH": path})
-    assert done.returncode == -signal.SIGKILL
-    asked, taken = answers(tmp_path), stopped_at(-1, interrupt, monkeypatch)
-    model = fitted(DEEP, **in_workspace(tmp_path))
-    assert len(taken) == 14
-    assert (len(charges(tmp_path)), answers(tmp_path)) == (1, asked)
-    assert model.encoder_delta is not None
-
-
-if __name__ == "__main__":
-    with pytest.MonkeyPatch.context() as patch:
-        stopped_at(27, lambda: os.kill(os.getpid(), signal.SIGKILL), patch)
-        fitted(DEEP, **in_workspace(Path(sys.argv[1])))
