@@ -305,15 +305,6 @@ def test_the_page_is_complete_alone_and_its_contents_lead_to_every_section():
     assert len(card.markdown()) < 8000
 
 
-def test_the_text_form_stays_within_its_width():
-    model = make_model(classes=tuple(f"class number {n}" for n in range(60)))
-    model = replace(model, head=type(model.head)(np.ones((60, 7))))
-    lines = card_of(model).text(80).splitlines()
-    assert max(len(line) for line in lines) <= 80
-    assert "and 40 more" in " ".join(" ".join(lines).split())
-    assert max(len(line) for line in card_of(model).text(120).splitlines()) > 80
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_the_head_has_title_date_software_contact_and_accuracy(form):
     model = make_model()

@@ -26,7 +26,6 @@ from dptransfer.release.charged_evaluation import (
     share,
     without_holdout,
 )
-from dptransfer.release.evaluation import wilson
 
 from .counts import drawn, evaluation, event, noisy, truth
 from .models import NOISE, make_model
@@ -323,11 +322,6 @@ def test_a_mean_is_never_nan_either(several):
     found = mean_share(several)
     assert 0 <= found.low <= found.high <= 1
     assert found == NOTHING or found.low <= found.value <= found.high
-
-
-def test_without_noise_it_is_wilsons_interval():
-    found = share(Noisy(80, 0.0), Noisy(20, 0.0))
-    assert np.allclose(found[1:], wilson(80, 100), atol=0.006)
 
 
 def test_an_interval_solves_what_it_is_derived_from():
