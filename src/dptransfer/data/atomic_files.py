@@ -190,12 +190,8 @@ def write_whole(
     with claim(target):
         if not overwrite and os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-        fresh = unfinished_name(target)
-        try:
+        with _finished(target) as fresh:
             write_synced(fresh, content, opener=opener)
-            put_in_place(fresh, target)
-        finally:
-            remove(fresh)
 
 
 def write_if_possible(target: Path, content: bytes) -> None:
@@ -211,15 +207,21 @@ def replaced_whole(target: Path, make_folder: Callable[[Path], None] = Path.mkdi
     It is flushed to the disk, and put in place in one step. If anything fails, what stands there stays, and
     nothing is left behind, nor any folder above; what a kill leaves is removed by the next claim.
     """
-    with claim(target):
-        fresh = unfinished_name(target)
-        try:
-            make_folder(fresh)
-            yield fresh
-            sync_folder(fresh)
-            put_in_place(fresh, target)
-        finally:
-            remove(fresh)
+    with claim(target), _finished(target) as fresh:
+        make_folder(fresh)
+        yield fresh
+        sync_folder(fresh)
+
+
+@contextmanager
+def _finished(target: Path) -> Iterator[Path]:
+    """The name of something unfinished, which is put in place if the block ends well, and else removed."""
+    fresh = unfinished_name(target)
+    try:
+        yield fresh
+        put_in_place(fresh, target)
+    finally:
+        remove(fresh)
 
 
 def put_in_place(fresh: Path, target: Path) -> None:

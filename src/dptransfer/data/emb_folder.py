@@ -307,30 +307,26 @@ def _rows_to_write(rows: ArrayLike, dtype: RowType, scale: float | None) -> tupl
 
 def _columns_to_write(metadata: RowMetadata, count: int) -> tuple[Mapping[str, Integers], _Classes]:
     """A whole number for each row, by the name of its file, and the class list."""
-    labels, classes = _labels_to_write(metadata.labels, metadata.classes)
-    for what, given in (("labels", labels), ("sources", metadata.sources)):
-        if given is not None and len(given) != count:
+    labels, classes = metadata.labels, metadata.classes
+    own: Integers | None = None
+    listed = None if classes is None else declared_classes(classes)
+    if isinstance(labels, Labelled) or (labels is not None and classes is not None):
+        labelled = Labelled.of(labels, classes)
+        own, listed = labelled.positions, labelled.classes
+    elif labels is not None:
+        given = np.asarray(labels)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise DataError("Labels that are not whole numbers need the class list. Pass classes=[...].")
+        own = given.astype(np.int64)
+    for what, one_each in (("labels", own), ("sources", metadata.sources)):
+        if one_each is not None and len(one_each) != count:
             raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
     people = None if metadata.people is None else person_positions(metadata.people, count)
-    digests = one_digest_each(metadata.source_digests, count)
     if metadata.public and people is not None:
         raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")
-    columns = (labels, people, None if digests is None else digests.view(np.int64))
-    return {name: own for name, own in zip(_COLUMNS, columns, strict=True) if own is not None}, classes
-
-
-def _labels_to_write(
-    labels: ArrayLike | Labelled | None, classes: Classes | None
-) -> tuple[Integers | None, _Classes]:
-    if labels is None:
-        return None, None if classes is None else declared_classes(classes)
-    if isinstance(labels, Labelled) or classes is not None:
-        labelled = Labelled.of(labels, classes)
-        return labelled.positions, labelled.classes
-    given = np.asarray(labels)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise DataError("Labels that are not whole numbers need the declared class list. Pass classes=[...].")
-    return given.astype(np.int64), None
+    digests = one_digest_each(metadata.source_digests, count)
+    columns = (own, people, None if digests is None else digests.view(np.int64))
+    return {name: one for name, one in zip(_COLUMNS, columns, strict=True) if one is not None}, listed
 
 
 def _write_array(

@@ -150,9 +150,6 @@ class Facts:
             raise ArgumentError(
                 f"shape must be (width,) for rows or (height, width, 3) for pictures; got {shape}."
             )
-        object.__setattr__(self, "shape", shape)
-        if self.size is not None:
-            object.__setattr__(self, "size", checks.whole("size", self.size))
         if len(self.classes) < 2:
             raise ArgumentError(
                 f"At least two classes must be declared; got {'one class' if self.classes else 'none'}. "
@@ -162,28 +159,31 @@ class Facts:
             raise ArgumentError("Declared classes must be distinct; one is listed twice. Leave it out.")
         if len({isinstance(name, str) for name in self.classes}) != 1:
             raise ArgumentError("Declared classes must be all words or all whole numbers, not a mix.")
-        if self.class_counts is not None:
-            found, count = len(self.class_counts), len(self.classes)
-            if found != count:
-                raise ArgumentError(
-                    f"class_counts must give each of the {count} classes a number; got {found}."
-                )
-            counts = tuple(checks.whole("class_counts", count, at_least=0) for count in self.class_counts)
-            object.__setattr__(self, "class_counts", counts)
-        if self.columns is not None:
-            object.__setattr__(self, "columns", named_columns(self.columns, shape))
-        object.__setattr__(self, "person_bound", self.bound.examples)
-        each = self.rows_per_person
+        size, counts, each = self.size, self.class_counts, self.rows_per_person
+        if counts is not None:
+            if len(counts) != len(self.classes):
+                raise ArgumentError(f"class_counts must be one for each class; got {len(counts)} numbers.")
+            counts = tuple(checks.whole("class_counts", count, at_least=0) for count in counts)
         if each is not None:
             each = checks.positive("rows_per_person", each)
-            object.__setattr__(self, "rows_per_person", each)
-        if each is not None and each < 1:
-            raise ArgumentError(f"rows_per_person must be at least 1; got {each!r}. Leave it out if unsure.")
-        if each is not None and self.unit is Unit.ROW:
-            raise ArgumentError(
-                f"rows_per_person says how many examples a person has; got {each!r} without people. "
-                "Say whose each example is, or leave it out."
-            )
+            if each < 1:
+                raise ArgumentError(
+                    f"rows_per_person must be at least 1; got {each!r}. Leave it out if unsure."
+                )
+            if self.unit is Unit.ROW:
+                raise ArgumentError(
+                    f"rows_per_person says how many examples a person has; got {each!r} without people. "
+                    "Say whose each example is, or leave it out."
+                )
+        for name, value in (
+            ("shape", shape),
+            ("size", None if size is None else checks.whole("size", size)),
+            ("class_counts", counts),
+            ("columns", None if self.columns is None else named_columns(self.columns, shape)),
+            ("person_bound", self.bound.examples),
+            ("rows_per_person", each),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def dimension(self) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Literal, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Literal, NoReturn
 
 import numpy as np
 
@@ -46,12 +46,11 @@ class FileSnapshot:
     written: int
 
     @classmethod
-    @contextmanager
-    def first(cls, path: Path) -> Iterator[tuple[FileSnapshot, BinaryIO]]:
-        """The file as it is now, and open for reading."""
+    def of(cls, path: Path) -> FileSnapshot:
+        """The file as it is now."""
         with _open(path) as stream:
             found = os.fstat(stream.fileno())
-            yield cls(path, found.st_size, found.st_mtime_ns), stream
+        return cls(path, found.st_size, found.st_mtime_ns)
 
     def __reduce__(self) -> tuple[type[FileSnapshot], tuple[Path, int, int]]:
         """On its way to another process, which may work in another folder."""
@@ -104,11 +103,13 @@ class NpyShard:
     width: int
     dtype: np.dtype[np.generic]
     by_column: bool
+    names: ClassVar[None] = None
 
     @classmethod
     def at(cls, path: Path) -> NpyShard:
         """The shard in this file, once its header and its size are found to be right."""
-        with FileSnapshot.first(path) as (file, stream), parsing(path, _WHOLE, _AGAIN):
+        file = FileSnapshot.of(path)
+        with file.open() as stream, parsing(path, _WHOLE, _AGAIN):
             shape, by_column, dtype = array_header(stream)
             start = stream.tell()
         table = f"rows must be numbers of shape (examples, dimension); found {len(shape)} dimensions."
@@ -213,7 +214,8 @@ class ParquetShard:
             others: the columns that tell people or labels, and so are none.
             recent: where decoded groups are kept.
         """
-        with FileSnapshot.first(path) as (file, stream):
+        file = FileSnapshot.of(path)
+        with file.open() as stream:
             opened = _opened(path, stream)
             schema = opened.schema_arrow
             columns = row_columns(path, schema, features, others)
@@ -331,7 +333,7 @@ class ShardedRows:
             types = f"all shards must be of one type; this is {one.dtype}, and the first is {first.dtype}."
             require(one.dtype == first.dtype, path, types, "Convert them, say to float32.")
             names = "all shards must have the same columns of features; this has others than the first."
-            require(_names(one) == _names(first), path, names, "Write it again.")
+            require(one.names == first.names, path, names, "Write it again.")
         self.shards = tuple(found)
         self._ends = np.cumsum([shard.count for shard in self.shards], dtype=np.int64)
         self._chosen: Integers | None = None
@@ -347,7 +349,7 @@ class ShardedRows:
     @property
     def columns(self) -> tuple[str, ...] | None:
         """What the features are called, where they have a column each."""
-        return _names(self.shards[0])
+        return self.shards[0].names
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -458,7 +460,3 @@ class ShardedRows:
 def stored_bytes(rows: object) -> bool:
     """Whether rows are whole numbers of one byte in their files, which the same rows in floats are not."""
     return isinstance(rows, ShardedRows) and rows.stored == np.int8
-
-
-def _names(shard: NpyShard | ParquetShard) -> tuple[str, ...] | None:
-    return shard.names if isinstance(shard, ParquetShard) else None
