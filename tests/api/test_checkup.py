@@ -203,7 +203,7 @@ def test_rows_of_another_width_are_found(tables):
     with_array("public", x=rows_of(tables / "public.npz")[:, :4])(tables)
     found = in_tables(tables)
     assert the(found, "widths", "public").examples == ("private: 6", "public: 4")
-    assert any("rows of width 6 and rows of width 4" in one for one in found.unchecked)
+    assert any("width 6 and rows" in one for one in found.unchecked)
 
 
 def test_pictures_of_another_depth_in_the_pool_are_found(photos):
@@ -272,7 +272,7 @@ def test_embeddings_in_memory_are_checked_as_well():
 
 def test_pictures_are_not_compared_with_rows_and_that_is_said(photos, tables):
     found = check(photos / "private", tables / "public.npz")
-    assert any("they are images and rows of width 6" in one for one in found.unchecked)
+    assert any("images and rows" in one for one in found.unchecked)
 
 
 def test_a_test_that_tells_no_people_is_read_without(tables):

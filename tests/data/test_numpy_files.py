@@ -58,7 +58,7 @@ def test_zeros_that_compress_well_are_believed(tmp_path):
 
 def test_an_archive_named_npy_is_told_what_it_is(tmp_path):
     (tmp_path / "x.npy").write_bytes(npz_bytes(x=X))
-    with pytest.raises(DataError, match=r"Rename it to \.npz"):
+    with pytest.raises(DataError, match=r"to \.npz"):
         load_array(tmp_path / "x.npy")
 
 

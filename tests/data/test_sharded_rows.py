@@ -161,7 +161,7 @@ def test_walking_through_decodes_each_row_group_once(tmp_path, monkeypatch):
 def test_all_at_once_is_refused(tmp_path):
     rows = cut(tmp_path, "float32", (10,))
     for greedy in (np.asarray, list, lambda all: all[3], lambda all: all[[1, 2]], lambda all: all[:, 0]):
-        with pytest.raises(DataError, match="Read a slice at a time"):
+        with pytest.raises(DataError, match="Read a slice"):
             greedy(rows)
     for beyond in (COUNT, -COUNT - 1):
         with pytest.raises(IndexError):
@@ -175,10 +175,10 @@ def test_a_file_that_changed_is_not_read_on(tmp_path, kind):
     rows[:4]
     os.utime(rows.files[1], ns=(1, 1))
     assert len(rows[:10]) == 10
-    with pytest.raises(DataError, match=r"01\.\w+': .*changed while it was read"):
+    with pytest.raises(DataError, match=r"01\..*changed"):
         rows[8:12]
     rows.files[1].unlink()
-    with pytest.raises(DataError, match=r"01\.\w+': the file must be readable; it is not"):
+    with pytest.raises(DataError, match=r"01\..*readable"):
         rows[8:12]
 
 
@@ -219,7 +219,7 @@ def test_shards_are_files_of_one_kind_and_a_scale_is_for_integers(tmp_path):
     for wrong, rule in (((), "at least one file"), ((files[0], "a.parquet"), "all .npy or all .parquet")):
         with pytest.raises(DataError, match=rule):
             ShardedRows(wrong)
-    with pytest.raises(ArgumentError, match="scale is for int8"):
+    with pytest.raises(ArgumentError, match="for int8"):
         ShardedRows(files, scale=2.0)
     for scale in (0, float("nan"), 1e300):
         with pytest.raises(ArgumentError, match="scale must be"):

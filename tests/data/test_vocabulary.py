@@ -77,7 +77,7 @@ def test_names_become_unit_texts_times_the_scale():
     made = Vocabulary.from_names(["a", "b", "c"], [[3.0, 4.0], [0.0, 9.0], [0.0, 0.0]], scale=10)
     assert made.weights.tolist() == [[6.0, 8.0], [0.0, 10.0], [0.0, 0.0]]
     assert made.unit_rows
-    with pytest.raises(DataError, match="row for each name"):
+    with pytest.raises(DataError, match="each name"):
         Vocabulary.from_names(["a", "b"], [1.0, 2.0])
 
 

@@ -81,7 +81,7 @@ def test_pictures_are_there_as_long_as_somebody_holds_them(tmp_path, place):
 
 def test_a_path_may_lead_into_an_archive(tmp_path):
     path = packed(tmp_path / "p.zip", ["train/a/1.png", "train/b/1.png", "test/a/1.png"], "p/", ())
-    with pytest.raises(DataError, match=r"look like splits .*for example '.*p\.zip/train'"):
+    with pytest.raises(DataError, match=r"like splits .*p\.zip/train"):
         find_images(path)
     found = find_images(path / "train")
     assert found.classes == ("a", "b")

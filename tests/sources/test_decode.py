@@ -219,7 +219,7 @@ def test_a_file_that_is_no_image_or_is_cut_short_raises(tmp_path):
     (tmp_path / "empty.png").touch()
     open_image(tmp_path / "whole.png")
     for name in ("half.png", "text.png", "missing.png", "empty.png"):
-        with pytest.raises(OSError, match=r"truncated|identify|No such file"):
+        with pytest.raises(OSError, match=r"truncated|identify|No such"):
             open_image(tmp_path / name)
     for name in ("text.png", "missing.png", "empty.png"):
         assert problem_of(tmp_path / name).startswith("It cannot be read")
@@ -260,7 +260,7 @@ def test_twenty_thousand_by_twenty_thousand_is_refused_before_it_is_read(tmp_pat
 def test_a_text_that_swells_is_refused(tmp_path):
     swollen = (b"zTXt", b"note\0\0" + zlib.compress(b"\0" * 2**27, 9))
     file = png(tmp_path / "a.png", [[1]], 8, GREY, swollen)
-    with pytest.raises(ValueError, match="Decompressed data too large"):
+    with pytest.raises(ValueError, match="too large"):
         open_image(file)
 
 

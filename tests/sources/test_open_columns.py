@@ -24,7 +24,7 @@ def test_a_column_per_feature_gives_rows_in_the_order_of_names(table):
 
 
 def test_private_rows_of_a_csv_need_classes_and_know_their_people(table):
-    with pytest.raises(DataError, match="classes must be declared"):
+    with pytest.raises(DataError, match="must be declared"):
         read_private(table, people="patient")
     private = read_private(table, Columns(features="f2"), people="patient", classes=["cat", "dog"])
     assert (private.labels.tolist(), private.people.tolist()) == ([0, 1, 0], [0, 1, 0])
@@ -54,7 +54,7 @@ def test_what_is_no_table_of_features_is_refused_without_a_word_of_it(tmp_path, 
 
 
 def test_a_column_of_people_that_is_not_there_is_refused(table):
-    with pytest.raises(DataError, match="column 'who'; the first line names none"):
+    with pytest.raises(DataError, match="column 'who'"):
         read_table(table, Columns(person="who"))
 
 
@@ -62,7 +62,7 @@ def test_whole_numbers_are_matched_however_they_are_written(tmp_path):
     words = ["1", "1.0", " 2 ", "2.00"]
     assert declared_labels(tmp_path, words, [1, 2]).positions.tolist() == [0, 0, 1, 1]
     assert declared_labels(tmp_path, ["1.0", "1"], ["1", "1.0"]).positions.tolist() == [1, 0]
-    with pytest.raises(DataError, match="at least one is not"):
+    with pytest.raises(DataError, match="at least one"):
         declared_labels(tmp_path, ["1.5"], [1, 2])
     (tmp_path / "a.csv").write_text("f1,label\n0,1.0\n1,0\n")
     assert read_private(tmp_path / "a.csv", classes=[0, 1]).labels.tolist() == [1, 0]
@@ -76,7 +76,7 @@ def test_labels_may_be_in_a_column_of_any_name_which_is_then_no_feature(tmp_path
     assert private.rows.tolist() == [[1, 2, 7], [4, 6, 7]]  # 'label' was asked for, 'grade' says the class
     assert read_private(path, Columns(label="grade"), classes=[3, 5]).rows.tolist() == [[1, 2], [4, 6]]
     assert read_public(path, Columns(label="nowhere")).labels is None  # a pool need not have it
-    with pytest.raises(DataError, match="these have none, under 'nowhere'"):
+    with pytest.raises(DataError, match="under 'nowhere'"):
         read_private(path, Columns(label="nowhere"), classes=[3, 5])
 
 

@@ -78,12 +78,12 @@ def test_a_private_set_that_is_all_black_is_refused_when_it_is_charged_and_singl
     unread = [folder / f"{number}.png" for number in range(4)]
     for x, y in ((black, labels), (black[:1], labels[:1]), (unread, labels[:4])):
         ledger, data = Ledger.in_memory(), PrivateImages(x, y, classes=2, resolution=8, name="night")
-        with pytest.raises(DataError, match="all of these are black"):
+        with pytest.raises(DataError, match="are black"):
             ledger.charge(data, [SPENT], label="film")
         assert not ledger.datasets()
         ledger.charge(data, [], label="nothing spent")
     strict = Ledger.in_memory(strict_names=True)
-    with pytest.raises(DataError, match="all of these are black"):
+    with pytest.raises(DataError, match="are black"):
         strict.charge(PrivateImages(black, labels, classes=2, name="night"), [SPENT], label="film")
     for x, y in ((late, labels), (black[:0], labels[:0])):
         Ledger.in_memory().charge(PrivateImages(x, y, classes=2), [SPENT], label="film")
@@ -186,7 +186,7 @@ def test_pictures_of_people_protect_persons(tmp_path):
     assert private.people.tolist() == [0, 1, 0, 2]
     assert (private.facts.unit, private.facts.bound.examples) == (Unit.PERSON, 2.0)
     assert private.fingerprint == PrivateImages(pixels(), [0, 1, 1, 0], classes=["a", "b"]).fingerprint
-    with pytest.raises(DataError, match="one entry per example"):
+    with pytest.raises(DataError, match="one entry"):
         PrivateImages(pixels(), [0, 1, 1, 0], classes=["a", "b"], people=["a"])
     for name in ("cat/ann/1.png", "dog/ann/1.png", "dog/bob/1.png"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

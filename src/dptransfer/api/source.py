@@ -278,11 +278,11 @@ class Source:
         if self.is_encoded:
             return None
         if self.reading.encoder is None:
-            _ = self.listing
+            _ = self.private_list
         return self.reading.load(self.form)
 
     @cached_property
-    def listing(self) -> ImageList | TextList | None:
+    def private_list(self) -> ImageList | TextList | None:
         """Private images or texts at a path, with a label each; None for rows and for examples in memory."""
         if self.path is None or self.is_encoded:
             return None
@@ -312,15 +312,15 @@ class Source:
     @property
     def source_digests(self) -> NDArray[np.uint64] | None:
         """Digests of private files or texts at a path that are still to be encoded."""
-        return None if self.encoder is None or self.listing is None else self.listing.source_digests
+        return None if self.encoder is None or self.private_list is None else self.private_list.source_digests
 
     def facts(self) -> Facts | None:
         """What is public about examples that are still to be encoded; None for rows."""
-        listing = self.listing
-        classes = self.class_list if listing is None else listing.classes
+        found = self.private_list
+        classes = self.class_list if found is None else found.classes
         if self.encoder is None or classes is None:
             return None
-        people = self.told_people if listing is None else listing.people
+        people = self.told_people if found is None else found.people
         unit = Unit.ROW if people is None else Unit.PERSON
         shape = (self.encoder.dimension,)
         return Facts(classes, shape, encoder=self.encoder.identity, unit=unit, **vars(self.declared))
@@ -346,8 +346,13 @@ class Source:
     def _private(self, beside: EncodedBeside | None) -> PrivateEmbeddings:
         sizes = vars(self.declared)
         encoder = self.encoder
-        if self.path is not None and encoder is not None and self.listing is not None and beside is not None:
-            rows = beside.private(self.listing, encoder, self.path)
+        if (
+            self.path is not None
+            and encoder is not None
+            and self.private_list is not None
+            and beside is not None
+        ):
+            rows = beside.private(self.private_list, encoder, self.path)
             return read_private(rows, name=self.name, **sizes)  # the folder keeps classes and people
         if self.path is not None:
             return read_private(
@@ -391,7 +396,7 @@ class Source:
         if private.encoder is None or self.path is None or self.is_encoded:
             return None
         found, words = self._pool(private.encoder), known_vocabulary(private.encoder.identity)
-        own = private.class_list if private.listing is None else private.listing.classes
+        own = private.class_list if private.private_list is None else private.private_list.classes
         shots = found.classes is not None and set(found.classes) <= set(own or ())
         return PoolOutline(len(found), None if words is None else len(words), unlabelled=not shots)
 

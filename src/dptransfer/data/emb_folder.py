@@ -46,7 +46,7 @@ from dptransfer.data.atomic_files import (
     write_synced,
 )
 from dptransfer.data.embeddings import rows_of
-from dptransfer.data.examples import ContentDigest, Indexed, one_digest_each
+from dptransfer.data.examples import ContentDigest, IndexedArray, one_digest_each
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions
 from dptransfer.data.numpy_files import load_array
@@ -288,7 +288,7 @@ def _filled(target: Path, *, public: bool) -> Iterator[Path]:
         ) from error
 
 
-def _rows_to_write(rows: ArrayLike, dtype: RowType, scale: float | None) -> tuple[Indexed, float | None]:
+def _rows_to_write(rows: ArrayLike, dtype: RowType, scale: float | None) -> tuple[IndexedArray, float | None]:
     """The rows, checked, and what int8 values are multiplied with; None for floats."""
     checks.one_of("dtype", dtype, get_args(RowType))
     if dtype != "int8":
@@ -330,7 +330,7 @@ def _columns_to_write(metadata: RowMetadata, count: int) -> tuple[Mapping[str, I
 
 
 def _write_array(
-    file: Path, array: Indexed, where: slice, kind: np.dtype[np.generic], opener: Opener | None
+    file: Path, array: IndexedArray, where: slice, kind: np.dtype[np.generic], opener: Opener | None
 ) -> None:
     """Write a part of an array as an `.npy` file, flushed to the disk."""
     read: Callable[[slice], AnyArray] = array.__getitem__

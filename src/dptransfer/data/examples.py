@@ -39,7 +39,7 @@ from dptransfer.privacy.relation import Unit
 _SLAB_BYTES = 2**24
 
 
-class Indexed(Protocol):
+class IndexedArray(Protocol):
     """An array, or what is indexed like one by slices and positions: rows in many files, or pictures."""
 
     @property
@@ -55,7 +55,7 @@ class Indexed(Protocol):
     def __getitem__(self, which: slice | Integers, /) -> AnyArray: ...
 
 
-Array = TypeVar("Array", bound=Indexed)
+Array = TypeVar("Array", bound=IndexedArray)
 
 
 class PrivateData(ABC):
@@ -81,7 +81,7 @@ class PrivateData(ABC):
 
     def __init__(
         self,
-        examples: Indexed,
+        examples: IndexedArray,
         y: ArrayLike | Labelled,
         classes: Classes | None,
         *,
@@ -114,7 +114,7 @@ class PrivateData(ABC):
     def part(self, positions: Integers, facts: Facts) -> Self:
         """The examples at these positions as data of their own, with labels and people, and these facts."""
 
-    def _part(self, positions: Integers, facts: Facts, examples: Indexed) -> Self:
+    def _part(self, positions: Integers, facts: Facts, examples: IndexedArray) -> Self:
         part = copy(self)
         part.__dict__.pop("fingerprint", None)
         part._known_fingerprint = None
@@ -153,7 +153,7 @@ class PublicData(LabelledList):
 
     def __init__(
         self,
-        examples: Indexed,
+        examples: IndexedArray,
         labelled: Labelled | None,
         name: str | None,
         sources: Iterable[str | Path] | None,
@@ -255,7 +255,9 @@ class ContentDigest(NamedTuple):
     first_bad: int | None
 
     @classmethod
-    def of(cls, rows: Indexed, *others: Indexed, step: Callable[[int], None] | None = None) -> ContentDigest:
+    def of(
+        cls, rows: IndexedArray, *others: IndexedArray, step: Callable[[int], None] | None = None
+    ) -> ContentDigest:
         """Read arrays, or what is indexed like them, once and in chunks.
 
         Args:
@@ -282,7 +284,7 @@ class ContentDigest(NamedTuple):
         return cls(of_first, digest.hexdigest(), first_bad)
 
 
-def content_digest(*arrays: Indexed) -> str:
+def content_digest(*arrays: IndexedArray) -> str:
     """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
     digest = hashlib.sha256()
     for array in arrays:
@@ -290,18 +292,18 @@ def content_digest(*arrays: Indexed) -> str:
     return digest.hexdigest()
 
 
-def _update(digest: hashlib._Hash, array: Indexed) -> None:
+def _update(digest: hashlib._Hash, array: IndexedArray) -> None:
     digest.update(_form(array))
     for slab in slabs(array):
         digest.update(np.ascontiguousarray(array[slab]).data)
 
 
-def _form(array: Indexed) -> bytes:
+def _form(array: IndexedArray) -> bytes:
     """What goes before an array's values: its type and shape."""
     return f"{array.dtype.str}{array.shape}".encode()
 
 
-def slabs(array: Indexed) -> Iterator[slice]:
+def slabs(array: IndexedArray) -> Iterator[slice]:
     """An array, or what is indexed like one, in slices of a few megabytes."""
     step = max(1, _SLAB_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
     for start in range(0, len(array), step):
@@ -334,7 +336,7 @@ def text_digests(texts: Iterable[str]) -> NDArray[np.uint64]:
     )
 
 
-def picture_digests(pixels: Indexed) -> NDArray[np.uint64]:
+def picture_digests(pixels: IndexedArray) -> NDArray[np.uint64]:
     """Of pictures as bytes, (pictures, height, width, 3), or of what is indexed like that."""
     form = repr(tuple(pixels.shape[1:])).encode()
     return _listed(

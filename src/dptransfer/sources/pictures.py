@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer.base import checks
 from dptransfer.base.types import Integers, PixelArray, array_or_none
 from dptransfer.data.examples import (
-    Indexed,
+    IndexedArray,
     PrivateData,
     PublicData,
     file_digests,
@@ -96,7 +96,7 @@ class PixelsAt:
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, pixels: Indexed, positions: Integers) -> None:
+    def __init__(self, pixels: IndexedArray, positions: Integers) -> None:
         self._pixels, self._positions = pixels, positions
         self.shape = (len(positions), *pixels.shape[1:])
 
