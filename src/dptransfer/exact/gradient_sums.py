@@ -168,8 +168,10 @@ def whole_numbers(values: Array) -> Integers:
 
 
 def _places(rows: Array) -> Array:
-    """0, 1, 2, …, one for each row, where the rows are."""
-    return place_beside(np.arange(len(rows)), rows)
+    """0, 1, 2, …, one for each row, made where the rows are: a recorded step can have no copy."""
+    if isinstance(rows, np.ndarray):
+        return np.arange(len(rows))
+    return namespace(rows).arange(len(rows), device=rows.device)
 
 
 FINE_RESIDUAL_NORM = 2**20
