@@ -101,17 +101,23 @@ def ordinary_rows(seed: int = 7) -> tuple[Floats, Integers]:
     return rng.normal(size=(len(y), WIDTH)) + 2 * np.eye(3, WIDTH)[y], y
 
 
+def _odd(x: AnyArray, y: Labels) -> dict[str, Examples]:
+    """Few, equal or missing examples of these, which a method must take like any other."""
+    return {
+        "an empty class": (x[y != 2], y[y != 2]),
+        "one class only": (x[y == 1], y[y == 1]),
+        "a single example": (x[:1], y[:1]),
+        "no example": (x[:0], y[:0]),
+        "duplicates": (np.repeat(x[:2], 20, axis=0), np.repeat(y[:2], 20)),
+    }
+
+
 def odd_rows() -> dict[str, Examples]:
     """Data sets that a method must take like any other."""
     x, y = ordinary_rows()
     nasty = x.copy()
     nasty[0], nasty[5, 2], nasty[9], nasty[20] = np.nan, np.inf, 1e308, 5e-324
-    return {
-        "an empty class": (x[y != 2], y[y != 2]),
-        "one class only": (x[y == 1], y[y == 1]),
-        "a single example": (x[:1], y[:1]),
-        "no example": (np.zeros((0, WIDTH)), np.zeros(0, dtype=np.int64)),
-        "duplicates": (np.repeat(x[:2], 20, axis=0), np.repeat(y[:2], 20)),
+    return _odd(x, y) | {
         "rows of zeros": (np.zeros_like(x), y),
         "nasty rows": (nasty, y),
         "nothing but nan": (np.full_like(x, np.nan), y),
@@ -156,15 +162,8 @@ def ordinary_images(seed: int = 7) -> tuple[PixelArray, Integers]:
 def odd_images() -> dict[str, Examples]:
     """Data sets that a method must take like any other."""
     x, y = ordinary_images()
-    return {
-        "an empty class": (x[y != 2], y[y != 2]),
-        "one class only": (x[y == 1], y[y == 1]),
-        "a single image": (x[:1], y[:1]),
-        "no image": (x[:0], y[:0]),
-        "duplicates": (np.repeat(x[:2], 20, axis=0), np.repeat(y[:2], 20)),
-        "black images but one": (x * (np.arange(len(x)) == 3).astype(np.uint8)[:, None, None, None], y),
-        "white images": (np.full_like(x, 255), y),
-    }
+    black = x * (np.arange(len(x)) == 3).astype(np.uint8)[:, None, None, None]
+    return _odd(x, y) | {"black images but one": (black, y), "white images": (np.full_like(x, 255), y)}
 
 
 def encoded_traces(method: PrivateMethod, x: AnyArray, model: PrivateClassifier) -> list[AnyArray]:
