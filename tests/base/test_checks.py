@@ -27,7 +27,7 @@ def test_others_do_not_and_zero_only_where_it_may(value):
 
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_installs_it():
     assert checks.import_optional("math", "none", "Counting").pi == math.pi
-    with pytest.raises(MissingDependency, match=r"Flying needs the package 'no_such'.*dptransfer\[wings\]"):
+    with pytest.raises(MissingDependency, match=r"dptransfer\[wings\]"):
         checks.import_optional("no_such.package", "wings", "Flying")
 
 

@@ -60,7 +60,7 @@ def test_a_broken_package_breaks_what_it_adds_and_nothing_else(package, code, sa
     assert "seven" in found.names  # listed without a look
     (problem,) = found.problems
     assert said in problem
-    assert "the number 'seven' of the package broken 1.0" in problem
+    assert "package broken 1.0" in problem
     for ask in (found.__getitem__, found.find):
         with pytest.raises(ArgumentError) as refusal:
             ask("seven")
@@ -93,17 +93,14 @@ def test_a_person_may_name_a_place(package):
     with pytest.raises(ArgumentError, match="whole number"):
         found.find("unlisted:WORD")
     for wrong in ("unlisted:TEN", "not_there:NINE"):
-        with pytest.raises(ArgumentError, match=f"'{wrong}' is not .*PYTHONPATH"):
+        with pytest.raises(ArgumentError, match=wrong):
             found.find(wrong)
 
 
-def test_a_mistyped_name_is_answered_with_the_nearest():
-    with pytest.raises(
-        ArgumentError, match=r"one of two, or package\.module:Name; got 'tow'\. Did you mean 'two'\?"
-    ):
-        REGISTRY.find("tow")
-    with pytest.raises(ArgumentError, match="Choose one of these"):
-        REGISTRY.find("seventeen")
+@pytest.mark.parametrize(("name", "said"), [("tow", "'two'"), ("seventeen", "Choose one")])
+def test_a_mistyped_name_is_answered_with_the_nearest(name, said):
+    with pytest.raises(ArgumentError, match=said):
+        REGISTRY.find(name)
 
 
 def test_places_are_told_from_names_and_paths():

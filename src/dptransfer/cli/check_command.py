@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,27 +17,47 @@ from dptransfer.errors import ArgumentError
 _ABOUT = ("size", "person_bound", "rows_per_person", "split", "labels")
 
 
+@dataclass(frozen=True)
+class OtherData:
+    """What private data are compared with, and who works through a pool."""
+
+    workers: options.WorkerOptions
+    public: Annotated[Path | None, options.data_option(help="The public pool.")] = None
+    test: Annotated[Path | None, options.data_option(help="Labelled test examples.")] = None
+
+
+@dataclass(frozen=True)
+class EstimateOptions:
+    """What is estimated, and where the report goes."""
+
+    epsilon: Annotated[
+        str, typer.Option("--epsilon", "-e", help="The ε for which to estimate accuracies.")
+    ] = "1,4"
+    delta: Annotated[float, typer.Option("--delta", "-d", help="The δ for these ε.")] = 1e-5
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="HTML page to write; only you can read it.")
+    ] = None
+    as_json: options.AsJson = False
+
+    def epsilons(self) -> list[float]:
+        """The ε of the comma list; whether each is one is checked where it is used."""
+        try:
+            return [float(part) for part in self.epsilon.split(",")]
+        except ValueError:
+            found = f"got '{self.epsilon}'. Example: 1,4"
+            raise ArgumentError(f"--epsilon takes a number or several; {found}") from None
+
+
 @expand_groups
 def check(
     data: Annotated[Path, typer.Argument(help="Private data: images, texts or rows, as for 'fit'.")],
-    columns: options.ColumnOptions,
-    declared: options.PrivateOptions,
-    reading: options.ReadingOptions,
+    examples: options.PrivateExamples,
     runtime: options.RuntimeOptions,
-    workers: options.WorkerOptions,
-    public: Annotated[Path | None, options.data_option(help="The public pool.")] = None,
-    test: Annotated[Path | None, options.data_option(help="Labelled test examples.")] = None,
-    epsilon: Annotated[
-        str, typer.Option("--epsilon", "-e", help="The ε for which to estimate accuracies.")
-    ] = "1,4",
-    delta: Annotated[float, typer.Option("--delta", "-d", help="The δ for these ε.")] = 1e-5,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="HTML page to write; only you can read it.")
-    ] = None,
+    others: OtherData,
+    report: EstimateOptions,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
     ] = None,
-    as_json: options.AsJson = False,
 ) -> None:
     """Look for problems in the data before you spend any budget (owner only).
 
@@ -50,44 +71,28 @@ def check(
     Example: dptransfer check photos/ --public pool/ --test test/ --out report.html
     """
     about = options.data_settings(settings, _ABOUT)
-    hands = workers.start()
-    options.note_if_idle(hands, public_rows=public is not None)
-
-    private = dpt.Source(
-        data,
-        about.get("labels"),
-        declared.class_list,
-        declared.person,
-        columns=columns.columns(split=about.get("split")),
-        reading=reading.reading(runtime.device, runtime.runtime),
-        declared=options.declared_from(about),
+    hands, out = others.workers.start(), report.out
+    options.note_if_idle(hands, public_rows=others.public is not None)
+    private = examples.source(data, about, None, runtime.device, runtime.runtime)
+    columns = examples.columns.columns()
+    pool, test = (
+        None if path is None else dpt.Source(path, columns=columns) for path in (others.public, others.test)
     )
-    others = [
-        None if path is None else dpt.Source(path, columns=columns.columns()) for path in (public, test)
-    ]
-    for source in (private, *others):
+    for source in (private, pool, test):
         if source is not None:
             _ = source.form  # raises for a type of file that nothing reads
             source.require_there()
     if out is not None:  # after mistakes in options, and before minutes of work
         options.require_new(out)
     with show_progress("Checking"):
-        found = dpt.check(private, *others, epsilons=_numbers(epsilon), delta=delta, workers=hands)
+        found = dpt.check(private, pool, test, epsilons=report.epsilons(), delta=report.delta, workers=hands)
     document = found.document()
     if out is not None:
         from dptransfer.data.atomic_files import owner_only, write_whole
 
         write_whole(out, document.html().encode(), opener=owner_only)  # nobody else's from its first byte on
-    if as_json:
+    if report.as_json:
         return show_json(document.to_dict())
     typer.echo(document.text(min(console().width, 100), colour=on_terminal()), nl=False)
     if out is not None:
         say(f"Written: {out}")
-
-
-def _numbers(text: str) -> list[float]:
-    """The ε of a comma list; whether each is one is checked where it is used."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ArgumentError(f"--epsilon takes a number or several; got '{text}'. Example: 1,4") from None

@@ -29,19 +29,6 @@ class RowOptions:
     ] = "float32"
     overwrite: options.Overwrite = False
 
-    def encode_options(self) -> dpt.encoders.EncodeOptions:
-        """The same as an object, with workers that are ready to begin."""
-        from dptransfer.base.workers import ThisProcess
-
-        hands = self.workers.start(self.runtime.device)
-        return dpt.encoders.EncodeOptions(
-            batch=self.batch,
-            overwrite=self.overwrite,
-            dtype=self.row_type,  # type: ignore[arg-type]  # checked there
-            shard_rows=self.shard_rows,
-            workers=None if isinstance(hands, ThisProcess) else hands,
-        )
-
 
 @expand_groups
 def encode(
@@ -75,6 +62,7 @@ def encode(
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
     from dptransfer.base.document import name_list
+    from dptransfer.base.workers import ThisProcess
     from dptransfer.encoders.encoding import note_problems
 
     examples = dpt.Source(
@@ -85,9 +73,15 @@ def encode(
         columns=columns.columns(),
         reading=reading.reading(rows.runtime.device, rows.runtime.runtime),
     )
-    report = dpt.encode(
-        examples, out, public=public, allow_unreadable=allow_unreadable, options=rows.encode_options()
+    workers = rows.workers.start(rows.runtime.device)
+    how = dpt.encoders.EncodeOptions(
+        batch=rows.batch,
+        overwrite=rows.overwrite,
+        dtype=rows.row_type,  # type: ignore[arg-type]  # checked there
+        shard_rows=rows.shard_rows,
+        workers=None if isinstance(workers, ThisProcess) else workers,
     )
+    report = dpt.encode(examples, out, public=public, allow_unreadable=allow_unreadable, options=how)
     problems = None if public else note_problems(report.unreadable, out)
     facts = {
         "written": report.path,

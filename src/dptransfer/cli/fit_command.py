@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PrivateExamples:
-    """How private examples are read, and what is declared about them."""
-
-    columns: options.ColumnOptions
-    declared: options.PrivateOptions
-    reading: options.ReadingOptions
-
-
-@dataclass(frozen=True)
 class ReleaseOptions:
     """Where the release goes, what its card says, and which account is charged."""
 
@@ -63,7 +55,7 @@ def fit(
         Path,
         typer.Argument(help="Private examples: rows, images or texts, as a file, folder or archive."),
     ],
-    examples: PrivateExamples,
+    examples: options.PrivateExamples,
     budget: options.BudgetOptions,
     method: options.MethodOptions,
     pool: options.PublicOptions,
@@ -88,7 +80,8 @@ def fit(
     allowed, noise = budget.budget(), release.noise.noise()
 
     of_method, about = options.settings_of(method.settings, options.ABOUT_FIT)
-    how, out, workspace = examples.reading.reading(method.device), release.out, release.workspace
+    source = examples.source(private, about, release.name, method.device)
+    out, workspace = release.out, release.workspace
     others = examples.columns.columns()
     public, shots, test = (
         None if path is None else dpt.Source(path, columns=others)
@@ -96,18 +89,9 @@ def fit(
     )
     hands = pool.workers.start()
     request = dpt.Fit(
-        dpt.Source(
-            private,
-            about.get("labels"),
-            examples.declared.class_list,
-            examples.declared.person,
-            release.name,
-            examples.columns.columns(split=about.get("split")),
-            how,
-            options.declared_from(about),
-        ),
+        source,
         allowed,
-        method_from(method.method, of_method, method.tune, how),
+        method_from(method.method, of_method, method.tune, source.reading),
         public,
         shots=shots,
         test=test,
@@ -119,10 +103,8 @@ def fit(
     )
     book = open_ledger(release.ledger, strict_names=about.get("strict_names", False))
 
-    def ready_to_write() -> None:
-        require_writable(out, overwrite=release.overwrite)
-
-    with request.open(book, out=out, before_encoding=ready_to_write) as ready:
+    check_target = partial(require_writable, out, overwrite=release.overwrite)
+    with request.open(book, out=out, before_encoding=check_target) as ready:
         options.note_open_folder(private)
         options.note_if_idle(hands, public_rows=isinstance(ready.public, dpt.PublicEmbeddings))
         room = room_for(ready.private.facts, ready.method, ready.network)
@@ -132,17 +114,14 @@ def fit(
                 model = ready.run(noise)
             scores = _evaluate(ready, model, public=about.get("test_is_public", False))
             ready.remove_rows()
-
-            def save(target: Path) -> None:
-                model.save(
-                    target,
-                    evaluation=scores,
-                    title=release.title,
-                    contact=release.contact,
-                    overwrite=release.overwrite,
-                    unsafe_for_publication=release.noise.unsafe,
-                )
-
+            save = partial(
+                model.save,
+                evaluation=scores,
+                title=release.title,
+                contact=release.contact,
+                overwrite=release.overwrite,
+                unsafe_for_publication=release.noise.unsafe,
+            )
             write_or_rescue(save, out, "model")
         _show(model, book, out, scores, as_json=release.as_json)
     if release.as_json:

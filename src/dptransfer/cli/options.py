@@ -379,6 +379,35 @@ class PrivateOptions:
 
 
 @dataclass(frozen=True)
+class PrivateExamples:
+    """How private examples are read, and what is declared about them."""
+
+    columns: ColumnOptions
+    declared: PrivateOptions
+    reading: ReadingOptions
+
+    def source(
+        self,
+        path: Path,
+        about: DataSettings,
+        name: str | None,
+        device: str | None,
+        runtime: str | None = None,
+    ) -> dpt.Source:
+        """The examples at this path."""
+        return dpt.Source(
+            path,
+            about.get("labels"),
+            self.declared.class_list,
+            self.declared.person,
+            name,
+            self.columns.columns(split=about.get("split")),
+            self.reading.reading(device, runtime),
+            declared_from(about),
+        )
+
+
+@dataclass(frozen=True)
 class WorkerOptions:
     """What processes large public data."""
 

@@ -46,14 +46,7 @@ class QuestionOptions:
         int | None, typer.Option(min=1, help="No label where a set has more classes than this.")
     ] = None
 
-    def question(self, device: str) -> Question:
-        """The same as an object, with where scores are computed."""
-        from dptransfer.release.predictions import Question
-
-        return Question(self.top, self.coverage, self.confidence, self.abstain_above, device)
-
-    def require_consistent(self) -> None:
-        """Raise for options that do not go together."""
+    def __post_init__(self) -> None:
         if self.coverage is None and self.abstain_above is not None:
             raise ArgumentError(
                 "--abstain-above counts the classes of a set; there are none. Pass --coverage 0.9 too."
@@ -108,13 +101,12 @@ def predict(
         finish_placing(out)  # where a run in parts was killed at its very end
         if not answers.in_parts and out.suffix.lower() not in FORMS:
             raise ArgumentError(f"--out must end in .csv, .json or .jsonl; got '{out.name}'. Name it so.")
-    asked.require_consistent()
     answers.workers.start(encoder.device)  # raises where they cannot be started
 
     import numpy as np
 
     from dptransfer.data.atomic_files import write_whole
-    from dptransfer.release.predictions import answers_as_csv, format_answers
+    from dptransfer.release.predictions import Question, answers_as_csv, format_answers
 
     released = dpt.load(model)
     sets: PredictionSets | None = None
@@ -126,7 +118,7 @@ def predict(
         dpt.Source(path).require_there()  # a missing file is an error before the encoder is loaded
     if out is not None:  # after all other mistakes, and before minutes of encoding
         options.require_new(out)
-    question = asked.question(encoder.scoring_device)
+    question = Question(**vars(asked), device=encoder.scoring_device)
     if answers.in_parts:
         _predict_in_parts(model, released, inputs, columns, encoder, question, answers)
         return _say_promise(released, sets, asked.abstain_above)
@@ -250,25 +242,20 @@ def _say_promise(
 ) -> None:
     """What the answers promise, and how large sets are; on standard error, beside the answers."""
     if sets is not None:
-        _say_sets(sets, abstain_above)
+        told = f"Sets: hold the true class at least {sets.coverage:.4g} of the time, with confidence "
+        told += f"{sets.confidence:.4g}"
+        if len(sets):
+            told += f"; average size {sets.average_size:.2f} of {len(sets.classes)} classes"
+        silent = None if abstain_above is None or not len(sets) else sets.abstains(abstain_above)
+        if silent is not None:
+            told += f"; no label for {int(silent.sum())} of {len(sets)} inputs"
+        say(f"{told}.", err=True)
+        if silent is not None and silent.all():
+            half = sorted(sets.sizes.tolist())[(len(sets) - 1) // 2]
+            note = f"half of the sets have at most {half} classes: --abstain-above {half} labels them."
+            say(f"Note: {note}", err=True)
     if released.calibration is not None:
         say(f"Scores: {released.calibration.words}.", err=True)
-
-
-def _say_sets(sets: PredictionSets, abstain_above: int | None) -> None:
-    told = f"Sets: hold the true class at least {sets.coverage:.4g} of the time, with confidence "
-    told += f"{sets.confidence:.4g}"
-    if len(sets):
-        told += f"; average size {sets.average_size:.2f} of {len(sets.classes)} classes"
-    if len(sets) and abstain_above is not None:
-        told += f"; no label for {int(sets.abstains(abstain_above).sum())} of {len(sets)} inputs"
-    say(f"{told}.", err=True)
-    if len(sets) and abstain_above is not None and sets.abstains(abstain_above).all():
-        half = sorted(sets.sizes.tolist())[(len(sets) - 1) // 2]
-        say(
-            f"Note: half of the sets have at most {half} classes: --abstain-above {half} labels them.",
-            err=True,
-        )
 
 
 def _show(found: Sequence[Answer]) -> None:
@@ -296,26 +283,22 @@ def _rows(
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
 
+    from dptransfer.encoders.model_inputs import table_for
     from dptransfer.sources.contents import contents_of
 
     tables = [contents_of(path, columns) == "rows" for path in inputs]
     if any(tables) and not all(tables):
         raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
-    if all(tables):
-        parts = [_from_table(released, path, columns) for path in inputs]
-    else:
+    parts: list[NamedRows] = []
+    if not all(tables):
         parts = _from_examples(inputs, encoder.load(released), batch, columns)
+    else:
+        for path, table in ((path, table_for(released, path, columns)) for path in inputs):
+            names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
+            parts.append((list(names), table.rows))
     if len(parts) == 1:
         return parts[0]
     return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
-
-
-def _from_table(released: dpt.PrivateClassifier, path: Path, columns: dpt.Columns) -> NamedRows:
-    from dptransfer.encoders.model_inputs import table_for
-
-    table = table_for(released, path, columns)
-    names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
-    return list(names), table.rows
 
 
 def _from_examples(
