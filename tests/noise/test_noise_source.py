@@ -100,14 +100,6 @@ def test_poisson_samples_of_all_rows_or_of_none(noise):
             noise.poisson_sample(5, bad)
 
 
-@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(12)])
-def test_numbers_of_trials_are_geometric_at_shape_one(noise):
-    """A mean of 4; half as much again is noticed."""
-    draws = [noise.trials(4.0, 1.0) for _ in range(3_000)]
-    assert fits_table(draws, stats.geom(1 / 4).pmf(np.arange(200)), RARELY)
-    assert not fits_table(draws, stats.geom(1 / 6).pmf(np.arange(200)), RARELY)
-
-
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(3)])
 @pytest.mark.parametrize("race", ["exponential", "permute-and-flip"])
 def test_two_candidates_are_chosen_by_the_law_of_that_race_and_not_of_the_other(noise, race):
@@ -118,14 +110,6 @@ def test_two_candidates_are_chosen_by_the_law_of_that_race_and_not_of_the_other(
     assert {name: fits_table(draws, law(scores, 1.0)) for name, law in laws.items()} == {
         name: name == race for name in laws
     }
-
-
-@pytest.mark.parametrize(("noise", "trials"), [(SecureNoise(), 800), (SeededNoise(4), 3_000)])
-def test_races_of_many_candidates_have_their_laws(noise, trials):
-    for race, law in (("exponential", exponential_mechanism), ("permute-and-flip", permute_and_flip)):
-        draws = [chosen(noise, race, SCORES, WIDTH) for _ in range(trials)]
-        assert fits_table(draws, law(SCORES, WIDTH))
-        assert not fits_table(draws, law(SCORES, 4 * WIDTH))
 
 
 def chosen(noise, race, scores, scale):

@@ -151,12 +151,6 @@ def test_shares_of_members_are_products_of_binomials(held, better, size):
     assert not any(every[fewest + len(shares) :])
 
 
-def test_sets_of_one_have_the_law_of_the_exponential_mechanism():
-    drawn = [exponential(SCORES) for _ in range(4_000)]
-    assert fits_table(drawn, exponential_mechanism(SCORES, WIDTH))
-    assert not fits_table(drawn, exponential_mechanism(SCORES, 2 * WIDTH))
-
-
 def test_visits_in_random_order_have_the_law_of_permute_and_flip():
     drawn = [flipped(SCORES) for _ in range(6_000)]
     assert fits_table(drawn, permute_and_flip(SCORES, WIDTH))

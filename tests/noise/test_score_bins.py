@@ -34,8 +34,8 @@ def same(first, second):
 def test_bins_hold_every_candidate_once_and_do_not_overlap(scores, size, scale):
     bins = ScoreBins.of(scores, scale, size)
     falling = bins.descending_bins()
-    assert sum(one.held for one in falling) == len(scores)
-    assert all((scores >> one.level == one.place).sum() == one.held for one in falling)
+    assert sum(one.members for one in falling) == len(scores)
+    assert all((scores >> one.level == one.place).sum() == one.members for one in falling)
     assert all(lower.high < one.place << one.level for one, lower in pairwise(falling))
     assert bins.top.tolist() == sorted(scores.tolist(), reverse=True)[:size]
 

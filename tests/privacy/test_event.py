@@ -104,17 +104,6 @@ def test_only_a_choice_among_candidates_has_steps_inside():
     assert TUNED.inner() == TUNED.trials() == TUNED.candidates
 
 
-def test_every_step_of_every_trial_is_restated():
-    half = tuple(tuple(replace(one, noise_multiplier=one.noise_multiplier / 2) for one in trial) for trial in
-                 TUNED.candidates)  # fmt: skip
-    restated = [
-        [(one.noise_multiplier, one.sensitivity) for trial in event.candidates for one in trial]
-        for event in (TUNED.further(2.0), replace(TUNED, candidates=half))
-    ]
-    assert [noise for noise, _ in restated[0]] == [noise for noise, _ in restated[1]]
-    assert all(one.unit is Unit.PERSON for trial in TUNED.for_people(1).candidates for one in trial)
-
-
 @pytest.mark.parametrize("examples", [2.0**-11, 2.0**11, 0.0, float("nan")])
 def test_a_bound_has_room_in_integer_sums(examples):
     with pytest.raises(ArgumentError):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import Requests, fits, guarantee_of
-from dptransfer.errors import ArgumentError, BudgetExceeded, RelationMismatch
+from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import (
@@ -114,22 +114,6 @@ def test_no_steps_promise_nothing_to_whichever_unit_is_named():
 def test_replacing_a_person_is_not_priced_by_a_proof_about_rows():
     parts = [GaussianRounds(SUMS, 8.0, REPLACE, 3)] * 2
     assert joint_rounds(parts, "both") == parts
-
-
-def test_a_ledger_counts_persons_and_names_them():
-    ledger = Ledger.in_memory()
-    ledger.set_budget("clinic", Budget(epsilon=2.0, delta=1e-5), unit=Unit.PERSON)
-    ledger.complete(ledger.charge("clinic", [PERSON], label="fit"))
-    assert ledger.privacy_spent("clinic").unit is Unit.PERSON
-    sentence = ledger.datasets()[0].sentence
-    assert "by person" in sentence
-    assert sentence.endswith("add/remove, by person")
-    ledger.verify()
-    ledger.set_budget("unused", Budget(epsilon=2.0, delta=1e-5), unit=Unit.PERSON)
-    ledger.charge("unused", [], label="fit")
-    assert ledger.privacy_spent("unused").unit is Unit.PERSON
-    with pytest.raises(BudgetExceeded, match="by person"):
-        ledger.charge("clinic", [PERSON] * 9, label="fit")
 
 
 def test_a_release_states_its_unit_and_one_that_mixes_units_is_refused(tmp_path):

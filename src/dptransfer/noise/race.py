@@ -82,7 +82,7 @@ def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> 
     (1, 3)
     """
     found = bins.descending_bins()
-    above = np.cumsum([0] + [one.held for one in found]).tolist()
+    above = np.cumsum([0] + [one.members for one in found]).tolist()
     sets = [math.comb(upto, size) for upto in above]
     highest = next(one.high for one, upto in zip(found, sets[1:], strict=True) if upto)
     bounds, one_in_bits = _bounds([max(0, highest - one.high) for one in found], scale, sets[-1])
@@ -90,9 +90,9 @@ def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> 
     while True:
         place = _drawn(weights, randbits)
         lowest, better = found[place], above[place]
-        fewest, shares = _shares(lowest.held, better, size)
+        fewest, shares = _shares(lowest.members, better, size)
         members = fewest + _drawn(shares, randbits)
-        (seen,) = yield [Lookup(lowest.level, lowest.place, _subset(lowest.held, members, randbits))]
+        (seen,) = yield [Lookup(lowest.level, lowest.place, _subset(lowest.members, members, randbits))]
         gap, factor = highest - min(one.score for one in seen), Fraction(one_in_bits, bounds[place])
         if below_exponential(randbits(64), 64, gap, scale, factor, randbits):
             break
@@ -116,13 +116,13 @@ def permute_and_flip(bins: ScoreBins, scale: float, randbits: RandomBits) -> Cho
     """
     found = bins.descending_bins()
     bounds, one_in_bits = _bounds([max(0, bins.best - one.high) for one in found], scale, 1)
-    weights = [one.held * bound for one, bound in zip(found, bounds, strict=True)]
+    weights = [one.members * bound for one, bound in zip(found, bounds, strict=True)]
     clock = ExponentialClock(Fraction(sum(weights), one_in_bits), randbits)
     out = set()
     while True:
         clock.tick()
         place = _drawn(weights, randbits)
-        number = uniform_below(found[place].held, randbits)
+        number = uniform_below(found[place].members, randbits)
         ((seen,),) = yield [Lookup(found[place].level, found[place].place, (number,))]
         gap, factor = bins.best - seen.score, Fraction(one_in_bits, bounds[place])
         stays = below_exponential(randbits(64), 64, gap, scale, factor, randbits)

@@ -52,7 +52,7 @@ class Bin(NamedTuple):
 
     level: int
     place: int
-    held: int
+    members: int
 
     @property
     def high(self) -> int:
@@ -65,7 +65,7 @@ class ScoreBins:
     """Candidates of one class by their scores.
 
     >>> bins = ScoreBins.of(np.array([3, 900, 901, 7]), scale=8.0)
-    >>> [(one.place << one.level, one.high, one.held) for one in bins.descending_bins()]
+    >>> [(one.place << one.level, one.high, one.members) for one in bins.descending_bins()]
     [(900, 901, 2), (4, 7, 1), (0, 3, 1)]
 
     Attributes:
@@ -178,7 +178,7 @@ def bins_on_device(scores: Tensor, scale: float, size: int = 1) -> list[ScoreBin
 
     >>> import torch
     >>> (bins,) = bins_on_device(torch.tensor([[3], [900], [901], [7]]), scale=8.0)
-    >>> [(one.place << one.level, one.high, one.held) for one in bins.descending_bins()]
+    >>> [(one.place << one.level, one.high, one.members) for one in bins.descending_bins()]
     [(900, 901, 2), (4, 7, 1), (0, 3, 1)]
     """
     if len(scores) <= size:  # all of them are listed

@@ -223,7 +223,7 @@ class NoNoise(SeededNoise):
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """The best candidates; ties go to the smaller positions."""
         found = bins.descending_bins()
-        lots = yield [Lookup(*one[:2], tuple(range(one.held))) for one in found]
+        lots = yield [Lookup(*one[:2], tuple(range(one.members))) for one in found]
         best = sorted((one for lot in lots for one in lot), key=lambda one: (-one.score, one.position))
         return tuple(sorted(one.position for one in best[:size]))
 
