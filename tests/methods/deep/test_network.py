@@ -71,7 +71,7 @@ def test_the_public_head_tells_the_encoders_own_classes_apart():
 
 
 def test_pictures_of_another_size_are_refused():
-    with pytest.raises(Incompatible, match="8 × 8 for the encoder 'small-cnn'; these are 9 × 9"):
+    with pytest.raises(Incompatible, match="9 × 9"):
         network_of("small-cnn", size=8).inputs(pictures(9))
 
 
@@ -94,7 +94,7 @@ def test_the_small_network_is_the_same_for_everyone():
 
 def test_a_layer_that_would_normalise_by_its_neighbours_is_refused():
     layers = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4, track_running_stats=False)
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+    with pytest.raises(ArgumentError, match="pictures beside it"):
         tiny_network(*layers)
     identity = get_encoder("small-cnn", size=8).identity
     with pytest.raises(ArgumentError, match="needs public statistics"):  # whoever made the encoder

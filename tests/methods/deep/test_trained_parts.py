@@ -119,16 +119,16 @@ def test_one_unit_is_what_the_network_has_there():
 def test_a_network_without_what_is_to_be_trained_is_refused():
     bare = tiny_network(nn.Conv2d(3, 4, 3, bias=False), nn.ReLU())
     for train, words in (("film", "scales and shifts of normalisation layers"), ("bias", "biases")):
-        with pytest.raises(ArgumentError, match=f"must have what is to be trained.*{words}"):
+        with pytest.raises(ArgumentError, match=words):
             parts_of(train, bare)
-    with pytest.raises(ArgumentError, match="none in the chosen blocks"):
+    with pytest.raises(ArgumentError, match="chosen blocks"):
         parts_of("low-rank", bare, blocks=1)
     assert parts_of("last", bare).trunk == 0
 
 
 def test_too_many_parameters_are_refused(monkeypatch):
     monkeypatch.setattr("dptransfer.methods.deep.trained_parts.MOST_PARAMETERS", 70)
-    with pytest.raises(ArgumentError, match="At most 70 parameters can be trained"):
+    with pytest.raises(ArgumentError, match="70 parameters"):
         parts_of("film")
 
 
@@ -211,5 +211,5 @@ def test_gradients_are_those_of_the_map_and_finite_where_a_root_has_no_slope():
 
 
 def test_a_map_without_gradients_is_refused():
-    with pytest.raises(ArgumentError, match="unit norm or a PublicMap"):
+    with pytest.raises(ArgumentError, match="PublicMap"):
         row_map(UnitNorm(pool=2).fit(12, None), "cpu")
