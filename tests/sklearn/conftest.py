@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget, Ledger
-from dptransfer.sklearn.private_classifier import forget_warnings
+from dptransfer.sklearn import private_classifier
 
 
 @pytest.fixture(autouse=True)
 def own_ledger_and_fresh_notices(tmp_path, monkeypatch, repeatable_noise):
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
-    forget_warnings()
+    private_classifier._warned.clear()
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 from dptransfer import Ledger
 from dptransfer.errors import PrivacyWarning
+from dptransfer.sklearn import private_classifier
 from dptransfer.sklearn.pipeline import make_private_pipeline
-from dptransfer.sklearn.private_classifier import FRONT, SCORES, PrivateClassifier, forget_warnings
+from dptransfer.sklearn.private_classifier import FRONT, SCORES, PrivateClassifier
 
 
 def warning_model():
@@ -81,7 +82,7 @@ def test_the_same_is_told_of_other_rows_and_labels():
     heard = []
     for seed in (0, 1):
         x, y = some_rows(seed)
-        forget_warnings()
+        private_classifier._warned.clear()
         heard.append(told(lambda x=x, y=y: clone(warning_model()).fit(x, y)))
     assert heard[0] == heard[1] == [FRONT, SCORES]
 

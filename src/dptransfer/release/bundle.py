@@ -202,7 +202,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
     )
     own = {name: array for name, array in arrays.items() if not name.startswith((OF_MAP, OF_ENCODER))}
     changed, delta = manifest.encoder_delta, None
-    told, calibrated = manifest.charged_evaluation, manifest.simulated_calibration
+    charged, calibrated = manifest.charged_evaluation, manifest.simulated_calibration
     try:
         if changed is not None:  # most releases change no encoder, and need no encoder's code
             from dptransfer.encoders.encoder import EncoderDelta
@@ -224,7 +224,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
                 reference=manifest.method.reference,
             ),
             encoder_delta=delta,
-            charged=None if told is None else ChargedEvaluation.from_dict(told),
+            charged=None if charged is None else ChargedEvaluation.from_dict(charged),
             simulated=None if calibrated is None else Calibration.from_dict(calibrated),
         )
         tested = None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)

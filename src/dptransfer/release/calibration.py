@@ -150,10 +150,10 @@ def _offsets(counts: NoisyCounts) -> tuple[float, ...]:
     for c in range(counts.classes):
         found, missed, mistaken = counts.right_of(c), counts.missed_of(c), counts.mistaken_for(c)
         least = max(1.0, math.sqrt(found.variance + missed.variance))  # what noise alone may have made
-        true, told = (max(found.count + other.count, least) for other in (missed, mistaken))
+        true, predicted = (max(found.count + other.count, least) for other in (missed, mistaken))
         sampled = counts.bound.examples * max(missed.count + mistaken.count, 0.0)
-        ratios.append(math.log(true / told))
-        squares.append((missed.variance + mistaken.variance + sampled) / ((true + told) / 2) ** 2)
+        ratios.append(math.log(true / predicted))
+        squares.append((missed.variance + mistaken.variance + sampled) / ((true + predicted) / 2) ** 2)
     return tuple(_STEP * own for own in _shrunk(ratios, squares))
 
 

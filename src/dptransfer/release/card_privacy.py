@@ -266,8 +266,8 @@ def _public_facts(model: PrivateClassifier) -> tuple[doc.Block, ...]:
         "hyper-parameters": settings if tuned else "public; none was tuned on private data",
     }
     known = tuple((name, said) for name, said in rows.items() if said is not None)
-    told = "The data owner declared these facts public; the guarantee does not protect them."
-    return doc.Paragraph(told), doc.Table(("Fact", "Value"), known)
+    declared = "The data owner declared these facts public; the guarantee does not protect them."
+    return doc.Paragraph(declared), doc.Table(("Fact", "Value"), known)
 
 
 def _accounting(model: PrivateClassifier) -> Iterator[doc.Block]:

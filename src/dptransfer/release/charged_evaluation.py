@@ -118,14 +118,14 @@ _WIDEST = 0.4 + 1e-9
 NOTHING = Estimate(None, 0.0, 1.0)
 
 
-def pool_counts(*told: Noisy) -> Noisy:
+def pool_counts(*counts: Noisy) -> Noisy:
     """What several independent counts of the same thing say together: least squares.
 
     >>> pool_counts(Noisy(10.0, 1.0), Noisy(13.0, 2.0))
     Noisy(count=11.0, variance=0.6666666666666666)
     """
-    precision = math.fsum(1 / own.variance for own in told)
-    return Noisy(math.fsum(own.count / own.variance for own in told) / precision, 1 / precision)
+    precision = math.fsum(1 / own.variance for own in counts)
+    return Noisy(math.fsum(own.count / own.variance for own in counts) / precision, 1 / precision)
 
 
 def share(right: Noisy, wrong: Noisy, bound: float = 1.0) -> Estimate:
@@ -295,10 +295,10 @@ class NoisyCounts:
         """What is predicted wrong."""
         return self._total(1, [self.missed_of(c) for c in range(self.classes)])
 
-    def _pooled(self, confused: tuple[int | list[int], int | list[int]], *told: Noisy) -> Noisy:
-        """These counts with the same one from the confusion matrix, where that is told."""
+    def _pooled(self, confused: tuple[int | list[int], int | list[int]], *counts: Noisy) -> Noisy:
+        """These counts with the same one from the confusion matrix, where that is counts."""
         more = [self.cells("confusion", *confused)] if "confusion" in self.blocks else []
-        return pool_counts(*told, *more)
+        return pool_counts(*counts, *more)
 
     def _total(self, side: int, by_class: Sequence[Noisy]) -> Noisy:
         """Right (0) or wrong (1) in all: three blocks of their own tell it, independently."""
@@ -529,8 +529,8 @@ class ChargedEvaluation:
     @read_exactly
     def from_dict(cls, values: JsonObject) -> ChargedEvaluation:
         """Read what `to_dict` wrote; anything else is refused."""
-        told = {**values["guarantee"], **values}
-        if not all(isinstance(told[name], kind) for name, kind in _TYPES.items()):
+        plain = {**values["guarantee"], **values}
+        if not all(isinstance(plain[name], kind) for name, kind in _TYPES.items()):
             raise TypeError("a field has another type")
         return cls(
             classes=tuple(values["classes"]),

@@ -136,13 +136,18 @@ class Evaluation:
         """
         if self.public:
             return self
-        rounded = ("accuracy", "accuracy_interval", "macro_f1", "calibration_error")
-        names = (*rounded, "recall", "recall_intervals")
-        changes: JsonObject = {name: _rounded(getattr(self, name)) for name in names}
-        told = replace(self, size=None, support=(), confusion=(), **changes)
-        return replace(
-            told, **_means(told.classes, told.recall, told.recall_intervals, told.minority_classes)
+        names = (
+            "accuracy",
+            "accuracy_interval",
+            "macro_f1",
+            "calibration_error",
+            "recall",
+            "recall_intervals",
         )
+        changes: JsonObject = {name: _rounded(getattr(self, name)) for name in names}
+        rounded = replace(self, size=None, support=(), confusion=(), **changes)
+        intervals, minority = rounded.recall_intervals, rounded.minority_classes
+        return replace(rounded, **_means(self.classes, rounded.recall, intervals, minority))
 
     def to_dict(self) -> JsonObject:
         """JSON-ready form."""
@@ -337,22 +342,22 @@ def _calibration_error(confidence: Floats, right: NDArray[np.bool_]) -> float:
     return float(np.abs(gaps).sum() / len(confidence))
 
 
-def wrong_figure(told: Evaluation) -> str | None:
+def wrong_figure(recorded: Evaluation) -> str | None:
     """The first figure that is not that of the table of right and wrong predictions; None if all are."""
-    recall, table = told.recall, np.array(told.confusion)
-    if not told.public or told.size is None:  # counts are told of public test sets alone
+    recall, table = recorded.recall, np.array(recorded.confusion)
+    if not recorded.public or recorded.size is None:  # only public test sets have counts
         implied: JsonObject = {"size": None, "support": (), "confusion": ()}
-    elif told.confusion:
+    elif recorded.confusion:
         implied = _from_counts(table.diagonal(), table.sum(axis=1), table.sum(axis=0))
     else:
-        pairs = zip(recall, told.support, strict=True)
+        pairs = zip(recall, recorded.support, strict=True)
         hits = np.array([round((own or 0.0) * rows) for own, rows in pairs])
-        implied = _from_counts(hits, np.array(told.support), None)
-    implied |= _means(told.classes, recall, told.recall_intervals, told.minority_classes)
-    known = {name: own for name, own in zip(told.classes, recall, strict=True) if own is not None}
-    if known.get(told.worst_class) != min(known.values()):
+        implied = _from_counts(hits, np.array(recorded.support), None)
+    implied |= _means(recorded.classes, recall, recorded.recall_intervals, recorded.minority_classes)
+    known = {name: own for name, own in zip(recorded.classes, recall, strict=True) if own is not None}
+    if known.get(recorded.worst_class) != min(known.values()):
         return "worst class"
-    wrong = (name for name, figure in implied.items() if not _same(getattr(told, name), figure))
+    wrong = (name for name, figure in implied.items() if not _same(getattr(recorded, name), figure))
     return next(wrong, "").replace("_", " ") or None
 
 

@@ -73,9 +73,9 @@ class PredictionSets:
         return len(self.members)
 
     def __repr__(self) -> str:
-        told = f"{len(self)} rows, coverage {self.coverage:g} with confidence {self.confidence:g}"
+        facts = f"{len(self)} rows, coverage {self.coverage:g} with confidence {self.confidence:g}"
         size = f", average size {self.average_size:.2f} of {len(self.classes)}" if len(self) else ""
-        return f"{type(self).__name__}({told}{size})"
+        return f"{type(self).__name__}({facts}{size})"
 
     @property
     def informative(self) -> bool:

@@ -178,7 +178,7 @@ def verify_files(path: str | Path) -> Verification:
         agreement,
         *_promise("promise", recorded, manifest.facts.declared_units),
         *_charged(manifest),
-        *(_attempt("evaluation", _tested, told) for told in [manifest.evaluation] if told is not None),
+        *(_attempt("evaluation", _tested, own) for own in [manifest.evaluation] if own is not None),
         _attempt("publishable", _publishable, manifest),
         _attempt("card numbers", _card_numbers, directory, manifest),
         _versions(manifest),
@@ -186,7 +186,7 @@ def verify_files(path: str | Path) -> Verification:
         _other_files(directory),
     )
     return Verification(
-        tuple(_told_once(checks)),
+        tuple(_without_repeats(checks)),
         method=manifest.method.name,
         epsilon=manifest.guarantee.epsilon,
         delta=manifest.delta,
@@ -197,14 +197,14 @@ def verify_files(path: str | Path) -> Verification:
     )
 
 
-def _told_once(checks: Iterable[Check]) -> Iterator[Check]:
+def _without_repeats(checks: Iterable[Check]) -> Iterator[Check]:
     """Without those that a file failed which an earlier check has named: nothing else was looked at there."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for check in checks:
-        if check.passed or check.detail not in told:
+        if check.passed or check.detail not in seen:
             yield check
         if not check.passed:
-            told.add(check.detail)
+            seen.add(check.detail)
 
 
 def _recomputed(
@@ -254,9 +254,9 @@ def _promise(name: str, recorded: Guarantee, units: int | None) -> tuple[Check, 
     return (Check(name, True, "epsilon and delta are small enough to mean something"),)
 
 
-def _tested(told: JsonObject) -> str:
+def _tested(recorded: JsonObject) -> str:
     """Results on test rows that are not protected: whether the figures follow from their table."""
-    wrong = wrong_figure(Evaluation.from_dict(told))
+    wrong = wrong_figure(Evaluation.from_dict(recorded))
     require(wrong is None, f"its {wrong} is not that of its own table")
     return "figures are those of its table, which is the publisher's word"
 
@@ -267,11 +267,11 @@ def _charged(manifest: Manifest) -> tuple[Check, ...]:
         return ()
     name = CHARGED
     try:
-        told = ChargedEvaluation.from_dict(manifest.charged_evaluation)
+        recorded = ChargedEvaluation.from_dict(manifest.charged_evaluation)
     except DPTransferError as problem:
         return (Check(name, False, str(problem)),)
-    agreement = _recomputed(name, told.guarantee, manifest.charged_evaluation["events"])[1]
-    return (agreement, *_promise("promise to test rows", told.guarantee, None))
+    agreement = _recomputed(name, recorded.guarantee, manifest.charged_evaluation["events"])[1]
+    return (agreement, *_promise("promise to test rows", recorded.guarantee, None))
 
 
 def _unchanged(directory: Path, name: str, manifest: Manifest) -> str:
@@ -332,8 +332,8 @@ def _versions(manifest: Manifest) -> Check:
     here = current_versions()
     differ = {name: old for name, old in manifest.versions.items() if here.get(name) != old}
     other = ", ".join(f"{name} {old} (here {here.get(name, 'absent')})" for name, old in differ.items())
-    told = f"written under other versions: {other}" if other else "the versions it was written under"
-    return Check("versions", not other, told, required=False)
+    detail = f"written under other versions: {other}" if other else "the versions it was written under"
+    return Check("versions", not other, detail, required=False)
 
 
 def _other_files(directory: Path) -> Check:

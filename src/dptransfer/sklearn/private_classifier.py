@@ -92,11 +92,6 @@ def warn_at_call(text: str) -> None:
         _warned.add(site)
 
 
-def forget_warnings() -> None:
-    """Let every line warn again."""
-    _warned.clear()
-
-
 class SearchStopped(BaseException):
     """The ledger refused a fit that scikit-learn made on a clone, or such a fit failed after its charge.
 
@@ -122,11 +117,11 @@ def concerns_privacy(problem: Exception) -> bool:
 
 def search_stopped(problem: Exception, *, name: str, ledger: Ledger | None, since: str) -> SearchStopped:
     """The refusal with what was charged to the data set since the first clone was made."""
-    told = str(problem) if isinstance(problem, DPTransferError) else f"{type(problem).__name__} in a fit."
+    reason = str(problem) if isinstance(problem, DPTransferError) else f"{type(problem).__name__} in a fit."
     message = (
         "A search pays for every fit, and one of these did not get through. What was charged stays charged: "
         f"{_charged(name, ledger, since)}. Choose with PrivateSearch, whose one charge covers the whole "
-        f"search, or take fewer folds and candidates. The fit said: {told}"
+        f"search, or take fewer folds and candidates. The fit said: {reason}"
     )
     return SearchStopped(message, problem)
 
@@ -307,8 +302,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         method = self.method if isinstance(self.method, str) else type(self.method).__name__
-        told = {"epsilon": self.epsilon, "delta": self.delta, "name": self.name}
-        return f"{type(self).__name__}({method}, {', '.join(f'{key}={told[key]!r}' for key in told)})"
+        shown = {"epsilon": self.epsilon, "delta": self.delta, "name": self.name}
+        return f"{type(self).__name__}({method}, {', '.join(f'{key}={shown[key]!r}' for key in shown)})"
 
     def __sklearn_clone__(self) -> Self:
         """A clone that knows it is one; see `refusal`."""
