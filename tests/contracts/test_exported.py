@@ -11,7 +11,6 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, NoisyGD, PrivateTuning
-from dptransfer.methods.heads import start
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release import export_onnx, read_release, release_digest
@@ -24,11 +23,6 @@ onnxruntime = pytest.importorskip("onnxruntime")
 _RNG = np.random.default_rng(5)
 _WORDS = Vocabulary(tuple("cdefgh"), 3 * _RNG.normal(size=(6, WIDTH)), _RNG.normal(size=6))
 IN_WORDS = POOL.with_vocabulary(_WORDS)
-
-
-@pytest.fixture(autouse=True)
-def names_without_a_model(monkeypatch):
-    monkeypatch.setattr(start, "encoded_names", lambda _, classes, width: np.eye(len(classes), width))
 
 
 def require_same(model, folder):

@@ -15,7 +15,6 @@ from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PrivateTuning, TransferPATE
-from dptransfer.methods.heads import start
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Guarantee, Relation
@@ -108,11 +107,6 @@ def record(release):
 
 
 FREE = tuple(pattern for patterns in UNVERIFIABLE.values() for pattern in patterns.split())
-
-
-@pytest.fixture(autouse=True)
-def names_without_a_model(monkeypatch):
-    monkeypatch.setattr(start, "encoded_names", lambda _, classes, width: np.eye(len(classes), width))
 
 
 def made(method, data, relation=Relation.ADD_REMOVE, **options):

@@ -7,7 +7,6 @@ from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, FromNames, MeanPrototypes
-from dptransfer.methods.heads import start
 from dptransfer.sources import PrivateImages
 from dptransfer.testing.contract import ContractBroken
 from dptransfer.testing.method_rules import METHOD_CHECKS, check_method
@@ -17,12 +16,6 @@ from .cheats import CHEATS, PICTURE_CHEATS, Boasts, Overspends, ReleasesRows
 from .pictures import PICTURES, quick
 
 CAUGHT = (AssertionError, DPTransferError, ValueError, IndexError)
-
-
-@pytest.fixture(autouse=True)
-def names_without_a_model(monkeypatch):
-    """A text tower that gives each class an axis of its own."""
-    monkeypatch.setattr(start, "encoded_names", lambda _, classes, width: np.eye(len(classes), width))
 
 
 def small(name):

@@ -30,9 +30,8 @@ from dptransfer.testing.sample_data import (
 )
 from methods.samples import Repeatable
 
-from .test_method_suite import names_without_a_model, small
+from .test_method_suite import small
 
-__all__ = ["names_without_a_model"]
 REFUSING = {"coinpress": "public numbers of rows"}
 BOUNDING = [name for name in METHODS if name not in REFUSING]
 
