@@ -1,6 +1,7 @@
 """A model predicts pictures by its own encoder: as the release changes it, found once, or refused."""
 
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -31,12 +32,16 @@ def encoder():
     return get_encoder("small-cnn", size=SIDE)
 
 
+def model_of(encoder):
+    """A model of an encoder's rows."""
+    features, made = UnitNorm().fit(encoder.dimension, None), make_model()
+    facts = replace(made.facts, shape=(encoder.dimension,), encoder=encoder.identity)
+    return replace(made, head=heads(encoder.dimension)["linear"], features=features, facts=facts)
+
+
 @pytest.fixture(scope="module")
 def model(encoder):
-    """Of rows of a plain encoder."""
-    features = UnitNorm().fit(encoder.dimension, None)
-    made = replace(make_model(), head=heads(encoder.dimension)["linear"], features=features)
-    return replace(made, facts=replace(made.facts, shape=(encoder.dimension,), encoder=encoder.identity))
+    return model_of(encoder)
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +77,12 @@ def test_a_model_that_was_saved_predicts_the_same(changed, tmp_path):
 
 
 def test_the_encoder_is_loaded_once_for_many_calls(changed, monkeypatch):
-    loads = []
+    loads = mock.Mock(wraps=encoder_of)
     model_inputs._load.cache_clear()
-    monkeypatch.setattr(
-        "dptransfer.encoders.encoder_of", lambda *given, **how: loads.append(1) or encoder_of(*given, **how)
-    )
+    monkeypatch.setattr("dptransfer.encoders.encoder_of", loads)
     for one in range(3):
         changed.predict(PIXELS[one : one + 1])
-    assert len(loads) == 1
+    assert loads.call_count == 1
 
 
 @pytest.mark.parametrize(
@@ -111,26 +114,13 @@ def files(tmp_path):
 def test_whatever_a_fit_takes_as_pictures_is_predicted_with_one_answer_each(model, files):
     opened = [Image.open(file) for file in files]
     expected = np.concatenate([model.scores(np.asarray(one)[None]) for one in opened])
-    first = {
-        "path": files[0],
-        "word": str(files[0]),
-        "content": files[0].read_bytes(),
-        "array": np.asarray(opened[0]),
-        "image": opened[0],
-    }
-    for one in first.values():
+    contents, arrays = [file.read_bytes() for file in files], [np.asarray(one) for one in opened]
+    for one in (files[0], str(files[0]), contents[0], arrays[0], opened[0]):
         assert np.allclose(model.scores(one), expected[:1], rtol=1e-12)
         assert model.predict(one).shape == (1,)
         assert model.predict_proba(one).shape == (1, len(model.classes))
-    several = {
-        "folder": files[0].parent,
-        "paths": files,
-        "contents": [file.read_bytes() for file in files],
-        "images": tuple(opened),
-        "arrays": [np.asarray(one) for one in opened],  # of several sizes
-        "mixed": [files[0], opened[1], files[2].read_bytes()],
-    }
-    for some in several.values():
+    mixed = [files[0], opened[1], contents[2]]
+    for some in (files[0].parent, files, contents, tuple(opened), arrays, mixed):
         assert np.allclose(model.scores(some), expected, rtol=1e-12)
     truth = model.predict(files)
     assert model.score(files, truth) == 1
@@ -184,19 +174,12 @@ def test_texts_are_a_list_and_become_rows_by_the_encoder_on_record(tmp_path, mon
     words = WordLengths()
     monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda *given, **how: words)
     model_inputs._load.cache_clear()
-    features = UnitNorm().fit(words.dimension, None)
-    made = replace(make_model(), head=heads(words.dimension)["linear"], features=features)
-    made = replace(made, facts=replace(made.facts, shape=(words.dimension,), encoder=words.identity))
+    made = model_of(words)
     texts = ["hello there", "no", "so it is"]
     expected = made.scores(words.encode(texts))
     (tmp_path / "texts.txt").write_text("\n".join(texts))
-    for given in (
-        texts,
-        tuple(texts),
-        np.array(texts),
-        np.array(texts, dtype=object),
-        tmp_path / "texts.txt",
-    ):
+    arrays = np.array(texts), np.array(texts, dtype=object)
+    for given in (texts, tuple(texts), *arrays, tmp_path / "texts.txt"):
         assert np.allclose(made.scores(given), expected, rtol=1e-12)
     assert made.predict(texts[:1]).shape == (1,)
     model_inputs._load.cache_clear()
