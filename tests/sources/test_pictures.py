@@ -12,63 +12,56 @@ from dptransfer.sources import ImageList, PrivateImages, PublicImages, find_imag
 from ledger.samples import sketch_of
 
 KEY = b"k" * 32
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Three cats and two dogs, one of which is no picture."""
-    rng = np.random.default_rng(0)
-    for name, count in (("cat", 3), ("dog", 1)):
-        (tmp_path / name).mkdir()
-        for number in range(count):
-            Image.fromarray(rng.integers(0, 256, (10, 14, 3), dtype=np.uint8)).save(
-                tmp_path / name / f"{number}.png"
-            )
-    (tmp_path / "dog" / "9.png").write_bytes(b"no picture")
-    return tmp_path
+LABELS = [0, 1, 1, 0]
+SPENT = GaussianEvent(5.0, Relation.ADD_REMOVE)
 
 
 def pixels(count=4, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (count, 6, 5, 3), dtype=np.uint8)
 
 
+def private(x=None, y=LABELS, **told):
+    return PrivateImages(pixels() if x is None else x, y, **{"classes": ["a", "b"], **told})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three cats and two dogs, one of which is no picture."""
+    rng = np.random.default_rng(0)
+    for name in ("cat/0.png", "cat/1.png", "cat/2.png", "dog/0.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (10, 14, 3), dtype=np.uint8)).save(tmp_path / name)
+    (tmp_path / "dog" / "9.png").write_bytes(b"no picture")
+    return tmp_path
+
+
 def test_private_pictures_keep_their_counsel():
-    private = PrivateImages(pixels(), [0, 1, 1, 0], classes=["a", "b"], name="zoo")
-    assert repr(private) == "PrivateImages('zoo', 2 declared classes, pictures of 6 × 5 pixels)"
-    assert (private.facts.shape, private.facts.unit) == ((6, 5, 3), Unit.ROW)
+    made = private(name="zoo")
+    assert repr(made) == "PrivateImages('zoo', 2 declared classes, pictures of 6 × 5 pixels)"
+    assert (made.facts.shape, made.facts.unit) == ((6, 5, 3), Unit.ROW)
     with pytest.raises(TypeError):
-        len(private)
+        len(made)
     with pytest.raises(Incompatible, match="Encode"):
-        private.facts.dimension  # noqa: B018
-
-
-def test_rows_and_pictures_are_both_private_data_and_public_ones_are_not():
-    assert isinstance(PrivateImages(pixels(), [0] * 4, classes=["a", "b"]), PrivateData)
+        made.facts.dimension  # noqa: B018
+    assert isinstance(made, PrivateData)
     assert isinstance(PrivateEmbeddings(np.eye(2), [0, 1], classes=["a", "b"]), PrivateData)
     assert not isinstance(PublicImages(pixels()), PrivateData)
 
 
-def test_files_are_decoded_by_position_and_an_unreadable_private_one_is_black(folder):
-    private = PrivateImages(find_images(folder), resolution=(8, 6))
-    assert private.facts.classes == ("cat", "dog")
-    assert private.labels.tolist() == [0, 0, 0, 1, 1]
-    batch = private.pixels[[4, 1]]
+def test_files_are_decoded_by_position_and_an_unreadable_private_one_is_black(folder, monkeypatch):
+    made = PrivateImages(find_images(folder), resolution=(8, 6))
+    assert made.facts.classes == ("cat", "dog")
+    assert made.labels.tolist() == [0, 0, 0, 1, 1]
+    batch = made.pixels[[4, 1]]
     assert (batch.shape, batch.dtype) == ((2, 8, 6, 3), np.uint8)
     assert (batch[0] == 0).all()
     with Image.open(folder / "cat" / "1.png") as image:
         expected = np.asarray(image.convert("RGB").resize((6, 8), Image.Resampling.BICUBIC))
     assert (batch[1] == expected).all()
-    assert (private.pixels[1] == expected).all()
-    assert private.pixels[[]].shape == (0, 8, 6, 3)
-
-
-def test_a_private_picture_that_cannot_be_squeezed_is_black_too(folder, monkeypatch):
-    private = PrivateImages(find_images(folder), resolution=4)
+    assert (made.pixels[1] == expected).all()
+    assert made.pixels[[]].shape == (0, 8, 6, 3)
     monkeypatch.setattr(Image.Image, "resize", lambda *_: (_ for _ in ()).throw(MemoryError("cat/0.png")))
-    assert not private.pixels[:].any()
-
-
-SPENT = GaussianEvent(5.0, Relation.ADD_REMOVE)
+    assert not made.pixels[:].any()  # what cannot be squeezed is black too
 
 
 def test_a_private_set_that_is_all_black_is_refused_when_it_is_charged_and_single_ones_are_not(folder):
@@ -77,16 +70,14 @@ def test_a_private_set_that_is_all_black_is_refused_when_it_is_charged_and_singl
     late[-1, 3, 4, 1] = 1
     unread = [folder / f"{number}.png" for number in range(4)]
     for x, y in ((black, labels), (black[:1], labels[:1]), (unread, labels[:4])):
-        ledger, data = Ledger.in_memory(), PrivateImages(x, y, classes=2, resolution=8, name="night")
-        with pytest.raises(DataError, match="are black"):
-            ledger.charge(data, [SPENT], label="film")
-        assert not ledger.datasets()
-        ledger.charge(data, [], label="nothing spent")
-    strict = Ledger.in_memory(strict_names=True)
-    with pytest.raises(DataError, match="are black"):
-        strict.charge(PrivateImages(black, labels, classes=2, name="night"), [SPENT], label="film")
+        data = private(x, y, classes=2, resolution=8, name="night")
+        for ledger in (Ledger.in_memory(), Ledger.in_memory(strict_names=True)):
+            with pytest.raises(DataError, match="are black"):
+                ledger.charge(data, [SPENT], label="film")
+            assert not ledger.datasets()
+            ledger.charge(data, [], label="nothing spent")
     for x, y in ((late, labels), (black[:0], labels[:0])):
-        Ledger.in_memory().charge(PrivateImages(x, y, classes=2), [SPENT], label="film")
+        Ledger.in_memory().charge(private(x, y, classes=2), [SPENT], label="film")
 
 
 def test_an_unreadable_public_picture_is_an_error_that_names_it(folder):
@@ -97,22 +88,16 @@ def test_an_unreadable_public_picture_is_an_error_that_names_it(folder):
         public.pixels[3:]
 
 
-def test_files_and_their_decoded_array_are_one_data_set(folder):
+def test_files_memory_maps_and_their_array_are_one_data_set(folder, tmp_path):
     files = PrivateImages(find_images(folder), resolution=8)
-    array = PrivateImages(files.pixels[:], files.labels, classes=["cat", "dog"])
+    array = private(files.pixels[:], files.labels, classes=["cat", "dog"])
     assert files.fingerprint == array.fingerprint
     assert sketch_of(files.pixels, KEY) == sketch_of(array.pixels, KEY)
     assert files.fingerprint != PrivateImages(find_images(folder), resolution=7).fingerprint
-
-
-def test_a_memory_map_is_taken_as_it_is(tmp_path):
     np.save(tmp_path / "x.npy", pixels())
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    private = PrivateImages(mapped, [0, 1, 1, 0], classes=["a", "b"])
-    assert private.pixels is mapped
-    assert (
-        private.fingerprint == PrivateImages(pixels(), np.array([0, 1, 1, 0]), classes=["a", "b"]).fingerprint
-    )
+    assert private(mapped).pixels is mapped
+    assert private(mapped).fingerprint == private().fingerprint
 
 
 def test_pictures_are_known_again_and_others_are_not():
@@ -124,72 +109,60 @@ def test_pictures_are_known_again_and_others_are_not():
 
 
 @pytest.mark.parametrize(
-    ("x", "match"),
+    ("make", "match"),
     [
-        (pixels().astype(np.float32), "float32"),
-        (pixels()[..., :1], "shape"),
-        (pixels()[0], "3 dimensions"),
-        (["a.png", "b.png"], "resolution="),
-        ([np.zeros((2, 2, 3)), np.zeros((3, 3, 3))], "one size"),
+        (lambda: private(pixels().astype(np.float32)), "float32"),
+        (lambda: private(pixels()[..., :1]), "shape"),
+        (lambda: private(pixels()[0]), "3 dimensions"),
+        (lambda: private(["a.png", "b.png"]), "resolution="),
+        (lambda: private([np.zeros((2, 2, 3)), np.zeros((3, 3, 3))]), "one size"),
+        (lambda: PrivateImages(pixels()), "classes="),
+        (lambda: private(y=[0, 1, 0]), "lengths differ"),
+        (lambda: private(people=["a"]), "one entry"),
+        (lambda: PublicImages(pixels(), [0] * 4), "declared"),
+        (lambda: PublicImages(pixels(), [0], classes=["a", "b"]), "label each"),
+        (lambda: PublicImages(pixels(), sources=["one"]), "name each"),
+        (lambda: PublicImages(pixels(0)), "at least one"),
     ],
 )
-def test_what_is_no_set_of_pictures_is_refused(x, match):
-    with pytest.raises(DataError, match=match):
-        PrivateImages(x, [0, 1], classes=["a", "b"])
-
-
-def test_labels_must_be_there_and_fit():
-    with pytest.raises(DataError, match="classes="):
-        PrivateImages(pixels())
-    with pytest.raises(DataError, match="lengths differ") as caught:
-        PrivateImages(pixels(), [0, 1, 0], classes=["a", "b"])
-    assert not any(digit in str(caught.value) for digit in "34")
-    for wrong in ({"y": [0] * 4}, {"y": [0], "classes": ["a", "b"]}, {"sources": ["one"]}):
-        with pytest.raises(DataError):
-            PublicImages(pixels(), **wrong)
-    with pytest.raises(DataError, match="at least one"):
-        PublicImages(pixels(0))
+def test_what_is_no_set_of_pictures_is_refused(make, match):
+    with pytest.raises(DataError, match=match) as caught:
+        make()
+    if match == "lengths differ":
+        assert not any(digit in str(caught.value) for digit in "34")
 
 
 @pytest.mark.parametrize("classes", [["cat", "dog"], ["dog", "cat"], ["cow", "dog", "cat"]])
 def test_labels_of_a_list_of_files_are_those_of_the_list(folder, classes):
     listed = find_images(folder, classes=classes)
-    names = ["cat"] * 3 + ["dog"] * 2
-    private = PrivateImages(listed, resolution=4)
-    assert [classes[place] for place in private.labels] == names
+    made = PrivateImages(listed, resolution=4)
+    assert [classes[place] for place in made.labels] == ["cat"] * 3 + ["dog"] * 2
     again = PrivateImages(listed, classes=["cat", "dog"], resolution=4)
     assert again.labels.tolist() == [0, 0, 0, 1, 1]
 
 
 def test_numbers_as_classes_are_not_taken_for_positions():
-    listed = ImageList((Path("a.png"), Path("b.png")), Labelled.of([7, 1], [1, 7]))
-    assert PrivateImages(listed, resolution=4).labels.tolist() == [1, 0]
-    swapped = ImageList((Path("a.png"), Path("b.png")), Labelled.of([0, 1], [1, 0]))
-    assert PrivateImages(swapped, resolution=4).labels.tolist() == [1, 0]
+    for labels, classes in (([7, 1], [1, 7]), ([0, 1], [1, 0])):
+        listed = ImageList((Path("a.png"), Path("b.png")), Labelled.of(labels, classes))
+        assert PrivateImages(listed, resolution=4).labels.tolist() == [1, 0]
 
 
 def test_public_pictures_stand_beside_private_ones_of_their_size_alone():
     public = PublicImages(pixels(), [0, 1, 0, 1], classes=["a", "b"], name="pool")
-    facts = PrivateImages(pixels(), [0] * 4, classes=["a", "b"]).facts
-    public.require_match(facts)
+    public.require_match(private().facts)
     assert (public.record["name"], public.record["rows"]) == ("pool", 4)
     assert public.record["fingerprint"] == PublicImages(pixels()).fingerprint
-    small = PrivateImages(pixels()[:, :4], [0] * 4, classes=["a", "b"]).facts
     with pytest.raises(Incompatible, match="one size"):
-        public.require_match(small)
+        public.require_match(private(pixels()[:, :4]).facts)
 
 
 def test_pictures_of_people_protect_persons(tmp_path):
-    private = PrivateImages(
-        pixels(), [0, 1, 1, 0], classes=["a", "b"], people=["b", "a", "b", None], person_bound=2.0
-    )
-    assert private.people.tolist() == [0, 1, 0, 2]
-    assert (private.facts.unit, private.facts.bound.examples) == (Unit.PERSON, 2.0)
-    assert private.fingerprint == PrivateImages(pixels(), [0, 1, 1, 0], classes=["a", "b"]).fingerprint
-    with pytest.raises(DataError, match="one entry"):
-        PrivateImages(pixels(), [0, 1, 1, 0], classes=["a", "b"], people=["a"])
+    made = private(people=["b", "a", "b", None], person_bound=2.0)
+    assert made.people.tolist() == [0, 1, 0, 2]
+    assert (made.facts.unit, made.facts.bound.examples) == (Unit.PERSON, 2.0)
+    assert made.fingerprint == private().fingerprint
     for name in ("cat/ann/1.png", "dog/ann/1.png", "dog/bob/1.png"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True)
         Image.new("RGB", (4, 4)).save(tmp_path / name)
     found = PrivateImages(find_images(tmp_path, Columns(person="folder")), resolution=4)
     assert (found.people.tolist(), found.facts.unit) == ([0, 0, 1], Unit.PERSON)
@@ -205,5 +178,4 @@ def test_a_part_reads_its_own_pictures_when_they_are_asked_for(folder):
     assert part.pixels.shape == (2, 4, 4, 3)
     assert (part.labels == files.labels[chosen]).all()
     assert part.people.tolist() == [0, 0]
-    assert part.fingerprint != files.fingerprint
-    assert part.fingerprint == files.part(chosen, files.facts).fingerprint
+    assert part.fingerprint == files.part(chosen, files.facts).fingerprint != files.fingerprint

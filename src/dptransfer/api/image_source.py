@@ -56,29 +56,23 @@ def private_images(source: Source, side: int, grey_range: GreyRange | None) -> P
             f"data.{odd} is about files of rows; these are images. Leave it out: a folder per class, or a "
             "CSV with a column 'label', tells their classes."
         )
-    sizes, people = vars(source.declared), source.told_people
-    ids = None if isinstance(people, str | Path) else people
-    if source.path is None:
-        return PrivateImages(
-            source.in_memory,
-            source.labels,
-            classes=source.classes,
-            resolution=side,
-            name=source.name,
-            people=cast("ArrayLike | None", people),
-            grey_range=grey_range,
-            **sizes,
-        )
-    found = _listed(source, labelled=source.y is None)
+    found = None if source.path is None else _listed(source, labelled=source.y is None)
+    people = source.told_people
+    labels: ArrayLike | Labelled | None = source.labels
+    if found is not None and (people is None or isinstance(people, str | Path)):
+        people = found.people
+    if found is not None and labels is None:
+        labels = labels_of(found, source.at_path("Private images"), "private images")
     return PrivateImages(
-        decode_once(found, side, grey_range, private=True),
-        labels_of(found, source.path, "private images") if source.labels is None else source.labels,
-        classes=None if source.y is None else source.classes,
+        source.in_memory if found is None else decode_once(found, side, grey_range, private=True),
+        labels,
+        classes=source.classes if found is None or source.y is not None else None,
+        resolution=side,
         name=source.name,
-        people=found.people if ids is None else ids,
+        people=cast("ArrayLike | None", people),
         grey_range=grey_range,
-        source_digests=found.source_digests,
-        **sizes,
+        source_digests=None if found is None else found.source_digests,
+        **vars(source.declared),
     )
 
 
@@ -86,17 +80,16 @@ def public_images(source: Source, side: int, grey_range: GreyRange | None) -> Pu
     """Public images, squeezed to side × side; one that cannot be read is an error that names it."""
     if isinstance(source.x, PublicImages):
         return source.x
-    if source.path is None:
-        x, y, classes = source.in_memory, source.labels, source.classes
-        return PublicImages(x, y, classes=classes, resolution=side, grey_range=grey_range)
-    found = _listed(source)
+    found = None if source.path is None else _listed(source)
     return PublicImages(
-        decode_once(found, side, grey_range, private=False),
-        found.labelled,
-        name=source.path.name,
-        sources=found.sources(),
+        source.in_memory if found is None else decode_once(found, side, grey_range, private=False),
+        source.labels if found is None else found.labelled,
+        classes=source.classes if found is None else None,
+        resolution=side,
+        name=None if source.path is None else source.path.name,
+        sources=None if found is None else found.sources(),
         grey_range=grey_range,
-        source_digests=found.source_digests,
+        source_digests=None if found is None else found.source_digests,
     )
 
 
