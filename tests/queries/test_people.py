@@ -167,18 +167,12 @@ REACHED = {
 
 
 @pytest.mark.parametrize("name", REACHED)
-@pytest.mark.parametrize("examples", [0.3, 1.0, 2.5])
-def test_forty_rows_reach_the_sensitivity(name, examples):
+@pytest.mark.parametrize(("examples", "rows"), [(0.3, 40), (1.0, 40), (2.5, 40), (1.0, 700)])
+def test_many_equal_rows_reach_the_sensitivity(name, examples, rows):
+    """With 700, beyond what is scaled row by row: the whole of such a person is."""
+    first, second = (person(np.tile(x[:1], (rows, 1)), y[0]) for x, y in REACHED[name])
     for relation in Relation:
-        assert 0.99 <= reached(asked(name, examples), *REACHED[name], relation) <= 1
-
-
-@pytest.mark.parametrize("name", REACHED)
-def test_seven_hundred_rows_reach_the_sensitivity(name):
-    """Beyond what is scaled row by row; the whole of such a person is."""
-    first, second = ((np.tile(x[:1], (700, 1)), np.repeat(y[:1], 700)) for x, y in REACHED[name])
-    for relation in Relation:
-        assert 0.99 <= reached(asked(name), first, second, relation) <= 1
+        assert 0.99 <= reached(asked(name, examples), first, second, relation) <= 1
 
 
 @pytest.mark.parametrize("examples", [1.0, 2.5])
