@@ -235,14 +235,8 @@ def test_seeded_models_are_stamped_in_capitals(cli, data):
 
 LINEAR = {
     "noisy-gd": ("--set", "steps=5", "--set", "clip=0.5"),
-    "dpsgd": ("--set", "steps=5", "--set", "sampling_rate=0.5"),
     "global-adapt": ("--set", "steps=5", "--set", "data.size=300"),
-    "least-squares": (),
-    "newton": ("--set", "steps=2"),
-    "feature-covariance": ("--set", "steps=5"),
-    "fully-private": ("--set", "steps=5"),
     "adamix": ("--set", "steps=5", "--shots", "{data}/shots.npz"),
-    "ngd": ("--set", "steps=5", "--shots", "{data}/shots.npz", "--set", "start=zero"),
     "ppgd": ("--set", "steps=5", "--shots", "{data}/shots.npz", "--public", "{data}/pool.npz"),
     "only-public": ("--shots", "{data}/shots.npz"),
 }

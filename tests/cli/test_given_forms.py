@@ -172,17 +172,6 @@ def test_pictures_and_texts_of_a_table_have_their_labels_where_it_is_said(cli, c
     assert "dog" in told  # a label that is no class
 
 
-def test_a_fit_that_is_not_covered_is_refused_before_folders_are_encoded(cli, tmp_path, monkeypatch):
-    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20, seed=1) / "cat"
-    cli("ledger", "budget", "p", "-e", "1", "-d", "1e-5")
-    encoder = MeanColour(fails_after=0)  # whoever encodes interrupts
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: encoder)
-    words = ("fit", private, "--public", pool, "-d", "1e-5", "--name", "p")
-    assert "above its budget" in cli(*words, "-e", "2", code=2).stderr
-    assert "above its budget" in cli(*words, "-e", "2", "--holdout", "0.2", code=2).stderr
-    cli(*words, "-e", "0.5", code=130)
-
-
 def test_what_was_encoded_stays_where_the_ledger_refuses_and_is_gone_when_a_fit_is_done(cli, tmp_path):
     folder = pictures(tmp_path / "photos", 40)
     cli("fit", folder, *FIT, "--name", "one", "--out", "first")
@@ -255,7 +244,9 @@ def test_a_file_of_an_unknown_type_is_refused_by_every_command(cli, tmp_path):
         assert "file type '.mat'" in cli(*words, code=2).stderr
 
 
-def test_an_output_that_exists_hides_no_other_mistake_and_is_found_before_the_work(cli, ledger, tmp_path):
+def test_an_output_that_exists_hides_no_other_mistake_and_is_found_before_the_work(
+    cli, tmp_path, monkeypatch
+):
     folder = pictures(tmp_path / "photos", 20)
     cli("fit", folder, *FIT, "--out", "model", "--name", "p")
     fit, there = ("fit", folder, *FIT), ("--out", "model")
@@ -273,23 +264,16 @@ def test_an_output_that_exists_hides_no_other_mistake_and_is_found_before_the_wo
         (("check", folder, "--test", "nowhere", "--out", "list.csv"), "nowhere"),
     ):
         assert said in cli(*words, code=2).stderr
-    for words in (
-        (*fit, *there),
-        ("predict", "model", folder, "--out", "list.csv"),
-        ("check", folder, "--out", "list.csv"),
-    ):
-        assert "exists" in cli(*words, code=2).stderr
-
-
-def test_nothing_is_encoded_for_an_output_that_exists(cli, tmp_path, monkeypatch):
-    folder = pictures(tmp_path / "photos", 20)
-    cli("fit", folder, *FIT, "--out", "model", "--name", "p")
 
     def never(*_, **__):
         raise AssertionError("encoded")
 
     monkeypatch.setattr(MeanColour, "forward", never)
     other = pictures(tmp_path / "pool", 4)
-    assert "exists" in cli("fit", folder, *FIT, "--public", other, "--out", "model", code=2).stderr
-    (tmp_path / "a.csv").touch()
-    assert "exists" in cli("predict", "model", folder, "--out", "a.csv", code=2).stderr
+    for words in (
+        (*fit, *there),
+        (*fit, "--public", other, *there),
+        ("predict", "model", folder, "--out", "list.csv"),
+        ("check", folder, "--out", "list.csv"),
+    ):
+        assert "exists" in cli(*words, code=2).stderr
