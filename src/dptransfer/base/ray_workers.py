@@ -150,7 +150,8 @@ class _RayPool:
         self._pulse = Pulse(ray)
         self._tasks: dict[Future[TaskResult], object] = {}
         # Whoever handed a task out does so again, for a task lost is counted there.
-        how = {"num_cpus": 1, "num_gpus": gpus or None, "max_retries": 0, "runtime_env": runtime_env()}
+        how = {"num_cpus": 1, "max_retries": 0, "runtime_env": runtime_env()}
+        how |= {"num_gpus": gpus} if gpus else {}
         self._task = ray.remote(**how)(_run_on_own_core)
 
     def submit(self, piece: object) -> Future[TaskResult]:
