@@ -308,7 +308,7 @@ class WordReader:
     signal: float
 
     @cached_property
-    def named(self) -> Floats:
+    def name_matches(self) -> Floats:
         """(classes, words), which words bear a declared class's name."""
         return named_words(self.private.facts.classes, self.words.names)
 
@@ -332,11 +332,11 @@ class WordReader:
         query = ClassSums(self.words, len(facts.classes), bound=facts.bound)
         sums = self._release(query, share)
         scale = self.purse.scale(query, share)
-        return sparse_posterior(sums, counts, scale, count_scale, self.named).weights
+        return sparse_posterior(sums, counts, scale, count_scale, self.name_matches).weights
 
     @property
     def _named_classes(self) -> float:
-        return float(self.named.any(axis=1).mean())
+        return float(self.name_matches.any(axis=1).mean())
 
     def _release(self, query: ClassSums | ConfidenceTotal, share: float) -> Floats:
         rows, labels, people = self.private.rows, self.private.labels, self.private.people
