@@ -188,11 +188,17 @@ LARGEST_LAPLACE_SCALE = 2.0**52
 
 
 class NoiseSource(Protocol):
-    """The only supplier of privacy noise."""
+    """The only supplier of privacy noise.
+
+    What is asked for is drawn or computed at once, unless a source keeps a record of it.
+    """
 
     @property
     def seeded(self) -> bool:
         """Whether the draws can be repeated by someone who knows a seed."""
+
+    def _bits(self, count: int) -> int:
+        """An integer of so many uniform bits."""
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Integers k with probability ∝ exp(−k² / 2·scale²), independently."""
@@ -202,9 +208,11 @@ class NoiseSource(Protocol):
 
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """A set with probability ∝ exp(smallest score in it / scale): the exponential mechanism's law."""
+        return race.best_set(bins, size, checks.positive("scale", scale), self._bits)
 
     def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
         """Who has the largest score + Exponential(scale): permute-and-flip's law."""
+        return race.permute_and_flip(bins, checks.positive("scale", scale), self._bits)
 
     def subset(self, population: int, size: int) -> Integers:
         """A uniformly random set of `size` of the integers 0..population−1, in increasing order."""
@@ -217,54 +225,24 @@ class NoiseSource(Protocol):
 
     def trials(self, mean: float, shape: float) -> int:
         """Number of repetitions before the best is chosen, by the laws of `noise.noise_source`."""
-
-    def draw_once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
-        """A noisy answer. A source that keeps a record gives one that is on it, and never draws it again."""
-
-    def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
-        """A private intermediate without noise, which such a source need not compute again."""
-
-    def keep_pieces(
-        self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
-    ) -> list[AnyArray]:
-        """Likewise many, of which those whose numbers are not on the record are asked for."""
-
-
-class _FreshNoise:
-    """What both sources do alike: each draw is made by its bits whenever it is asked for."""
-
-    def _bits(self, count: int) -> int:
-        """An integer of so many uniform bits."""
-        raise NotImplementedError
-
-    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
-        """Exact, by proposal and an exact coin; see `noise.race`."""
-        return race.best_set(bins, size, checks.positive("scale", scale), self._bits)
-
-    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
-        """Exact, by proposals, an exact clock and exact coins; see `noise.race`."""
-        return race.permute_and_flip(bins, checks.positive("scale", scale), self._bits)
-
-    def trials(self, mean: float, shape: float) -> int:
-        """Exact, by inversion with as many digits as it takes; see `noise.noise_source`."""
         return exact_trials(mean, shape, self._bits)
 
     def draw_once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
-        """A fresh answer."""
+        """A noisy answer. A source that keeps a record gives one that is on it, and never draws it again."""
         return draw()
 
     def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
-        """Computed here and now."""
+        """A private intermediate without noise, which such a source need not compute again."""
         return compute()
 
     def keep_pieces(
         self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
     ) -> list[AnyArray]:
-        """All computed here and now."""
+        """Likewise many, of which those whose numbers are not on the record are asked for."""
         return [array for _, array in sorted(compute(range(count)), key=lambda piece: piece[0])]
 
 
-class SecureNoise(_FreshNoise):
+class SecureNoise(NoiseSource):
     """Exact samplers on the operating system's generator, or AES-256 keyed by it; the default everywhere."""
 
     seeded = False
@@ -299,7 +277,7 @@ class SecureNoise(_FreshNoise):
         return uniform_integers(_required_bound(below), count)
 
 
-class SeededNoise(_FreshNoise):
+class SeededNoise(NoiseSource):
     """Repeatable noise for tests and benchmarks; never for publication.
 
     >>> first, second = (SeededNoise(1).discrete_gaussian(1e9, (2,)) for _ in range(2))
