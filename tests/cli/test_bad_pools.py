@@ -191,7 +191,7 @@ def test_workers_without_public_rows_are_told_to_have_nothing_to_do(cli, private
         (fit, False),
         (("check", private, "--engine", "processes"), True),
     ):
-        assert ("Note: --engine shares" in cli(*words).stderr) is note
+        assert ("Note: --engine" in cli(*words).stderr) is note
     monkeypatch.setattr("dptransfer.cli.options.WorkerOptions.start", lambda *_: Processes(1))
     monkeypatch.setattr(Processes, "each", ThisProcess.each)
     words = ("fit", private, *FIT, "--overwrite", *PUBLIC, "--public", FILES)

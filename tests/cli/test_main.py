@@ -163,7 +163,7 @@ def test_what_a_command_may_run_into(monkeypatch, problem, code, words):
 
 
 def test_an_interruption_says_what_goes_on():
-    assert "goes on" in one_line(KeyboardInterrupt(), "encode")
+    assert "resume" in one_line(KeyboardInterrupt(), "encode")
     assert "what was charged" in one_line(KeyboardInterrupt(), "fit")
 
 

@@ -147,7 +147,7 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*BUDGET, "--classes", "a,a", "--dim", "8"), "distinct"),
         ((*BUDGET, "--classes", "missing.txt", "--dim", "8"), "a file of names"),
         ((*BUDGET, "--classes", "3", "--dim", "0"), "--dim"),
-        ((*BUDGET, *SIZES, "--set", "data.class_counts=1,2"), "10 classes"),
+        ((*BUDGET, *SIZES, "--set", "data.class_counts=1,2"), "each class"),
         ((*BUDGET, *SIZES, "--set", "k=3"), "'mean' has no 'k'"),
         ((*BUDGET, *SIZES, "--set", "pool"), "--set takes field=value"),
         ((*BUDGET, *SIZES, "--set", "pool=many"), "must be of the type int"),

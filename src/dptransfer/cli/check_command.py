@@ -61,9 +61,9 @@ def check(
 ) -> None:
     """Look for problems in the data before you spend any budget (owner only).
 
-    The report is as private as the data. The command charges nothing, releases nothing, opens no ledger and
-    writes nothing but --out. The exit code is 0 whatever is found, because exit codes end up in logs. Only
-    data that cannot be read at all are an error.
+    The report is as private as the data. The command charges nothing, opens no ledger and writes only --out.
+    The exit code is 0 whatever the report says, because exit codes end up in logs; it is 2 only if the data
+    cannot be read at all.
 
     Fields of --set data.FIELD=VALUE: size and rows_per_person (declared public, for the accuracies);
     person_bound; split and labels (of the private file).

@@ -25,7 +25,7 @@ class RowOptions:
     shard_rows: options.ShardRows = None
     row_type: Annotated[
         str,
-        typer.Option("--row-type", metavar="float32|float16|float64", help="Numbers of the rows on disk."),
+        typer.Option("--row-type", metavar="float32|float16|float64", help="Number type of the stored rows."),
     ] = "float32"
     overwrite: options.Overwrite = False
 
@@ -44,7 +44,7 @@ def encode(
     name: options.DataSetName = None,
     public: Annotated[
         bool,
-        typer.Option("--public", help="Nobody's data, for a public pool; unreadable images are left out."),
+        typer.Option("--public", help="Public data, for a pool; unreadable images are left out."),
     ] = False,
     allow_unreadable: Annotated[
         bool, typer.Option("--allow-unreadable", help="Write a row of zeros for each unreadable image.")
@@ -53,11 +53,11 @@ def encode(
 ) -> None:
     """Turn images or texts into embeddings, by default with efficientnet-lite0 or minilm.
 
-    Only rows that were encoded with --public are taken for a public pool. Pictures and texts that your ledger
-    has on record as private are refused there.
+    Use --public for rows of a public pool; other rows are private. Pictures and texts that your ledger knows
+    as private are refused there.
 
-    After a kill, run it again: it goes on where it stopped. With --engine each worker has a share of the
-    cores, or a GPU: with --device cuda there is one worker for each.
+    If the command is killed, run it again to resume. With --engine, each worker gets a share of the cores, or
+    one GPU with --device cuda.
 
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
@@ -123,7 +123,8 @@ def encoder() -> None:
 @app.command()
 def export(
     name: Annotated[
-        str, typer.Argument(help="Such as hf:ORG/NAME, a model folder, or efficientnet-lite0; for images.")
+        str,
+        typer.Argument(help="An image encoder, such as hf:ORG/NAME, a model folder or efficientnet-lite0."),
     ],
     out: Annotated[Path, typer.Argument(help="The .onnx file to write.")],
     size: options.ImageSize = None,
@@ -132,8 +133,8 @@ def export(
 ) -> None:
     """Write an image encoder as an ONNX graph, from a picture's bytes to its row.
 
-    It is written only if its rows agree with the encoder's. To a ledger and a release they are rows of
-    another encoder, the file, which --encoder names from then on.
+    The file is written only if its rows agree with the encoder's. Ledgers and releases treat it as another
+    encoder: from then on, pass the file as --encoder.
 
     Example: dptransfer encoder export hf:google/vit-base-patch16-224 vit.onnx
     """

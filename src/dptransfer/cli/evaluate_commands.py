@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
 _BAR = 24
-_private = partial(typer.Option, rich_help_panel="Tests that protect their rows")
+_private = partial(typer.Option, rich_help_panel="Private tests")
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,12 @@ class LabelledRows:
     """Labelled test rows: how they are read."""
 
     columns: options.ColumnOptions
-    split: Annotated[str | None, options.data_option(help="Part of a file that has several.")] = None
-    labels: Annotated[Path | None, options.data_option(help="An .npy of labels, for rows without.")] = None
+    split: Annotated[str | None, options.data_option(help="Which split of the file, if it has several.")] = (
+        None
+    )
+    labels: Annotated[
+        Path | None, options.data_option(help="An .npy file of labels, for rows without labels.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,17 @@ class PrivateTest:
 
     budget: options.BudgetOptions
     private: Annotated[
-        bool, _private("--private", help="Protect the test rows: noisy numbers, charged, on the card.")
+        bool,
+        _private(
+            "--private", help="Protect the test rows: charge the ledger, and write noisy results on the card."
+        ),
     ] = False
     person: options.Person = None
     name: options.DataSetName = None
     ledger: options.LedgerFile = None
     settings: Annotated[
         list[str] | None,
-        _private("--set", metavar="data.FIELD=VALUE", help="About the rows, as for dptransfer fit."),
+        _private("--set", metavar="data.FIELD=VALUE", help="Describes the rows, as for dptransfer fit."),
     ] = None
 
 
@@ -66,18 +73,18 @@ def evaluate(
     encoder: options.ModelEncoder,
     charge: PrivateTest,
     add_to_card: Annotated[
-        bool, typer.Option("--add-to-card", help="Write the numbers on the card; test rows stay unprotected.")
+        bool,
+        typer.Option("--add-to-card", help="Write the results on the card; the test rows stay unprotected."),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Test a release on labelled rows, which stay unprotected unless the test is --private.
 
-    A private test charges the rows' account in the ledger once, and writes its numbers on the card with
-    intervals for sampling and noise together; dptransfer verify recomputes what it cost.
-    Its delta is that of the release unless given, or 1e-5 where that has none.
-    Otherwise rows that your ledger has on record as private, such as those the release was fitted on, are
-    refused, and so are other rows of the same pictures or texts. The card tells the sizes of the test set
-    only with --set data.test_is_public=true.
+    With --private the test charges the rows' account in the ledger once. Its noisy results go on the card,
+    with intervals that cover sampling and noise. The default delta is that of the release, or 1e-5.
+    Without --private, rows that your ledger knows as private are refused, for example those of the fit, and
+    so are other rows of the same pictures or texts. The card shows the size of the test set only with
+    --set data.test_is_public=true.
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
@@ -255,8 +262,10 @@ def with_interval(value: float, interval: tuple[float, float]) -> str:
 @expand_groups
 def attack(
     model: options.Release,
-    members: Annotated[Path, typer.Option(help="Labelled rows or images that it was fitted on.")],
-    others: Annotated[Path, typer.Option(help="Labelled ones of the same draw that it was not fitted on.")],
+    members: Annotated[Path, typer.Option(help="Labelled rows or images that the release was fitted on.")],
+    others: Annotated[
+        Path, typer.Option(help="Labelled rows or images from the same source that it was not fitted on.")
+    ],
     encoder: options.ModelEncoder,
     person: Annotated[
         str | None,

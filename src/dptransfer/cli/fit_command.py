@@ -44,7 +44,9 @@ class ReleaseOptions:
     ledger: options.LedgerFile = None
     title: options.Title = None
     contact: options.Contact = None
-    workspace: Annotated[Path | None, typer.Option(help="A folder from which a killed fit goes on.")] = None
+    workspace: Annotated[
+        Path | None, typer.Option(help="A folder of checkpoints, from which a killed fit resumes.")
+    ] = None
     overwrite: options.Overwrite = False
     as_json: options.AsJson = False
 
@@ -63,16 +65,16 @@ def fit(
 ) -> None:
     """Charge the ledger, fit a classifier, write a release.
 
-    Images and texts are encoded first, by default with efficientnet-lite0 and minilm; killed, the same
-    command goes on where it stopped.
-    Two fits are two charges, but for one that goes on in its --workspace. What can fail is checked first.
+    Images and texts are encoded first, by default with efficientnet-lite0 and minilm.
+    If the command is killed, run it again to resume the encoding. Every fit is a charge of its own, unless it
+    resumes from its --workspace. Inputs and options are checked before the charge.
 
     Fields of --set data.FIELD=VALUE: size, class_counts and rows_per_person (declared public);
     person_bound (how many examples a person counts as); split and labels (of the file);
     vocabulary (labels of the public rows' encoder: a file of Vocabulary.save, or an encoder's name);
     new_data_set and strict_names (for the ledger); test_is_public (the card shows the sizes of the test).
 
-    A method on images takes folders of them; --encoder then names the network that it works with.
+    Methods on images take folders of images; --encoder then names the network to train.
 
     Example: dptransfer fit photos/ --public pool/ --epsilon 1 --delta 1e-5 --out model/
     """
@@ -127,7 +129,7 @@ def fit(
     if release.as_json:
         return
     if ready.private.name is None:
-        say("Hint: with --name NAME every version of this data set shares one account in the ledger.")
+        say("Hint: pass --name NAME so that all versions of this data set share one account in the ledger.")
     warn_if_seeded(model.provenance.seeded)
     if workspace is not None:
         say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
@@ -140,7 +142,7 @@ def _evaluate(ready: OpenFit, model: dpt.PrivateClassifier, *, public: bool) -> 
     try:
         return replace(ready.evaluate(model), public=public)
     except DPTransferError as problem:
-        say(f"Note: the test failed, so that the card has no numbers of it. {problem}", err=True)
+        say(f"Note: the test failed, so the card has no test results. {problem}", err=True)
         return None
 
 

@@ -35,15 +35,16 @@ FOOTNOTE = (
 )
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
-_One = typer.Argument(help="Its name, or the first digits of its id.")
+_One = typer.Argument(help="Name of the data set, or the first digits of its id.")
 _Which = Annotated[str | None, _One]
 
 
 @app.callback()
 def ledger() -> None:
-    """Show what was spent on which data set, set budgets, check and copy the record.
+    """Show what was spent on each data set, set budgets, and check or export the ledger.
 
-    An auditor may have the ledger's file; never its key, LEDGER.key, which tells single rows.
+    You may give the ledger to an auditor. Keep its key file, LEDGER.key: with the key, single rows can be
+    recognised.
 
     Example: dptransfer ledger show
     """
@@ -75,14 +76,14 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
 def history(
     dataset: _Which = None,
     model: Annotated[
-        list[Path] | None, typer.Option(help="A release; marks the charge that it came from.")
+        list[Path] | None, typer.Option(help="A release; mark the charge that it came from.")
     ] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="Say what noise each charge was for.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="Show the noisy steps of each charge.")] = False,
     last: Annotated[int, typer.Option(min=0, help="How many rows to show; 0 for all.")] = 100,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List charges, with what each cost and how it ended, and changes of limits; oldest first.
+    """List charges with their cost and outcome, and changes of budgets, oldest first.
 
     Example: dptransfer ledger history clinic-a --model model/
     """
@@ -123,14 +124,14 @@ class LimitOptions:
 
     amount: options.BudgetOptions
     unit: Annotated[
-        Unit | None, typer.Option(help="Whose loss it limits; default the account's, else row.")
+        Unit | None, typer.Option(help="What the budget protects; default the account's unit, else row.")
     ] = None
     most_rows_per_person: Annotated[
-        int | None, typer.Option(min=1, help="A public promise: nobody has more rows than that.")
+        int | None, typer.Option(min=1, help="A public promise: no person has more rows than this.")
     ] = None
     note: Annotated[str, typer.Option(help="Why, for the record.")] = ""
     rule: Annotated[
-        str | None, typer.Option(help="How later charges count, set before the first: gaussian or renyi.")
+        str | None, typer.Option(help="Composition rule, set before the first charge: gaussian or renyi.")
     ] = None
 
 
@@ -142,7 +143,7 @@ def budget(
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Set the limit of a data set; without numbers, print it.
+    """Set the budget of a data set, or print it if no number is given.
 
     Example: dptransfer ledger budget clinic-a --epsilon 3 --delta 1e-5
     """
@@ -168,13 +169,15 @@ def budget(
 
 @app.command()
 def verify(
-    head: Annotated[str | None, typer.Option(help="A head kept elsewhere, such as a release's.")] = None,
+    head: Annotated[
+        str | None, typer.Option(help="A chain head that you kept elsewhere, such as that of a release.")
+    ] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check the hash chain; with --head also that the record has that entry still.
+    """Check the hash chain, and with --head that the ledger still contains that entry.
 
-    Without a head that was kept elsewhere a ledger that was rewritten as a whole passes too.
+    Without a head that you kept elsewhere, a ledger that was rewritten as a whole passes too.
 
     Example: dptransfer ledger verify --head 3f9a...
     """
@@ -188,7 +191,7 @@ def verify(
     show_result({**_files(book), "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
     if not as_json:
         say("The chain holds" + (", and the given head is in it." if head else "."), style="green")
-        say("An auditor may have the ledger; the key stays with you, for it tells single rows.")
+        say("You may give the ledger to an auditor. Keep the key: with it, single rows can be recognised.")
 
 
 @app.command()
@@ -197,9 +200,9 @@ def export(
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write every entry as a line of JSON; the file is for its owner's eyes only.
+    """Write every entry as a line of JSON, for the data owner only.
 
-    Names, notes and times of charges are not protected by any guarantee.
+    No guarantee protects the names, notes and times of charges.
 
     Example: dptransfer ledger export --out record.jsonl
     """

@@ -140,7 +140,7 @@ def _all_there() -> bool:
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="One of them, for its settings.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A method, to show its settings.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, including those of installed packages, or show the settings of one.

@@ -169,7 +169,10 @@ def note_if_idle(workers: Workers, *, public_rows: bool) -> None:
     from dptransfer.base.workers import ThisProcess
 
     if not public_rows and not isinstance(workers, ThisProcess):
-        say("Note: --engine shares out work on public rows. There are none; this process does all.", err=True)
+        say(
+            "Note: --engine is for work on public rows, and there are none. This process does all the work.",
+            err=True,
+        )
 
 
 Release = Annotated[Path, typer.Argument(help="The release directory.")]
@@ -182,13 +185,13 @@ Unsafe = Annotated[
 _account = partial(typer.Option, rich_help_panel="Ledger and card")
 LedgerFile = Annotated[Path | None, _account(help="Ledger file; default yours, or $DPTRANSFER_LEDGER.")]
 DataSetName = Annotated[str | None, _account(help="What the ledger calls this data set.")]
-Title = Annotated[str | None, _account(help="What the card calls the data, in public.")]
-Contact = Annotated[str | None, _account(help="Whom the card says to ask.")]
+Title = Annotated[str | None, _account(help="Name of the data on the card; it is published.")]
+Contact = Annotated[str | None, _account(help="Contact on the card.")]
 
 data_option = partial(typer.Option, rich_help_panel="Data")
 PublicPool = Annotated[
     Path | None,
-    data_option(help="Public rows, such as pool.emb; or images or texts, where the private ones are."),
+    data_option(help="Public rows, such as pool.emb; or images or texts, if the private data are."),
 ]
 Person = Annotated[
     str | None,
@@ -199,7 +202,8 @@ Person = Annotated[
     ),
 ]
 Classes = Annotated[
-    str | None, data_option(help="A number, a,b,c, or a file with one name per line; they are published.")
+    str | None,
+    data_option(help="A number, a list a,b,c, or a file with one name per line; class names are published."),
 ]
 
 DELTA = 1e-5
@@ -207,7 +211,9 @@ _budget = partial(typer.Option, rich_help_panel="Budget")
 Epsilon = Annotated[
     float | None, _budget("--epsilon", "-e", help="ε of the budget, such as 1; or give --budget.")
 ]
-Neighbours = Annotated[Relation, _budget(help="What is hidden: who is there, or what each one there is.")]
+Neighbours = Annotated[
+    Relation, _budget(help="add/remove hides whether an example is present; replace-one hides its content.")
+]
 
 _method = partial(typer.Option, rich_help_panel="Method")
 _METHODS = f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods"
@@ -227,7 +233,7 @@ Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
 ShardRows = Annotated[
     int | None,
-    typer.Option("--shard-rows", min=1, metavar="N", help="In shards: a file for every N rows."),
+    typer.Option("--shard-rows", min=1, metavar="N", help="Write in shards of N rows."),
 ]
 _engine = partial(typer.Option, rich_help_panel="Engine")
 
@@ -288,12 +294,12 @@ class ExampleColumns:
     """Which columns of a table hold images or texts, and their labels."""
 
     label_column: Annotated[
-        str | None, data_option(metavar="NAME", help="Column of the labels in a table; default label.")
+        str | None, data_option(metavar="NAME", help="Column of labels; default label.")
     ] = None
-    text_column: Annotated[str | None, data_option(help="Column of the texts; default text.")] = None
-    path_column: Annotated[
-        str | None, data_option(help="Column of the images' paths in a CSV; default path.")
-    ] = None
+    text_column: Annotated[str | None, data_option(help="Column of texts; default text.")] = None
+    path_column: Annotated[str | None, data_option(help="Column of image paths in a CSV; default path.")] = (
+        None
+    )
 
     def columns(self, *, split: str | None = None) -> dpt.Columns:
         """The columns, and which part is read of a file that has several."""
@@ -307,7 +313,7 @@ class ColumnOptions(ExampleColumns):
 
     feature_columns: Annotated[
         str | None,
-        data_option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
+        data_option(metavar="'f*,...'", help="Feature columns of a table; default all numeric columns."),
     ] = None
 
 
@@ -320,7 +326,9 @@ class ReadingOptions:
     grey_range: Annotated[
         str | None,
         _encoding(
-            "--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."
+            "--grey-range",
+            metavar="LOW,HIGH",
+            help="Values of black and white in files with more than eight bits, such as 0,4095.",
         ),
     ] = None
 
@@ -413,11 +421,11 @@ class WorkerOptions:
 
     engine: Annotated[
         str | None,
-        _engine(metavar="processes|ray", help="Who works through large data; default this process."),
+        _engine(metavar="processes|ray", help="What processes large data; default this process."),
     ] = None
-    workers: Annotated[
-        int | None, _engine(metavar="N", help="How many side by side; default one per core.")
-    ] = None
+    workers: Annotated[int | None, _engine(metavar="N", help="Number of workers; default one per core.")] = (
+        None
+    )
     address: Annotated[
         str | None, _engine(help="Your Ray cluster: host:port, ray://host:port, or local for one here.")
     ] = None

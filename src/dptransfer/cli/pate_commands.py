@@ -43,14 +43,14 @@ class Questions:
     """What the answers promise, and how noisy the tests before them are."""
 
     answers: Annotated[
-        int | None, _question(min=1, help="Most questions answered; all are paid for. Default: every query.")
+        int | None, _question(min=1, help="Maximum number of answers; all are charged. Default: every query.")
     ] = None
     threshold_noise: Annotated[
         float | None, _question(help="σ of the noise on each test of Confident-GNMax; default no tests.")
     ] = None
     delta: Annotated[float, _budget("--delta", "-d", help="δ, below 0.1.")] = 1e-5
     relation: options.Neighbours = Relation.ADD_REMOVE
-    unit: Annotated[Unit, typer.Option(help="Who touches one teacher at most: a row, or a person.")] = (
+    unit: Annotated[Unit, typer.Option(help="What is given to at most one teacher: a row, or a person.")] = (
         Unit.ROW
     )
 
@@ -126,7 +126,7 @@ class ReportOptions:
     smoothness: Annotated[
         float | None, _report(help="β of the smooth sensitivity; default 2 over the noise.")
     ] = None
-    confidence: Annotated[float, _report(help="With which the reported bound holds.")] = 0.95
+    confidence: Annotated[float, _report(help="Confidence with which the reported bound holds.")] = 0.95
 
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
@@ -135,7 +135,7 @@ Noise = Annotated[float | None, _question(help="σ of the noise on each class's 
 
 @app.callback()
 def pate() -> None:
-    """Answer questions by votes of teachers: what that costs, and answers from votes that you bring.
+    """Answer questions by teachers' votes (PATE): compute the cost, or aggregate your own votes.
 
     Example: dptransfer pate account --queries 1000 --noise 89
     """
@@ -144,16 +144,16 @@ def pate() -> None:
 @app.command()
 @expand_groups
 def account(
-    queries: Annotated[int, _question(min=1, help="How many questions are asked.")],
+    queries: Annotated[int, _question(min=1, help="Number of questions.")],
     questions: Questions,
     noise: Noise = None,
     epsilon: options.Epsilon = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what noisy answers cost, whatever the votes; with --epsilon, how much noise they need.
+    """Compute the cost of noisy answers, or with --epsilon the noise they need. No data are read.
 
-    Every test and every answer is counted by its exact Gaussian curve. No data are touched. A price that
-    depends on votes is itself private: see dptransfer pate report.
+    The cost holds for all votes: every test and every answer counts by its exact Gaussian curve. A cost that
+    depends on the votes is itself private: see dptransfer pate report.
 
     Example: dptransfer pate account --queries 1000 --answers 684 --threshold-noise 200 --noise 50
     """
@@ -183,10 +183,11 @@ def aggregate(
     epsilon: options.Epsilon = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Answer by votes that you bring: charge the data set, add noise, write the answers and their guarantee.
+    """Aggregate your own votes: charge the data set, add noise, write the answers and their guarantee.
 
-    You answer for how the votes were made: each row, or person, was given to one teacher at most, by a rule
-    that does not depend on the others. All answers, and all tests, are paid for before a vote is read.
+    You are responsible for how the votes were made: each row, or person, must be given to at most one
+    teacher, by a rule that does not depend on the others. All answers and tests are charged before a vote is
+    read.
 
     Example: dptransfer pate aggregate votes.npy --teachers 1000 --noise 89 --name clinic --out answers.csv
     """
@@ -242,11 +243,11 @@ def report(
     settings: ReportOptions,
     as_json: options.AsJson = False,
 ) -> None:
-    """Report how little the answers to these very votes tell, with noise of its own and a charge of its own.
+    """Report the data-dependent privacy loss of the answers; the report has its own noise and charge.
 
-    The number is about labels alone: who gets noisy votes too learns what the price says. It describes the
-    data as they are and is no guarantee, so the charge for answers stays what it is. Settings must be fixed
-    before anybody looks at the votes.
+    The number holds if only labels are published, not noisy votes. It describes these data and is not a
+    guarantee, so the charge for the answers does not change. Fix the settings before anybody looks at the
+    votes.
 
     Example: dptransfer pate report votes.npy --teachers 1000 --noise 89 --name clinic --epsilon 0.5
     """

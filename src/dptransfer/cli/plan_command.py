@@ -39,11 +39,11 @@ def plan(
 ) -> None:
     """Show the privacy cost and the noise of a fit, without reading private data.
 
-    With --set data.size=N and data.class_counts=A,B,... sizes are declared public. With --person, whatever
-    it says, persons are protected; data.person_bound and data.rows_per_person are about them.
-    A pool of images or texts is not encoded: the plan is for rows of its encoder, by default as for a fit.
-    --image-size and --grey-range are of methods on images.
-    Of a pool in many files a part is tried out, for a second or two, to say how long going through it takes.
+    --set data.size=N and data.class_counts=A,B,... declare sizes public. With --person, whatever its value,
+    the plan protects persons; see also data.person_bound and data.rows_per_person.
+    A pool of images or texts is not encoded: the plan assumes rows of its encoder, by default that of a fit.
+    --image-size and --grey-range are for methods on images.
+    For a pool in many files, the command tries out a small part, to estimate how long the fit will take.
 
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """

@@ -39,11 +39,12 @@ class QuestionOptions:
 
     top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1
     coverage: Annotated[
-        float | None, typer.Option(help="Sets of classes that hold the true one this often, such as 0.9.")
+        float | None,
+        typer.Option(help="Prediction sets that contain the true class this often, such as 0.9."),
     ] = None
-    confidence: Annotated[float, typer.Option(help="How sure --coverage is to hold.")] = 0.95
+    confidence: Annotated[float, typer.Option(help="Confidence with which --coverage holds.")] = 0.95
     abstain_above: Annotated[
-        int | None, typer.Option(min=1, help="No label where a set has more classes than this.")
+        int | None, typer.Option(min=1, help="No label if the set has more classes than this.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -68,7 +69,7 @@ class AnswerOptions:
     ] = None
     shard_rows: options.ShardRows = None
     batch: options.Batch = 8
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as in a pipe.")] = False
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as when piped.")] = False
     as_json: options.AsJson = False
 
     @property
@@ -88,9 +89,9 @@ def predict(
 ) -> None:
     """Label new images, texts or rows.
 
-    Images and texts are encoded with the encoder that the release names. Scores are probabilities,
-    calibrated where the release has a charged evaluation, which --coverage needs. With --shard-rows or
-    --engine answers about one pool go to a folder of parts; after a kill, run it again.
+    Images and texts are encoded with the encoder that the release names. Scores are probabilities; they are
+    calibrated if the release has a charged evaluation, which --coverage needs. With --shard-rows or --engine,
+    predictions for one pool go to a folder of parts; if the command is killed, run it again to resume.
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
@@ -288,7 +289,9 @@ def _rows(
 
     tables = [contents_of(path, columns) == "rows" for path in inputs]
     if any(tables) and not all(tables):
-        raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
+        raise ArgumentError(
+            "Inputs must be all rows or all images; these are mixed. Predict each kind separately."
+        )
     parts: list[NamedRows] = []
     if not all(tables):
         parts = _from_examples(inputs, encoder.load(released), batch, columns)

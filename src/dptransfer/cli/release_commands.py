@@ -50,9 +50,7 @@ def card(
     """
     form = form or _BY_NAME.get("" if out is None else out.suffix.lower(), CardFormat.TEXT)
     if form is CardFormat.HTML and out is None and not show and on_terminal():
-        raise ArgumentError(
-            "A page is for a browser; a terminal would show its source. Pass --open, or --out card.html."
-        )
+        raise ArgumentError("An HTML page is for a browser. Pass --open, or --out card.html.")
     if out is not None:
         options.require_new(out)
     if title is not None or contact is not None:

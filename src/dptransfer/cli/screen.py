@@ -116,8 +116,8 @@ _AS_RELEASED = (
     "fit a model with --grey-range LOW,HIGH."
 )
 _GOES_ON = {
-    "encode": " The same command goes on where it stopped.",
-    "fit": " An encoding goes on where it stopped, and 'dptransfer ledger show' says what was charged.",
+    "encode": " Run the same command again to resume.",
+    "fit": " Run it again to resume an encoding; 'dptransfer ledger show' shows what was charged.",
 }
 _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"(Pass|Use) (?:(?!Pass |Use ).)*?\(on the command line: ([^)]*)\)", r"\1 \2"),
