@@ -81,9 +81,9 @@ HEARD = []
 class Overheard(dpt.methods.TransferPATE):
     """Linear teachers whose released answers another student may learn from."""
 
-    def answered(self, mechanisms, ballots, questions, noise):
+    def release_answers(self, mechanisms, ballots, questions, noise):
         """The same, and told to whoever listens."""
-        HEARD.append(super().answered(mechanisms, ballots, questions, noise))
+        HEARD.append(super().release_answers(mechanisms, ballots, questions, noise))
         return HEARD[-1]
 
 
@@ -167,7 +167,8 @@ def fitted(options, cells):
 def others_student(given: dict, encoder, pictures: Pictures, noise) -> float:
     """Accuracy of a student on pixels that learns from the answers that were heard last."""
     method, public = dpt.methods.PromPATE(**given), dpt.PublicImages(pictures.public)
-    found = method.learned(method.untaught_student(method.network(), public), public, HEARD[-1], noise)
+    start = method.student_start(method.network(), public)
+    found = method.train_student(start, public, HEARD[-1], noise)
     rows = apply(found.features, rows_of(encoder, pictures.test, found))
     return float(
         np.mean(np.array(pictures.classes)[found.head.scores(rows).argmax(axis=1)] == pictures.truth)

@@ -53,11 +53,11 @@ def main() -> None:
     for name in told.students.split(","):
         began, method = time.perf_counter(), student(name, told)
         start = method.student_start(method.network(), public)
-        head, features, identity, delta = method.train_student(start, public, answers, dpt.SeededNoise(0))
+        found = method.train_student(start, public, answers, dpt.SeededNoise(0))
         seconds = time.perf_counter() - began
-        encoder = encoder_of(identity, device=told.device)
-        changed = encoder if delta is None else apply_delta(encoder, delta)
-        scores = head.scores(apply(features, encode_pixels(test, changed)))
+        encoder = encoder_of(start.network.identity, device=told.device)
+        changed = encoder if found.encoder_delta is None else apply_delta(encoder, found.encoder_delta)
+        scores = found.head.scores(apply(found.features, encode_pixels(test, changed)))
         right = float((scores.argmax(axis=1) == wanted).mean())
         line = {"student": name, "answers": len(answers.positions), "wrong": told.wrong, "pool": len(public)}
         line |= {"steps": told.steps, "batch": told.batch, "accuracy": round(right, 4)}

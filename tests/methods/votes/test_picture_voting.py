@@ -14,7 +14,6 @@ from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.methods.deep import semi_supervised
 from dptransfer.methods.deep import teachers as side_by_side
 from dptransfer.methods.deep.teachers import SmallTeachers  # torch is there
-from dptransfer.methods.method import Outcome
 from dptransfer.methods.replan import verify_release
 from dptransfer.methods.votes.voting import TeacherAnswers, spread
 from dptransfer.noise import SeededNoise
@@ -172,8 +171,7 @@ def right_answers(votes=40.0):
 
 def learned(method, told=None):
     start = method.student_start(method.network(), POOL)
-    head, features, encoder, delta = method.train_student(start, POOL, told or right_answers(), Silent())
-    return Outcome(head, (), features=features, encoder=encoder, encoder_delta=delta)
+    return method.train_student(start, POOL, told or right_answers(), Silent())
 
 
 def accuracy(found, encoder):
@@ -193,7 +191,7 @@ def test_every_student_learns_from_right_answers(student, labels):
 
 def test_a_student_may_start_from_a_network_of_its_own_and_change_it():
     found = learned(SCRATCH)
-    encoder = encoder_of(found.encoder)
+    encoder = encoder_of(found.encoder_delta.base)
     assert encoder.identity.name == "small-cnn"
     assert accuracy(found, apply_delta(encoder, found.encoder_delta)) > 0.9
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, EncodedRows, Integers
-from dptransfer.data import EncoderIdentity, Facts, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm, apply
@@ -28,7 +28,6 @@ from dptransfer.release.heads import LinearHead
 from dptransfer.sources import PrivateImages, PublicImages
 
 if TYPE_CHECKING:
-    from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.methods.deep.network import Network
     from dptransfer.methods.deep.teachers import Course, Prompts, SmallTeachers, Teachers
 
@@ -161,28 +160,23 @@ class PictureVoting(Voting, ImageMethod):
             return ballots_of(teachers, course, private.pixels, private.labels, parts, asked, noise.keep)
 
         answers = self.ask(task, ballots)
-        head, features, encoder, delta = self.train_student(start, public, answers, noise)
-        return Outcome(
-            head,
-            task.plan.events,
-            notes=self.notes_of(len(answers.positions)),
-            features=features,
-            encoder_delta=delta,
-            encoder=None if delta is not None else encoder,
-            answers=answers.by_class(),
+        student, notes = (
+            self.train_student(start, public, answers, noise),
+            self.notes_of(len(answers.positions)),
         )
+        return replace(student, events=task.plan.events, notes=notes, answers=answers.by_class())
 
     def train_student(
         self, start: PublicStart, public: PublicImages, answers: TeacherAnswers, noise: NoiseSource
-    ) -> tuple[LinearHead, FittedFeatures, EncoderIdentity, EncoderDelta | None]:
-        """The student, as the same answers always leave it: its head, map, encoder and change of that."""
+    ) -> Outcome:
+        """The student, as the same answers always leave it, without what its answers cost."""
         network, pool, features = start
         rows, soft = apply(features, pool), self.labels == "soft"
         linear = linear_student(
             rows.__getitem__, len(rows), answers, soft=soft, self_training=self.self_training
         )
         if self.student == "linear":
-            return linear, features, network.identity, None
+            return Outcome(linear, (), features=features, encoder=network.identity)
         from dptransfer.methods.deep.semi_supervised import Training, train_student
 
         # A single picture's votes are mostly noise, which a network would learn by heart; the linear student
@@ -192,8 +186,10 @@ class PictureVoting(Voting, ImageMethod):
         pixels = public.pixels[:]  # files are decoded once
         training = Training(self.student, self.student_trains, self.student_steps, self.student_batch)
         found = train_student(network, pixels, answers.positions, targets, training, noise.keep)
+        unit_norm, delta = UnitNorm().fit(network.dimension, None), found.delta
+        encoder = network.identity if delta is None else None
         head = LinearHead(found.weights, found.offset)
-        return head, UnitNorm().fit(network.dimension, None), network.identity, found.delta
+        return Outcome(head, (), features=unit_norm, encoder_delta=delta, encoder=encoder)
 
 
 @dataclass(frozen=True)
