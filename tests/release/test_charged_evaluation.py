@@ -52,22 +52,6 @@ def test_hardly_any_rows_give_words_and_no_nan():
     assert TOO_NOISY in repr(found)
 
 
-def test_it_is_told_whose_rows_they_are_and_that_persons_are_averaged():
-    alone, held = evaluation(), evaluation(holdout=0.2)
-    assert "hold-out" not in alone.whose
-    assert "hold-out" in held.whose
-    assert "probability 0.2" in held.whose
-    step = replace(alone.events[0], unit=Unit.PERSON)
-    of_people = replace(
-        held,
-        counts=replace(held.counts, bound=Bound(Unit.PERSON, 1.0)),
-        events=(step,),
-        guarantee=replace(held.guarantee, unit=Unit.PERSON),
-    )
-    assert "one vote" in of_people.whose
-    assert "one person" in of_people.statement
-
-
 def _at(told, **changes):
     return str(replace(told.guarantee, **changes))
 

@@ -17,7 +17,7 @@ from dptransfer.base.document_html import escape_html, svg
 from dptransfer.base.types import Floats
 from dptransfer.exact.feature_map import STRETCHES, FittedFeatures, FittedSideBySide
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
-from dptransfer.privacy import Guarantee, Relation, number, typeset
+from dptransfer.privacy import Guarantee, Relation, Unit, number, typeset
 from dptransfer.release.card_privacy import (
     MANY,
     ONE,
@@ -305,7 +305,7 @@ def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterato
 
 def _charged(found: ChargedEvaluation) -> Iterator[doc.Block]:
     size, give = found.size.count, Z * math.sqrt(found.size.variance)
-    what = "examples" if found.counts.bound.examples == 1 else "votes"
+    what = "examples" if found.counts.bound.unit is Unit.ROW else "votes"
     yield doc.Paragraph(
         f"Measured on {found.whose}. The noisy number of {what} is {max(0.0, size):.0f} ± {give:.0f}. "
         "Intervals are 95% and cover sampling and noise together."

@@ -26,13 +26,7 @@ from dptransfer.release import bundle
 from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.evaluation import Evaluation, wrong_figure
-from dptransfer.release.manifest import (
-    CARD_NAMES,
-    FILE_NAMES,
-    Manifest,
-    current_versions,
-    require,
-)
+from dptransfer.release.manifest import CARD_NAMES, FILE_NAMES, Manifest, current_versions, require
 
 STEPS, RECORD, WORDS, CARD_TEXT = "steps", "record", "description", "card text"
 CHARGED = "charged evaluation"
