@@ -20,7 +20,6 @@ from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.exact.sums import class_sums
 from dptransfer.privacy import Guarantee, Relation
 from dptransfer.queries import ClassSums
 from dptransfer.release import CosineHead, PrivateClassifier, Provenance
@@ -75,11 +74,6 @@ def main() -> None:
         for what, work in works.items():
             shown = [best(partial(work, device), options.repeats) for device in devices]
             print(f"| {what} | {name} | " + " | ".join(f"{s:.3f}" for s in shown) + " |", flush=True)
-    whole = rows.astype(np.int64)
-    shown = [
-        best(partial(class_sums, whole, labels, options.classes, device=device), 3) for device in devices
-    ]
-    print("| sums of int64 rows | none | " + " | ".join(f"{s:.3f}" for s in shown) + " |")
 
 
 if __name__ == "__main__":
