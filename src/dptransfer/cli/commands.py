@@ -117,37 +117,29 @@ def _command(name: str, found: typer.Typer | Callable[..., None], **how: Any) ->
     return typer.main.get_group(holder).commands[name]
 
 
-_PANELS: dict[str, dict[str, str | None]] = {
+_PANELS = {  # each command with its file; one that has none comes with a package of its own
     "Start here": {
-        "demo": None,
-        "methods": "methods_command:methods",
-        "check": "check_command:check",
-        "plan": "plan_command:plan",
+        "demo": "",
+        "methods": "methods_command",
+        "check": "check_command",
+        "plan": "plan_command",
     },
-    "Make a model": {
-        "encode": "encode_commands:encode",
-        "encoder": "encode_commands:app",
-        "fit": "fit_command:fit",
-    },
-    "Use it": {
-        "predict": "predict_command:predict",
-        "evaluate": "evaluate_commands:evaluate",
-        "export": "release_commands:export",
-    },
+    "Make a model": {"encode": "encode_commands", "encoder": "encode_commands:app", "fit": "fit_command"},
+    "Use it": {"predict": "predict_command", "evaluate": "evaluate_commands", "export": "release_commands"},
     "Account for it": {
-        "card": "release_commands:card",
-        "verify": "release_commands:verify",
+        "card": "release_commands",
+        "verify": "release_commands",
         "ledger": "ledger_commands:app",
-        "attack": "evaluate_commands:attack",
+        "attack": "evaluate_commands",
     },
-    "Research": {"pate": "pate_commands:app", "bench": None},
+    "Research": {"pate": "pate_commands:app", "bench": ""},
 }
-_PANEL_OF = {name: panel for panel, places in _PANELS.items() for name in places}
+_PANEL_OF = {name: panel for panel, files in _PANELS.items() for name in files}
 _OWN = {
-    name: f"dptransfer.cli.{place}"
-    for places in _PANELS.values()
-    for name, place in places.items()
-    if place is not None
+    name: f"dptransfer.cli.{file if ':' in file else f'{file}:{name}'}"
+    for files in _PANELS.values()
+    for name, file in files.items()
+    if file
 }
 _COMMANDS = Registry("command", "dptransfer.commands", _OWN, _command)
 
