@@ -98,10 +98,7 @@ class PrivateData(ABC):
         self.name, self._examples = name, examples
         self.labels = class_positions(y, listed)
         if len(self.labels) != len(examples):
-            raise DataError(
-                "x and y must have one entry per example; their lengths differ. "
-                f"Pass the labels of these {'rows' if len(shape) == 1 else 'pictures'}."
-            )
+            raise DataError("x and y must have one entry per example; their lengths differ.")
         self.people = None if people is None else person_positions(people, len(examples))
 
     def __repr__(self) -> str:

@@ -43,10 +43,7 @@ def declared_range(given: Iterable[float | str] | None) -> GreyRange | None:
     except (TypeError, ValueError):
         low = high = math.nan
     if not (math.isfinite(high - low) and low < high):
-        raise ArgumentError(
-            f"A grey range is two numbers, black and then white, the lower first; got {given!r}. "
-            "Example: (0, 4095) for twelve bits."
-        )
+        raise ArgumentError(f"A grey range is two numbers, such as (0, 4095), the lower first; got {given}.")
     return low, high
 
 

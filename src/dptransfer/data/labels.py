@@ -122,10 +122,7 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     """
     if isinstance(classes, int | np.integer):
         if not 2 <= classes <= _MOST:  # True is 1
-            raise DataError(
-                f"A number of classes must be 2 to a million; got {classes}. For others give their names: "
-                "classes=['a', 'b']."
-            )
+            raise DataError(f"A number of classes must be 2 to a million; got {classes}. Name the others.")
         return tuple(range(int(classes)))
     if isinstance(classes, str):
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
@@ -134,10 +131,7 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     if listed is not None and floats and all(float(name).is_integer() for name in listed):
         listed = listed.astype(np.int64)  # 1.0 is 1, as pandas writes it in a column with gaps
     if listed is None or listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
-        raise DataError(
-            "classes must be one list of words or of whole numbers; these are something else. "
-            "Example: classes=['a', 'b']."
-        )
+        raise DataError("classes must be one list of words or of whole numbers, as in classes=['a', 'b'].")
     if listed.dtype.kind == "U" and not all(isinstance(name, str) for name in classes):
         raise DataError("classes must be all words or all whole numbers; these are a mix. Write 1 as '1'.")
     # From the list itself: NumPy takes NULs off the end of a word.
@@ -149,15 +143,9 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     if not all(name.strip() for name in words):
         raise DataError("A class must have a name; one is empty or blank. Give it a name, or leave it out.")
     if any(unicodedata.category(letter) == "Cc" for name in words for letter in name):
-        raise DataError(
-            "Class names must be one line of printed characters; one holds a control character, such as a "
-            "line break, a tab or a NUL. Remove it."
-        )
+        raise DataError("A class name holds a control character, such as a line break or a tab. Remove it.")
     if len({_spelt(name) for name in names}) < len(names):
-        raise DataError(
-            "Class names must be distinct, by more than the blanks around them and the way an accent is "
-            "stored; two are not. Rename one of them, or leave it out."
-        )
+        raise DataError("Class names must be distinct, blanks around them and stored accents aside.")
     return names
 
 

@@ -111,10 +111,7 @@ def kept_on_disk(folder: Path) -> Iterator[None]:
 def require_seen(folder: Path) -> None:
     """Raise in a worker that does not see a folder which the work needs: then it is on another machine."""
     if not folder.is_dir():
-        raise DataError(
-            f"'{folder}': whoever works must see the folder under this name; a worker does not. Put it on a "
-            "disk that all machines share."
-        )
+        raise DataError(f"A worker does not see '{folder}'. Put it on a disk that all machines share.")
 
 
 def _partial(out: Path) -> Path:
@@ -136,10 +133,7 @@ def _recorded_key(folder: Path) -> str | None:
 def _require_disposable(folder: Path, restart: bool) -> None:
     """Raise for another unfinished job, and for what is none; without a whole marker a job has not begun."""
     if not (folder / _MARKER).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(
-            f"'{folder}' is where unfinished work is kept; it holds something else. Move it away, or choose "
-            "another place."
-        )
+        raise DataError(f"'{folder}' is for unfinished work; it holds something else. Move that away.")
     if not restart and _recorded_key(folder) is not None:
         raise DataError(
             f"'{folder}' holds another unfinished job (of other data or settings). Finish that one, "

@@ -51,19 +51,14 @@ class Vocabulary:
         """Check the shapes, and keep copies that nobody can change."""
         names = tuple(one_line(name) for name in self.names)
         weights, offset = (_fixed(array) for array in (self.weights, self.offset))
+        shapes = f"{weights.shape} and {offset.shape}"
         if weights.ndim != 2 or weights.shape[1] == 0 or offset.shape != weights.shape[:1]:
-            raise DataError(
-                "A vocabulary has weights (words, dimension) and an offset for each word; got the shapes "
-                f"{weights.shape} and {offset.shape}. Pass those of the classifier's last layer."
-            )
+            raise DataError(f"Weights (words, dimension) need offsets (words,); got the shapes {shapes}.")
         if len(names) != len(weights) or len(names) < 2:
-            raise DataError(
-                f"A vocabulary names each of its words, two at least; got {len(names)} names for "
-                f"{len(weights)} words. Name them in the order of the weights."
-            )
-        for name, value in (("names", names), ("weights", weights), ("offset", offset)):
+            raise DataError(f"Name each word, two at least; got {len(names)} names for {len(weights)} words.")
+        checked = {"names": names, "weights": weights, "offset": offset, "unit_rows": bool(self.unit_rows)}
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "unit_rows", bool(self.unit_rows))
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} words, dimension {self.dimension})"

@@ -241,10 +241,7 @@ def _first(value: Any) -> Any:
 def _require_one_page(opened: Image.Image) -> None:
     """Raise for a TIFF of several pages; of an animation, which is one picture, the first frame is taken."""
     if opened.format == "TIFF" and getattr(opened, "is_animated", False):
-        raise DataError(
-            "A TIFF file must hold one picture; this one has several pages. Save those that matter each in "
-            "a file of its own."
-        )
+        raise DataError("This TIFF file has several pages. Save those that matter each in a file of its own.")
 
 
 @contextmanager
