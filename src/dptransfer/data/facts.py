@@ -161,8 +161,8 @@ class Facts:
             raise ArgumentError("Declared classes must be all words or all whole numbers, not a mix.")
         size, counts, each = self.size, self.class_counts, self.rows_per_person
         if counts is not None:
-            if len(counts) != len(self.classes):
-                raise ArgumentError(f"class_counts must be one for each class; got {len(counts)} numbers.")
+            if len(counts) != (named := len(self.classes)):
+                raise ArgumentError(f"class_counts are one for each of {named} classes; got {len(counts)}.")
             counts = tuple(checks.whole("class_counts", count, at_least=0) for count in counts)
         if each is not None:
             each = checks.positive("rows_per_person", each)
