@@ -1,4 +1,4 @@
-"""Checks that never become releases: attacks, each example's own loss, ε bounded from below."""
+"""Audits that never become releases: membership attacks, per-instance losses, lower bounds on ε."""
 
 from dptransfer.base.lazy_exports import lazy_exports
 

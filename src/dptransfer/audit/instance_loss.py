@@ -1,4 +1,4 @@
-"""Each row's own privacy loss, or each person's: how much of the guarantee a run really uses up for it.
+"""Per-instance privacy loss: how much of the guarantee a run really uses up for each row or person.
 
 A guarantee is about the worst row. A row of short features, or one that the model gets right anyway, moves
 the answers by less, and the same noise hides it better. This is per-instance privacy (Wang 2019) as

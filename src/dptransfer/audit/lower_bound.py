@@ -1,4 +1,4 @@
-"""ε bounded from below, by what a method really does to two neighbouring data sets.
+"""Lower bounds on ε from runs of a method on two neighbouring data sets.
 
 A guarantee is an upper bound that rests on a proof and on code. Here is the other side: run the code many
 times on two neighbours, and see how well a statistic of what it shows tells them apart. If that proves more

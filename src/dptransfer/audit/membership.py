@@ -1,4 +1,4 @@
-"""The simplest membership attack: an example, or a person, that the model finds easy was probably trained on.
+"""Membership inference by a loss threshold: what the model finds easy, it was probably trained on.
 
 This is a diagnostic that reads private rows. Its result is not covered by the model's guarantee and never
 enters a release: publishing it publishes a function of the private rows.

@@ -1,4 +1,4 @@
-"""Teachers that learn side by side, each from its own pictures alone, and are asked about public ones.
+"""Train many teachers in one pass, each on its own pictures alone: prompts, or small networks.
 
 A pass through the network carries the pictures of several teachers, and each teacher's own weights meet its
 own pictures only. Every teacher takes the same public number of steps on batches of the same size, going

@@ -1,4 +1,4 @@
-"""How much the answers to these very votes tell: a report with noise of its own, charged like any release.
+"""Release a bound on the data-dependent privacy loss of answers, with noise of its own and charged.
 
 The price of answers (`Inquiry.guarantee`) holds for all votes. For votes on which teachers agree the labels
 tell far less (`queries.votes`), but how much less is a function of private votes: printed as it is, it

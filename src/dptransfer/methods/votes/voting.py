@@ -1,4 +1,4 @@
-"""How teachers are asked: how many there are, what they vote on, with how much noise, and what that costs.
+"""Plan and release the votes of teachers on public examples: the base of methods in the manner of PATE.
 
 Methods in the manner of PATE differ in their teachers and in their student. What lies between is here: a
 number of public questions, one ballot for each teacher, and noisy counts of the votes.
