@@ -10,12 +10,12 @@ from scipy.special import logsumexp
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS, MeanPrototypes
+from dptransfer.methods import METHODS, MeanPrototypes, replan
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.release.heads import CosineHead
-from dptransfer.release.verify import STEPS
+from dptransfer.release.verify import RECORD, STEPS, Check
 from dptransfer.sources import PrivateImages
 from dptransfer.testing.sample_data import NoNoise
 
@@ -146,3 +146,14 @@ def released(model, folder):
     checked = next(one.detail for one in found.checks if one.name == STEPS)
     assert own or "no method of this library" in checked
     return path
+
+
+def check_steps(model):
+    """Whether the recorded steps are those that the recorded method plans."""
+    return replan.check_steps(model)[0]
+
+
+def check_record(model):
+    """Whether what is listed beside the steps follows from them."""
+    steps, plan = replan.check_steps(model)
+    return Check(RECORD, False, steps.detail) if plan is None else replan.check_record(model, plan)

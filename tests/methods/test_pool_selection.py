@@ -8,7 +8,6 @@ from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import PublicPrototypes, TopKPrototypes
 from dptransfer.methods.prototypes.pool_selection import CAP_SHARES, public_caps
-from dptransfer.methods.replan import check_record
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries.similarity import GridPool
 
@@ -18,6 +17,7 @@ from .samples import (
     REPLACE,
     WIDTH,
     Silent,
+    check_record,
     clusters,
     fit,
     pool,

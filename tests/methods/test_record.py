@@ -14,12 +14,14 @@ from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS
 from dptransfer.methods.record import _encoder, _same
-from dptransfer.methods.replan import check_record, check_steps, verify_release
+from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget, Relation
 from dptransfer.release import Verification
 from dptransfer.release.verify import RECORD, Check
 from dptransfer.testing.sample_data import POOL, ROWS, fit_sample, ordinary_rows
 from release.models import rewrite
+
+from .samples import check_record, check_steps
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 VOTES = dpt.methods.TransferPATE(teachers=5, queries=8)

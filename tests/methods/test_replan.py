@@ -11,7 +11,7 @@ from contracts.test_method_suite import small
 from dptransfer.accounting import guarantee_of
 from dptransfer.methods import METHODS, EmbeddingMethod
 from dptransfer.methods.method import configuration_of
-from dptransfer.methods.replan import check_record, check_steps, check_words
+from dptransfer.methods.replan import check_words
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.release.verify import NOT_SHOWN, verify_files
 from dptransfer.testing.sample_data import (
@@ -23,6 +23,8 @@ from dptransfer.testing.sample_data import (
     ordinary_rows,
     relations_of,
 )
+
+from .samples import check_record, check_steps
 
 TUNED = dpt.methods.PrivateTuning(candidates=(dpt.methods.NoisyGD(steps=5), dpt.methods.MeanPrototypes()))
 VARIANTS = (

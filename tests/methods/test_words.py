@@ -13,8 +13,9 @@ from dptransfer.methods import MeanPrototypes, NoisyGD, PublicPriorPrototypes
 from dptransfer.methods.configuration import named_method
 from dptransfer.methods.heads import words as sparse_prior
 from dptransfer.methods.heads.words import named_words, sparse_posterior, word_share, words_may_pay
-from dptransfer.methods.replan import check_steps
 from dptransfer.release import read_release
+
+from .samples import check_steps
 
 WIDTH, WORDS = 8, 20
 RNG = np.random.default_rng(0)

@@ -60,10 +60,10 @@ def verify_release(path: str | Path) -> Verification:
     model = read_release(path)
     checks = [_check_charged(model, one) for one in found.checks]
     place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
-    steps, plan = _check_steps(model)
+    steps, plan = check_steps(model)
     checks[place:place] = [steps, check_words(model)]
     if plan is not None:
-        checks.insert(place + 2, _check_record(model, plan))
+        checks.insert(place + 2, check_record(model, plan))
     return replace(found, checks=tuple(checks))
 
 
@@ -80,19 +80,8 @@ def _check_charged(model: PrivateClassifier, check: Check) -> Check:
     return replace(check, passed=False, detail=said)
 
 
-def check_steps(model: PrivateClassifier) -> Check:
-    """Whether the recorded steps are those that the recorded method plans; in words where that is open."""
-    return _check_steps(model)[0]
-
-
-def check_record(model: PrivateClassifier) -> Check:
-    """Whether what is listed beside the steps follows from them; for releases whose steps can be planned."""
-    steps, plan = _check_steps(model)
-    return Check(RECORD, False, steps.detail) if plan is None else _check_record(model, plan)
-
-
-def _check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
-    """The check, and the plan of the fit where it was made and is that of the record."""
+def check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
+    """Check the recorded steps; with the plan of the fit, where it is that of the record."""
     name = model.provenance.method
     if name not in METHODS and name != PrivateTuning.name:
         return _not_checked(
@@ -128,7 +117,8 @@ def _check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
     return Check(STEPS, False, one_line(problem)), None
 
 
-def _check_record(model: PrivateClassifier, plan: Plan) -> Check:
+def check_record(model: PrivateClassifier, plan: Plan) -> Check:
+    """Check that what is listed beside the steps follows from them."""
     try:
         problem = contradiction(model, plan)
     except Exception as error:  # as for a plan
