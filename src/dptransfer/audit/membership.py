@@ -6,6 +6,7 @@ enters a release: publishing it publishes a function of the private rows.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -271,9 +272,10 @@ class MembershipResult:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         own = {"within_ceiling": self.within_ceiling, "fair": self.fair, "verdict": self.verdict}
-        return {**asdict(self), "points": list(map(asdict, self.points)), **own} | {
-            "guarantee": self.guarantee.to_dict()
-        }
+        plain: dict[str, Any] = json.loads(
+            json.dumps(asdict(self) | own | {"guarantee": self.guarantee.to_dict()})
+        )
+        return plain
 
 
 def membership_attack(
