@@ -162,7 +162,9 @@ class Facts:
         size, counts, each = self.size, self.class_counts, self.rows_per_person
         if counts is not None:
             if len(counts) != (named := len(self.classes)):
-                raise ArgumentError(f"class_counts are one for each of {named} classes; got {len(counts)}.")
+                raise ArgumentError(
+                    f"class_counts must be one for each class, {named} in all; got {len(counts)}."
+                )
             counts = tuple(checks.whole("class_counts", count, at_least=0) for count in counts)
         if each is not None:
             each = checks.positive("rows_per_person", each)
