@@ -40,7 +40,7 @@ FITS = {
     "top-k 5 0..2": TopKPrototypes(lowest=0.0, highest=2.0),
     "top-k 5 map": TopKPrototypes(features=PublicMap(axes=128)),
     **{f"top-k {k}": TopKPrototypes(k=k) for k in (5, 10, 20)},
-    "dpsgd": dpt.methods.DPSGD(),
+    "dpsgd": dpt.methods.DPSGDProbe(),
 }
 
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from dptransfer.ledger import Ledger
-from dptransfer.ledger.entry import stamped, written
+from dptransfer.ledger.entry import entry_fields, event_fields
 from dptransfer.ledger.store import Store
 from dptransfer.privacy import Budget, GaussianEvent, Relation
 
@@ -51,9 +51,9 @@ def grow(path: Path, entries: int, accounts: int) -> None:
     with ledger._store.transaction(write=True) as chain:
         for number in range((entries - accounts) // 2):
             step = GaussianEvent(40.0 + number % 1000 / 100, Relation.ADD_REMOVE, label="class sums")
-            own, events = datasets[number % accounts], written([step])
-            row = chain.append(stamped("charge", own, label="mean", events=events, rule="one request"))
-            chain.append(stamped("closing", own, charge=row.number, outcome="released", detail=""))
+            own, events = datasets[number % accounts], event_fields([step])
+            row = chain.append(entry_fields("charge", own, label="mean", events=events, rule="one request"))
+            chain.append(entry_fields("closing", own, charge=row.number, outcome="released", detail=""))
 
 
 def measured(path: Path, rounds: int) -> list[float]:
@@ -62,9 +62,9 @@ def measured(path: Path, rounds: int) -> list[float]:
     plain = Store.transaction
 
     @contextlib.contextmanager
-    def timed(store, *, write=False):
+    def timed(store, *, write=False, recheck=True):
         start = time.process_time()
-        with plain(store, write=write) as chain:
+        with plain(store, write=write, recheck=recheck) as chain:
             yield chain
         if write:
             under_lock.append(time.process_time() - start)

@@ -128,7 +128,7 @@ def ballots_of(
         parts: the positions of each teacher's pictures; one without any abstains.
         questions: public pictures, as bytes.
         kept: keeps what a group of teachers says, so that a run that goes on need not teach it again; see
-            `NoiseSource.kept`.
+            `NoiseSource.keep`.
     """
     ballots, asked = [], _batches(questions, course.batch)
     groups, passes = range(0, len(parts), course.together), course.steps + len(asked)
