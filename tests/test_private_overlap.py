@@ -367,7 +367,7 @@ def test_the_command_evaluate_takes_no_rows_on_record(ledger, tmp_path, monkeypa
     card = Path("model/CARD.md").read_text()
     for test, said in (("mine", ()), ("mine", theirs), ("other", ())):
         assert (
-            "on record"
+            "registered as"
             in run("evaluate", "model", f"{test}.npz", "--add-to-card", *said, *book, code=2).stderr
         )
     assert Path("model/CARD.md").read_text() == card

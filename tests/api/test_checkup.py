@@ -304,9 +304,9 @@ def test_what_cannot_be_read_is_an_error(tmp_path, tables):
 
 def test_the_first_of_a_report_says_that_it_is_private(tables):
     found = in_tables(tables)
-    assert str(found).startswith("*** PRIVATE: for the eyes of the data's owner alone.")
+    assert str(found).startswith("*** PRIVATE: for the data owner only.")
     page = found.document().html()
-    assert page.index("PRIVATE: for the eyes") < page.index("<h1>")
+    assert page.index("PRIVATE: for the data") < page.index("<h1>")
     assert "npz" not in repr(found)
     assert not hasattr(found, "_repr_html_")  # a notebook is saved with what it shows
 
@@ -403,7 +403,7 @@ def test_the_assumed_size_is_the_one_that_auto_assumes():
 def test_without_a_pool_of_rows_it_says_what_is_missing():
     few = check(private(), PublicEmbeddings(rows(20)))
     assert few.expected == ()
-    assert "Accuracy to expect: the pool has 20 rows" in few.unchecked[-1]
+    assert "Expected accuracy: the pool has 20 rows" in few.unchecked[-1]
     assert "no public pool" in check(private()).unchecked[-1]
 
 

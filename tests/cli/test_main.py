@@ -41,7 +41,7 @@ def told(*words: str) -> str:
 def test_a_new_ledger_is_announced_on_standard_error(ledger):
     limit = ("-m", "dptransfer", "ledger", "budget", "clinic", "--epsilon", "1")
     first, second = (python(*limit) for _ in range(2))
-    assert first.stderr.startswith(f"A new ledger was made: {ledger.resolve()}")
+    assert first.stderr.startswith(f"Created a new ledger: {ledger.resolve()}")
     assert (second.stderr, second.stdout) == ("", first.stdout)
 
 

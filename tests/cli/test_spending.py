@@ -196,7 +196,7 @@ def test_control_c_and_termination_in_a_real_process(
     assert running.returncode == code
     assert out == ""
     made, error = said.splitlines()
-    assert made.startswith("A new ledger was made: ")
+    assert made.startswith("Created a new ledger: ")
     assert error.startswith(f"Error: {word} after the charge: its budget is spent (entry 1 of ")
     (charge,) = charges()
     assert (charge.outcome, charge.detail, charge.events[0].times) == ("failed", detail, 200_000)

@@ -323,5 +323,5 @@ def test_a_new_ledger_is_announced_once(tmp_path, caplog):
     Ledger(path)
     Ledger.in_memory()
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("WARNING", f"A new ledger was made: {path.resolve()} (nothing is on record in it yet)")
+        ("WARNING", f"Created a new ledger: {path.resolve()} (it has no entries yet)")
     ]

@@ -148,7 +148,7 @@ def expected_accuracy(
     return tuple(found)
 
 
-PRIVATE = "PRIVATE: for the eyes of the data's owner alone. Do not publish, send or log any of this."
+PRIVATE = "PRIVATE: for the data owner only. Do not publish, send or log any of this."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,16 +177,16 @@ class Checkup:
         return self.document().text()
 
     def __repr__(self) -> str:
-        return "Checkup(for the eyes of the data's owner alone: print it to see it)"
+        return "Checkup(for the data owner only; print it to see it)"
 
     def document(self) -> Document:
         """All of it, to be shown on a page or a terminal, or as JSON."""
         private = self.sets[0]
         count = len(self.findings)
-        found = "Nothing was found" if not count else f"{count} finding{'s' * (count > 1)}"
+        found = "No problems found" if not count else f"{count} finding{'s' * (count > 1)}"
         return Document(
             f"Checkup of {Path(private.source).name}",
-            sentence=f"{found}. Nothing was charged, released or kept.",
+            sentence=f"{found}. Nothing was charged, released or stored.",
             warning=PRIVATE,
             about=tuple((one.role.capitalize(), _in_words(one)) for one in self.sets),
             sections=(*map(_finding, self.findings), *self._facts()),
@@ -215,17 +215,17 @@ class Checkup:
         if self.encoding is not None:
             yield Section("Time to encode", (Paragraph(self.encoding.sentence),))
         if self.expected and self.facts is not None:
-            yield Section("Accuracy to expect", tuple(_accuracies(self.expected, self.facts)))
+            yield Section("Expected accuracy", tuple(_accuracies(self.expected, self.facts)))
         if self.unchecked:
-            yield Section("Not looked at", (Bullets(self.unchecked),))
-        yield Section("What this is", (Paragraph(_WHAT),))
+            yield Section("Not checked", (Bullets(self.unchecked),))
+        yield Section("How to use this report", (Paragraph(_WHAT),))
 
 
 _WHAT = (
-    "A look at data by their owner, without noise: every number and name here is as private as the data. "
-    "Correct the data by it, before a fit. Choose neither ε nor classes, a method or settings by it, for the "
-    "release would then depend on private examples in a way that no budget covers; only the accuracies to "
-    "expect are free to use, since they are made from public rows and declared facts."
+    "This report was made without noise, so every number and name in it is as private as the data. Use it to "
+    "correct the data before a fit. Do not use it to choose ε, classes, a method or settings: the release "
+    "would then depend on private examples in a way that no budget covers. Only the expected accuracies are "
+    "free to use, because they come from public rows and declared facts."
 )
 
 
@@ -362,7 +362,7 @@ def check(
     worst_first = list(advice())
     unchecked = list(_unchecked(contents, encoder))
     if why_not:
-        unchecked.append(f"Accuracy to expect: {why_not}.")
+        unchecked.append(f"Expected accuracy: {why_not}.")
     to_encode = sum(one.count for one in sets.values() if one.rows is None)
     return Checkup(
         findings=tuple(sorted(findings, key=lambda one: worst_first.index(one.key))),
@@ -430,7 +430,7 @@ def _unchecked(contents: Mapping[Role, Content], encoder: Encoder | None) -> Ite
             yield from not_compared(private, other)
     mine, test = private.examples, contents.get("test")
     if mine.people is None:
-        yield "Examples of a person: nothing tells whose each is. Pass --person, if people have several."
+        yield "People: the data do not say whose each example is. Pass --person if people have several."
     elif test is not None and (mine.ids is None or test.examples.ids is None):
         yield "People in both the private and the test set: ids are not on record in both, or not in one way."
     if encoder is None and any(one.examples.rows is None for one in contents.values()):

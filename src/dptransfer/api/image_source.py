@@ -43,7 +43,7 @@ def require_images(source: Source, method: ImageMethod) -> None:
 
 
 def private_images(source: Source, side: int, grey_range: GreyRange | None) -> PrivateImages:
-    """Private labelled images, squeezed to side × side.
+    """Private labelled images, resized to side × side.
 
     An image that cannot be read is a black one, without a word: whether there are any is private.
     """
@@ -77,7 +77,7 @@ def private_images(source: Source, side: int, grey_range: GreyRange | None) -> P
 
 
 def public_images(source: Source, side: int, grey_range: GreyRange | None) -> PublicImages:
-    """Public images, squeezed to side × side; one that cannot be read is an error that names it."""
+    """Public images, resized to side × side; one that cannot be read is an error that names it."""
     if isinstance(source.x, PublicImages):
         return source.x
     found = None if source.path is None else _listed(source)

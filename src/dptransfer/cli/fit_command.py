@@ -174,7 +174,7 @@ def _show(
     show_events(model.events)
     say()
     facts["Guarantee"] = model.guarantee
-    facts["Classes"] = f"{name_list(model.classes)}. Their names are public, and in the release"
+    facts["Classes"] = f"{name_list(model.classes)}. The release publishes these names"
     next_step = f"dptransfer card {out}"
     if charged is not None:
         figures = {"accuracy": charged.accuracy, "balanced accuracy": charged.balanced_accuracy}

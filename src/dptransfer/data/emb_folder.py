@@ -320,7 +320,9 @@ def _columns_to_write(metadata: RowMetadata, count: int) -> tuple[Mapping[str, I
         own = given.astype(np.int64)
     for what, one_each in (("labels", own), ("sources", metadata.sources)):
         if one_each is not None and len(one_each) != count:
-            raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
+            raise DataError(
+                f"rows and {what} must have one entry per example; their lengths differ. Give one per row."
+            )
     people = None if metadata.people is None else person_positions(metadata.people, count)
     if metadata.public and people is not None:
         raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")

@@ -191,7 +191,10 @@ class PublicEmbeddings(PublicData):
 
     def _describe(self, vocabulary: Vocabulary | None) -> None:
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
-            raise ArgumentError(f"vocabulary must be a Vocabulary; got {type(vocabulary).__name__}.")
+            raise ArgumentError(
+                f"vocabulary must be a Vocabulary; got {type(vocabulary).__name__}. "
+                "Example: vocabulary=dptransfer.encoders.vocabulary('efficientnet-lite0')."
+            )
         if vocabulary is not None and vocabulary.dimension != self.dimension:
             raise Incompatible(
                 f"A vocabulary must take rows of the pool's dimension; got {vocabulary.dimension} and "

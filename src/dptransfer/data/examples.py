@@ -98,7 +98,9 @@ class PrivateData(ABC):
         self.name, self._examples = name, examples
         self.labels = class_positions(y, listed)
         if len(self.labels) != len(examples):
-            raise DataError("x and y must have one entry per example; their lengths differ.")
+            raise DataError(
+                "x and y must have one entry per example; their lengths differ. Pass one label for each."
+            )
         self.people = None if people is None else person_positions(people, len(examples))
 
     def __repr__(self) -> str:

@@ -163,7 +163,8 @@ class Facts:
         if counts is not None:
             if len(counts) != (named := len(self.classes)):
                 raise ArgumentError(
-                    f"class_counts must be one for each class, {named} in all; got {len(counts)}."
+                    f"class_counts must be one for each class, {named} in all; got {len(counts)}. "
+                    "Give the size of every class."
                 )
             counts = tuple(checks.whole("class_counts", count, at_least=0) for count in counts)
         if each is not None:

@@ -122,7 +122,10 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     """
     if isinstance(classes, int | np.integer):
         if not 2 <= classes <= _MOST:  # True is 1
-            raise DataError(f"A number of classes must be 2 to a million; got {classes}. Name the others.")
+            raise DataError(
+                f"The number of classes must be 2 to a million; got {classes}. "
+                "Give the names of the classes instead: classes=['a', 'b']."
+            )
         return tuple(range(int(classes)))
     if isinstance(classes, str):
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
@@ -145,7 +148,10 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     if any(unicodedata.category(letter) == "Cc" for name in words for letter in name):
         raise DataError("A class name holds a control character, such as a line break or a tab. Remove it.")
     if len({_spelt(name) for name in names}) < len(names):
-        raise DataError("Class names must be distinct, blanks around them and stored accents aside.")
+        raise DataError(
+            "Class names must be distinct, apart from outer blanks and encodings of accents; two are not. "
+            "Rename one of them, or leave it out."
+        )
     return names
 
 

@@ -121,7 +121,7 @@ def efficientnet_lite0(
     """The encoder: 1280 non-negative features, the mean over space of the last convolution.
 
     Args:
-        size: pictures are squeezed to size × size. 224 is what it was trained on; 96 or 128 is several times
+        size: pictures are resized to size × size. 224 is what it was trained on; 96 or 128 is several times
             faster and enough for small pictures. Part of the identity: rows of two sizes do not mix.
         device: where to run.
         runtime: 'onnx' or 'torch', which round differently and are two identities. Default ONNX Runtime on a
@@ -168,7 +168,7 @@ class EfficientNetOnnx(ImageEncoder):
         return cached_onnx_model(named, file, lambda: efficientnet_graph(read_checkpoint(file), size))
 
     def prepare(self, image: Image.Image) -> PixelArray:
-        """Squeeze to the size; scaling is the graph's."""
+        """Resize to the size; scaling is the graph's."""
         return _squeeze(image, self._size)
 
     def forward(self, pixels: AnyArray) -> EncodedRows:

@@ -1,6 +1,6 @@
 """Encode images and texts in memory; pictures are opened and prepared ahead of the model.
 
-Threads of one process wait for its interpreter: on 16 cores beside an H200 they opened and squeezed 2,000
+Threads of one process wait for its interpreter: on 16 cores beside an H200 they opened and resized 2,000
 small pictures a second, whatever their number, where the network took 8,000. Sixteen processes made 8,900.
 They took a second to start, so they pay from some thousand pictures on.
 
@@ -12,7 +12,7 @@ A thread takes a few pictures at a time and puts each at its place in the model'
 again: who waits for the next input has nothing left to do but to hand it on. The model works on the thread of
 who asks: on an H200 a new thread for it added 2.3 s to every encoding, most likely since cuDNN works out for
 each thread anew how it computes a network. Threads share one interpreter, and small pictures keep few of them
-busy (see `open_image`): of Caltech's, 7 KB each, 4 threads opened and squeezed 2,084 a second, 8 1,817
+busy (see `open_image`): of Caltech's, 7 KB each, 4 threads opened and resized 2,084 a second, 8 1,817
 and 16 1,709, on the 16 cores there. Processes go further.
 
 Large JPEGs are decoded in full. Decoding 24 of 3 megapixels, made of real photographs, at twice the size that
@@ -338,7 +338,7 @@ def encoded_batches(
             if in_halves is not None and (found.shape, found.dtype) != (blank.shape, blank.dtype):
                 raise DataError(
                     "An encoder must prepare every picture to an array of one shape and type; "
-                    f"'{encoder.identity.name}' does not. Squeeze or cut pictures to one size."
+                    f"'{encoder.identity.name}' does not. Resize or crop pictures to one size."
                 )
             items[place] = found
         return missing

@@ -39,13 +39,13 @@ _MOST_PIXELS = 2**27  # 400 MB; one picture of 1 × 60,000 would take 12 GB, and
 
 @dataclass(frozen=True)
 class ResizeCrop:
-    """A picture squeezed to a shape, or the middle of one whose shorter side is squeezed first.
+    """A picture resized to a shape, or the middle of one whose shorter side is resized first.
 
     Attributes:
         height: of what leaves.
         width: likewise.
         resample: how pixels are interpolated: 'bicubic', 'bilinear', 'lanczos', ...
-        shortest: what the shorter side is squeezed to before the middle is cut out; None squeezes all of it.
+        shortest: what the shorter side is resized to before the middle is cut out; None resizes all of it.
     """
 
     height: int
@@ -110,7 +110,7 @@ _MORE_THAN_ROUNDING = 1e-2  # of the longest row; networks in halves round by so
 
 
 class PixelMap(NamedTuple):
-    """Pictures squeezed to side × side by bicubic interpolation, their bytes taken less `mean`, ÷ `scale`.
+    """Pictures resized to side × side by bicubic interpolation, their bytes taken less `mean`, ÷ `scale`.
 
     Attributes:
         side: height and width.

@@ -382,7 +382,7 @@ class TransformersImage(ImageEncoder):
     def with_delta(self, delta: EncoderDelta) -> TransformersImage:
         """The same encoder with some of its parameters changed; this one stays as it is.
 
-        Its pictures are squeezed by bicubic interpolation, as those it was trained on were.
+        Its pictures are resized by bicubic interpolation, as those it was trained on were.
         """
         changed = copy(self)
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity

@@ -156,9 +156,9 @@ class OverlapCheck:
         """Raise if any private example was found."""
         if self._sources_shared or any(rows.has_shared_rows for _, rows in self._rows):
             raise PrivateOverlap(
-                "Public and test data are used without protection, and may be published; these hold private "
-                "examples of this very fit, or copies of them. Nothing was charged. Take out what is shared, "
-                "with whatever else came from the same place ('dptransfer check' lists it), or give other "
+                "Public and test data are not protected and may be published; these contain private "
+                "examples of this fit, or copies of them. Nothing was charged. Remove the shared examples "
+                "('dptransfer check' lists them) and whatever else came from the same place, or use other "
                 "data."
             )
 

@@ -148,9 +148,9 @@ class Register:
             sources = [charge.sources for charge in account.charges if charge.sources is not None]
             if data.on_record(rows, sources):
                 raise PrivateOverlap(
-                    "Public and test data are used without protection, and may be published; some of these "
-                    f"are on record as private, as {account.dataset}. Nothing was charged. Give other data, "
-                    "or pass new_data_set=True if they are other people's, and not of your own data set."
+                    "Public and test data are not protected and may be published; some of these examples are "
+                    f"registered as private data, as {account.dataset}. Nothing was charged. Use other data, "
+                    "or pass new_data_set=True if they belong to other people and not to your data set."
                 )
 
 
@@ -163,7 +163,7 @@ def rows_on_record(holders: Sequence[DataSet]) -> RowsOnRecord:
     first = holders[0]
     others = " and ".join(map(str, holders))
     return RowsOnRecord(
-        f"Rows are charged to the account they have; these are on record as {others}, in part at least, and "
-        f"nothing was charged. Use that account with name={first.name or first.short!r}, or pass "
-        "new_data_set=True if they are other people's."
+        f"Some of these rows are already registered as {others}. Nothing was charged. "
+        f"Use that account with name={first.name or first.short!r}, or pass new_data_set=True if the rows "
+        "belong to other people."
     )

@@ -165,7 +165,7 @@ class Store:
         with self.transaction():
             pass
         if self.is_new:  # a mistyped path would otherwise go unnoticed, and with it all that was spent
-            _LOG.warning("A new ledger was made: %s (nothing is on record in it yet)", self.path)
+            _LOG.warning("Created a new ledger: %s (it has no entries yet)", self.path)
 
     @property
     def key(self) -> bytes:

@@ -86,11 +86,11 @@ def people_by_dicom(root: Path, paths: Sequence[Path]) -> People:
     """
     rule = f"with people by DICOM, some files must be named as such ({' or '.join(sorted(DICOM_ENDINGS))})."
     any_named = any(path.suffix.lower() in DICOM_ENDINGS for path in paths)
-    require(any_named, root, rule, "Rename them, or tell people by 'folder' or a file.")
+    require(any_named, root, rule, "Rename them, or identify people by 'folder' or a file.")
     with without_warnings():
         ids = [patient_of(path) for path in paths]
     told = "with people by DICOM, files must have a Patient ID; none has."
-    require(any(one and one.strip() for one in ids), root, told, "Tell people by 'folder' or a file.")
+    require(any(one and one.strip() for one in ids), root, told, "Identify people by 'folder' or a file.")
     return person_positions(ids, len(paths))
 
 
@@ -237,8 +237,8 @@ def find_images(
         people = people_by_dicom(found.root or Path(), found.paths)
     else:
         by_folder = person == FOLDER and found.root is not None and found.labelled is not None
-        rule = f"a folder tells people by 'folder', as class/person/picture; got '{person}'."
-        require(by_folder, found.root or Path(), rule, "Name a .csv or .npy file that tells them.")
+        rule = f"a folder identifies people by 'folder', as class/person/picture; got '{person}'."
+        require(by_folder, found.root or Path(), rule, "Name a .csv or .npy file that identifies them.")
         people = people_by_folder(found.root or Path(), found.sources())
     return replace(found, people=people)
 

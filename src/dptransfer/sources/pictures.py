@@ -32,7 +32,7 @@ from dptransfer.sources.listings import ImageList
 
 
 class DecodedFiles:
-    """Files that are opened, squeezed to one size and handed out when their positions are asked for.
+    """Files that are opened, resized to one size and handed out when their positions are asked for.
 
     Args:
         paths: the files.
@@ -115,7 +115,7 @@ def pixels_of(
     if isinstance(x, ImageList) or _are_paths(x):
         if resolution is None:
             raise DataError(
-                "Pictures from files need resolution=, the height and width they are squeezed to; got none. "
+                "Pictures from files need resolution=, the height and width they are resized to; got none. "
                 "Example: resolution=224, or resolution=(128, 96)."
             )
         height, width = resolution if isinstance(resolution, tuple) else (resolution, resolution)
@@ -124,7 +124,7 @@ def pixels_of(
         return DecodedFiles(paths, size, private=private, grey_range=grey_range, held=held)
     pixels = x if isinstance(x, np.ndarray) else array_or_none(x)
     if pixels is None:
-        raise DataError("Pictures must all have one size; these differ. Squeeze them to one.")
+        raise DataError("Pictures must all have one size; these differ. Resize them to one size.")
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
         raise DataError(
             "Pictures must be bytes (uint8) of the shape (examples, height, width, 3), or a list of files; "
@@ -163,7 +163,7 @@ class PrivateImages(PrivateData):
             all are black is refused before a charge.
         y: class of each picture, as for `PrivateEmbeddings`; by default the labels of an `ImageList`.
         classes: the full public list of classes; by default that of an `ImageList`.
-        resolution: for files, the height and width that all are squeezed to; one number for a square.
+        resolution: for files, the height and width that all are resized to; one number for a square.
         name: what the ledger files this data set under.
         people: whose each picture is, as for `PrivateEmbeddings`; by default the people of an `ImageList`.
         grey_range: the stored values that are black and white in greys of more than bytes, for the whole set;
@@ -230,7 +230,7 @@ class PublicImages(PublicData):
         x: as for `PrivateImages`, but a file that cannot be read is an error that names it.
         y: class of each picture, if known; by default the labels of an `ImageList`.
         classes: the classes `y` refers to; required with `y`.
-        resolution: for files, the height and width that all are squeezed to; one number for a square.
+        resolution: for files, the height and width that all are resized to; one number for a square.
         name: a name for the card.
         sources: where each picture came from; by default the names of the files.
         grey_range: as for `PrivateImages`, and the same.
@@ -262,7 +262,7 @@ class PublicImages(PublicData):
         if self.pixels.shape[1:] != facts.shape:
             raise Incompatible(
                 f"Private and public pictures must have one size; got {facts.form} and {self._extent}. "
-                "Squeeze both to the same resolution."
+                "Resize both to the same resolution."
             )
 
 

@@ -176,7 +176,7 @@ def people_of(path: Path, table: RawTable, people: str | Path | ArrayLike | None
     if people != FOLDER:
         return table.people
     rule = "people by folder need the names of the pictures behind the rows; these are not on record."
-    require(table.sources is not None, path, rule, "Name a column, or a file that tells the people.")
+    require(table.sources is not None, path, rule, "Name a column, or a file that identifies the people.")
     return people_by_folder(path, table.sources or ())
 
 

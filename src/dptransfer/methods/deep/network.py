@@ -71,7 +71,7 @@ class Network:
             found = " × ".join(map(str, shape[:2]))
             raise Incompatible(
                 f"Pictures must be {self.side} × {self.side} for the encoder '{self.identity.name}'; these "
-                f"are {found}. Squeeze them with resolution={self.side}, or set size."
+                f"are {found}. Resize them with resolution={self.side}, or set size."
             )
 
     def inputs(self, pixels: PixelArray) -> torch.Tensor:

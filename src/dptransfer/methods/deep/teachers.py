@@ -231,7 +231,7 @@ _INNER = 192 / 224  # share of the input's side that the paper leaves to the pic
 class Prompts:
     """Visual prompts and label maps, one of each for every teacher, around one frozen network.
 
-    A picture x is squeezed to inner × inner and put in the middle of the network's input, with zeros (what
+    A picture x is resized to inner × inner and put in the middle of the network's input, with zeros (what
     the network takes for a middle grey) around it. With ω the prompt, of the input's shape, the network sees
 
     - with the mask, M ⊙ ω + (1 − M) ⊙ ZeroPad(x), where M is 1 outside of the inner square: the prompt is
@@ -246,7 +246,7 @@ class Prompts:
     Args:
         network: the frozen classifier.
         classes: how many are declared.
-        inner: side of the square that the picture is squeezed to; default: 192 of 224 parts of the whole.
+        inner: side of the square that the picture is resized to; default: 192 of 224 parts of the whole.
         mask: whether the prompt is a frame only.
         label_map: how the network's classes become the declared ones.
     """
@@ -347,7 +347,7 @@ def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
     Its weights are random but the same for everyone; see `public_kernels`.
 
     Args:
-        size: pictures are squeezed to size × size; part of the identity.
+        size: pictures are resized to size × size; part of the identity.
         device: where to run.
     """
     checks.whole("size (--image-size)", size, at_least=8)

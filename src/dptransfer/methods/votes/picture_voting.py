@@ -216,7 +216,7 @@ class PromPATE(PictureVoting):
                    number of steps here, in the paper as many as its pictures give.
 
     Attributes:
-        inner: side of the square that a picture is squeezed to, with the prompt around it; None for 192 of
+        inner: side of the square that a picture is resized to, with the prompt around it; None for 192 of
             224 parts of the side.
         mask: whether the prompt is the frame around the picture alone, or is added to all of it.
         label_map: how the classifier's own classes become the declared ones: 'random', 'one-layer' or
