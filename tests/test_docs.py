@@ -290,11 +290,7 @@ def test_queries_mechanisms_and_methods_say_what_they_promise():
     from dptransfer.methods import METHODS
 
     named = [getattr(home, name) for home in (queries, mechanisms) for name in home.__all__]
-    shared = {
-        mechanisms.Selection,
-        mechanisms.SharesLeft,
-        mechanisms.RoundsLeft,
-    }  # none has a law of its own
+    shared = {mechanisms.Selection, mechanisms.SharesLeft, mechanisms.RoundsLeft}  # none has a law of its own
     pieces = [piece for piece in named if is_dataclass(piece) and piece not in shared]
     pieces += METHODS.values()
     assert len(pieces) > 12

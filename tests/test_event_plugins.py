@@ -134,10 +134,7 @@ def test_without_the_package_one_account_is_closed_and_the_others_go_on(path, pa
         name: before[name] for name in ("plain", "other")
     }
     assert (found["theirs"].spent, found["theirs"].charges, found["theirs"].unfinished) == (None, 1, 0)
-    assert (found["theirs"].budget, found["theirs"].unit) == (
-        before["theirs"].budget,
-        before["theirs"].unit,
-    )
+    assert (found["theirs"].budget, found["theirs"].unit) == (before["theirs"].budget, before["theirs"].unit)
     assert KIND in found["theirs"].sentence
     for refused in (
         lambda: ledger.charge("theirs", [NOISE], label="fit"),

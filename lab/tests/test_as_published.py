@@ -1,10 +1,26 @@
+import math
+
 import numpy as np
 import pytest
+from scipy.special import comb, ndtr
 
 from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import BudgetError, DataError
 from dptransfer.methods import METHODS, PrivateMethod
 from dptransfer.privacy import Budget
-from dptransfer_lab.as_published import AS_PUBLISHED
+from dptransfer_lab.as_published import (
+    AS_PUBLISHED,
+    PrintedTopK,
+    ScriptedPublic,
+    epsilon_delta,
+    printed_log_weights,
+    printed_mean_deviation,
+    printed_steps,
+    printed_theorem_noise,
+    rho_of_budget,
+    script_epsilon,
+    selection_epsilon,
+)
 from dptransfer_lab.tasks import Task
 from dptransfer_lab.unprotected import PREFIX, Unprotected
 
@@ -49,3 +65,103 @@ def test_with_a_huge_budget_each_learns_and_repeats_itself(name, task):
 @pytest.mark.parametrize("name", [n for n in AS_PUBLISHED if not n.endswith(("paragon", "class-means"))])
 def test_a_tiny_budget_is_noise(name, task):
     assert np.mean([right(run(name, task, 0.001, seed), task) for seed in range(8)]) < 0.7
+
+
+def test_the_printed_theorem_is_met_and_nothing_smaller_meets_it():
+    for epsilon in (0.1, 1.0, 4.0):
+
+        def left(sigma, epsilon=epsilon):
+            near, far = 1 / (2 * sigma), sigma * epsilon / 2
+            return ndtr(near - far) - math.exp(epsilon) * ndtr(-near - far)
+
+        sigma = printed_theorem_noise(epsilon, 1e-5)
+        assert left(sigma) <= 0.5e-5 * (1 + 1e-6)
+        assert left(0.99 * sigma) > 0.5e-5
+    assert printed_theorem_noise(1.0, 1e-5) == pytest.approx(1.23, abs=0.005)
+
+
+@pytest.mark.parametrize(("from_zero", "first"), [(False, 1), (True, 0)])
+def test_the_printed_weights_are_binomials(from_zero, first):
+    found = np.exp(printed_log_weights(9, 3, from_zero=from_zero))
+    assert found == pytest.approx([comb(y, 3) for y in range(first, first + 9)])
+
+
+def test_the_printed_deviation_shrinks_with_the_class():
+    assert printed_mean_deviation(0.5, np.array([1, 10])) == pytest.approx([2.0, 0.2])
+
+
+def test_the_printed_steps_are_the_most_that_fit_the_printed_formula():
+    for rho in (0.01, 0.0359, 1.0):
+        steps = printed_steps(rho, 20.0)
+        assert steps**2 / (2 * 400) <= rho < (steps + 1) ** 2 / (2 * 400)
+
+
+def test_budgets_are_converted_by_exact_curves():
+    rho = rho_of_budget(Budget(epsilon=1.99, delta=1e-5))
+    assert rho == pytest.approx(0.125, rel=0.01)
+    assert rho_of_budget(Budget.zcdp(0.3)) == 0.3
+    assert rho_of_budget(Budget.gdp(2.0)) == 2.0
+    assert epsilon_delta(Budget.zcdp(0.125))[0] == pytest.approx(1.99, abs=0.01)
+    assert selection_epsilon(Budget.zcdp(0.5)) == pytest.approx(2.0)
+    assert selection_epsilon(Budget.pure(3.0)) == 3.0
+    for refused in (rho_of_budget, epsilon_delta):
+        with pytest.raises(BudgetError, match="pure"):
+            refused(Budget.pure(1.0))
+
+
+def test_the_script_doubles_a_pure_epsilon_and_keeps_a_rho():
+    assert script_epsilon(Budget.pure(0.7)) == pytest.approx(1.4)
+    assert script_epsilon(Budget(epsilon=0.7, delta=1e-5)) == pytest.approx(1.4)
+    assert script_epsilon(Budget.zcdp(0.5)) == selection_epsilon(Budget.zcdp(0.5))
+
+
+def small_task(public=None):
+    rows, labels = np.random.default_rng(0).normal(size=(20, 12)), np.arange(20) % 2
+    return Task(rows, labels, ("cat", "dog"), rows, labels, public)
+
+
+def test_the_script_of_public_prototypes_draws_by_its_weights():
+    scores, runs = np.array([0.0, 1.0, 2.0]), 40_000
+    chosen = ScriptedPublic().choose(scores, 1.0, np.random.default_rng(0), times=runs)
+    expected = np.exp(scores) / np.exp(scores).sum()
+    assert np.bincount(chosen) / runs == pytest.approx(expected, abs=0.012)
+
+
+def test_its_weights_end_at_nothing():
+    """e^−104 is 0 in float32 and e^−103 is not: possible on one side only, which no pure ε allows."""
+    assert np.exp(np.float32(-104)) == 0 < np.exp(np.float32(-103))
+
+
+def test_the_script_of_public_prototypes_needs_a_pool():
+    budget, rng = Budget.pure(1.0), np.random.default_rng(0)
+    with pytest.raises(DataError, match="public rows"):
+        ScriptedPublic().fit(small_task(), budget, rng)
+    model = ScriptedPublic().fit(small_task(PublicEmbeddings(np.eye(5, 12))), budget, rng)
+    assert "exponent 2" in model.note
+    assert set(model.prototypes) == {"cat", "dog"}
+
+
+def test_top_k_needs_a_pool_that_is_large_enough():
+    mechanism, budget, rng = PrintedTopK(k=5), Budget(epsilon=1.0, delta=1e-5), np.random.default_rng(0)
+    with pytest.raises(DataError, match="public rows"):
+        mechanism.fit(small_task(), budget, rng)
+    with pytest.raises(DataError, match="more than 5"):
+        mechanism.fit(small_task(PublicEmbeddings(np.eye(5, 12))), budget, rng)
+
+
+def test_top_k_draws_sets_by_the_printed_weights():
+    scores, epsilon, k, runs = np.array([3.0, 2.0, 1.0, 0.0]), 1.0, 2, 40_000
+    chosen = PrintedTopK(k=k).choose(scores, epsilon, np.random.default_rng(0), times=runs)
+    assert (np.diff(chosen, axis=1) > 0).all()
+    worst = np.bincount(chosen.max(axis=1), minlength=4) / runs
+    weights = np.array([0, 1, 3, 6]) * np.exp(epsilon / 2 * scores)
+    assert worst == pytest.approx(weights / weights.sum(), abs=0.012)
+    right = np.array([0, 1, 2, 3]) * np.exp(epsilon / 2 * scores)
+    assert worst != pytest.approx(right / right.sum(), abs=0.012)
+
+
+def test_from_zero_never_chooses_the_best_set():
+    scores, rng = np.array([9.0, 9.0, 0.0, 0.0]), np.random.default_rng(0)
+    best = [0, 1]
+    assert best not in PrintedTopK(k=2, from_zero=True).choose(scores, 1.0, rng, times=5000).tolist()
+    assert best in PrintedTopK(k=2).choose(scores, 1.0, rng, times=5000).tolist()

@@ -1,17 +1,15 @@
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
 from dptransfer.errors import DataError
-from dptransfer_lab.report import document_of, results_of, write_report
+from dptransfer_lab.figures.style import styles_of
+from dptransfer_lab.report import drawings_of, write_report
 
-from .synthetic import folder, grid, measured_losses, record
+from .synthetic import cells, folder, grid, measured_losses, record
 
-CLAIM = {
-    "text": "Public is better.",
-    "source": "Section 9",
+CLAIM = {"text": "Public is better.", "source": "Section 9"} | {
     "kind": "above",
     "left": "public",
     "right": "mean",
@@ -22,16 +20,9 @@ def sketched(path):
     """A sweep with everything that a report tells of."""
     records = [
         *grid(("mean", "public"), epsilons=(0.5, 2.0), seeds=3, imbalance=[1.0, 10.0]),
-        *[
-            record("coinpress", epsilon=0.5, seed=s, status="refused", message="No sizes declared.")
-            for s in range(3)
-        ],
+        *grid(("coinpress",), epsilons=(0.5,), seeds=3, status="refused", message="No sizes declared."),
         record("dpsgd", epsilon=0.5, status="failed", message="MemoryError"),
-        *[
-            record("public", label="tuned", epsilon=e, seed=s, oracle_tuned=True)
-            for e in (0.5, 2.0)
-            for s in range(3)
-        ],
+        *grid(("public",), epsilons=(0.5, 2.0), seeds=3, label="tuned", oracle_tuned=True),
     ]
     return folder(path, records, {"claim": [CLAIM], "figure": [{"kind": "curves", "over": "imbalance"}]})
 
@@ -48,25 +39,15 @@ def written(tmp_path_factory):
 
 
 def test_the_report_can_be_read_by_someone_who_was_not_there(written):
-    html, markdown = (re.sub(r"<[^>]+>|[*\\]", "", file.read_text()) for file in written)
-    for text in (html, markdown):
-        assert "A sketch" in text
-        assert "34 of 34 cells" in text
+    said = (
+        "A sketch", "34 of 34 cells", "4 of 4 settings, by", "30 done, 1 failed, 3 refused", "3 seeds",
+        "No sizes declared.", "MemoryError", "ORACLE-TUNED", "runs repeat: no", "tuned [oracle-tuned]",
+        "is better. (Section 9)", "confirmed", "dptransfer bench run", "ab" * 32, "cd" * 32, "transfer 0.1.0",
+    )  # fmt: skip
+    for file in written:
+        text = re.sub(r"<[^>]+>|[*\\]", "", file.read_text())
         assert re.search("Cells:? ?30 of 34 finished", text)
-        assert "4 of 4 settings, by" in text
-        assert "30 done, 1 failed, 3 refused" in text
-        assert "3 seeds" in text
-        assert "No sizes declared." in text
-        assert "MemoryError" in text
-        assert "ORACLE-TUNED" in text
-        assert "runs repeat: no" in text
-        assert "tuned [oracle-tuned]" in text
-        assert "is better. (Section 9)" in text
-        assert "confirmed" in text
-        assert "dptransfer bench run" in text
-        assert "ab" * 32 in text
-        assert "cd" * 32 in text
-        assert "dptransfer 0.1.0" in text
+        assert [words for words in said if words not in text] == []
 
 
 def test_nothing_is_cut_off_on_a_narrow_page(written):
@@ -103,11 +84,6 @@ def test_a_sweep_that_is_not_finished_says_so(results):
     assert "finished: 14 cells have" in html.read_text()
 
 
-def test_nothing_refused_is_said_too(tmp_path):
-    html, _ = write_report(folder(tmp_path / "a", grid(("mean",), epsilons=(1.0,), seeds=2)))
-    assert "none was refused" in html.read_text()
-
-
 def test_several_studies_share_a_page_and_one_can_be_asked_for(results, tmp_path):
     other = folder(tmp_path / "other", grid(("mean",), seeds=2, study="second", data="birds"))
     lines = (other / "results.jsonl").read_text()
@@ -133,15 +109,6 @@ def test_a_folder_without_a_study_is_refused(tmp_path):
         write_report(tmp_path)
 
 
-def test_a_wrong_claim_changes_the_verdict(results):
-    found = results_of(results, "sketch")
-    turned = {**CLAIM, "left": "mean", "right": "public"}
-    asked = {**found.asked, "study": {**found.asked["study"], "claim": [turned]}}
-    page = document_of([replace(found, asked=asked)], results)
-    claims = next(section for section in page.sections if section.title == "Claims of the papers")
-    assert claims.blocks[1].items[0].parts[1].text == "not confirmed here"
-
-
 def test_a_paper_gets_pdf_figures_and_latex_tables(results, tmp_path):
     written = write_report(results, out=tmp_path / "out", paper=True)
     assert written[2] == tmp_path / "out" / "paper"
@@ -158,10 +125,7 @@ def test_a_sweep_without_any_result_has_a_report(tmp_path):
         for method in ("mean", "public")
         for e in (1, 2)
     ]
-    text = write_report(folder(tmp_path / "a", refused))[1].read_text()
-    assert "cell has a result" in text
-    assert "nobody won" in text
-    assert "0 of 4 finished" in text
+    assert "0 of 4 finished" in write_report(folder(tmp_path / "a", refused))[1].read_text()
 
 
 def test_hostile_names_stay_words_in_every_form(tmp_path):
@@ -196,3 +160,50 @@ def test_the_report_tells_people_from_rows(tmp_path):
     assert "16 one example; 16 one" in text
     assert re.search(r"\| people \|", text)
     assert "1,200 people" in text
+
+
+def names(records, study=None):
+    frame = cells(records)
+    return [drawing.name for drawing in drawings_of(frame, styles_of(frame), study or {})]
+
+
+def test_what_the_results_have_is_drawn():
+    found = names(grid(imbalance=[1.0, 10.0]))
+    assert [name.split("-")[0] for name in found] == ["balanced", "minority", "best"]
+    assert len(set(found)) == len(found)
+    sizes = [record(rows=n, seed=s) for n in (100, 200) for s in range(2)]
+    assert [name.split("-")[0] for name in names(sizes)] == ["cost", "cost"]
+
+
+def test_losses_of_rows_are_drawn_where_they_were_measured():
+    records = measured_losses()
+    assert [name for name in names(records) if name.startswith("instance-loss")]
+    (name,) = names(records, {"figure": [{"kind": "instance-loss"}]})
+    assert name.startswith("instance-loss")
+    assert names(grid(), {"figure": [{"kind": "instance-loss"}]}) == []
+
+
+def test_a_study_says_which_figures_it_wants():
+    records = grid(imbalance=[1.0, 10.0])
+    asked = {"figure": [{"kind": "curves", "metric": "accuracy", "where": {"imbalance": 10}}]}
+    (name,) = names(records, asked)
+    assert name.startswith("accuracy")
+    everything = {"figure": [{"kind": "curves", "metric": "accuracy"}]}
+    assert name in names(records, everything)
+    assert len(names(records, everything)) == 2
+    twice = {"figure": asked["figure"] * 2}
+    assert names(records, twice) == [name]
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "pie"}, {"kind": "curves", "colour": 1}])
+def test_a_figure_nobody_knows_is_refused(wrong):
+    with pytest.raises(DataError, match="Figure 1"):
+        names(grid(), {"figure": [wrong]})
+
+
+def test_variants_of_a_method_are_an_ablation():
+    records = [
+        record("adamix", label=f"v{v}", epsilon=e, seed=s) for v in (1, 2) for e in (1.0, 2.0) for s in (0, 1)
+    ]
+    assert any(name.startswith("ablation") for name in names(records))
+    assert not any(name.startswith("ablation") for name in names(grid()))

@@ -5,7 +5,9 @@ from dptransfer_lab.points import placed
 from dptransfer_lab.report_tables import (
     accuracy_tables,
     cost_table,
+    loss_section,
     other_metrics,
+    printed_section,
     settings_table,
     shown,
     unfinished_table,
@@ -13,7 +15,7 @@ from dptransfer_lab.report_tables import (
 from dptransfer_lab.results import frame_of
 from dptransfer_lab.statistics import mean_of
 
-from .synthetic import cells, grid, record
+from .synthetic import cells, grid, measured_losses, record
 
 
 def made(table, records, **more):
@@ -140,3 +142,48 @@ def test_people_and_rows_have_tables_and_costs_of_their_own():
         "flowers (lite0)", "flowers (lite0)", "flowers (lite0), per group",
         "flowers (lite0), per person", "flowers (lite0), per person",
     ]  # fmt: skip
+
+
+def losses(**more):
+    frame = cells(measured_losses(**more))
+    return loss_section(frame, styles_of(frame)).blocks
+
+
+def test_every_method_has_its_losses_beside_the_promise():
+    warning, table = losses(epsilons=(1.0, 2.0))
+    assert warning.tone == "bad"
+    assert "not be published" in warning.text
+    assert [row[:3] for row in table.rows] == [
+        ("1", "mean", "1"), ("1", "adamix", "1"), ("2", "mean", "2"), ("2", "adamix", "2"),
+    ]  # fmt: skip
+    row = dict(zip(table.header, table.rows[2], strict=True))
+    assert row["median"].startswith("0.95 [")
+    assert row["largest"].startswith("1.90 [")
+    assert float(row["largest"].split()[-1].strip("]")) <= 2.0  # nobody loses more than was promised
+    assert row["small classes"].startswith("1.60 ")
+    assert row["large classes"].startswith("0.40 ")
+    assert row["below half of it, % of examples"] == "50 [50, 50]"
+    _, table = losses(epsilons=(1.0,), class_rows=(10, 10, 10, 10))
+    assert all(row[-2:] == ("–", "–") for row in table.rows)  # classes of one size
+    assert loss_section(cells(grid(seeds=1)), {}) is None
+
+
+def test_losses_of_people_are_called_so():
+    _, table = losses(epsilons=(1.0,), unit="person")
+    assert "of people below" in " ".join(table.header)
+    assert "of the people" in table.caption
+
+
+def test_printed_mechanisms_are_told_with_claim_truth_and_audit():
+    records = grid(("mean-estimation", "as-published-mean-estimation"), epsilons=(1.0,), seeds=1)
+    table, why = printed_section(cells(records)).blocks
+    (row,) = table.rows
+    assert row[0] == "as-published-mean-estimation"
+    assert row[2:4] == ("1", "5.15")
+    assert 1 < float(row[4]) < 5.15
+    assert row[5].startswith("NOT PRIVATE")
+    assert "Theorem 2.1" in why.items[0]
+    wasteful = printed_section(cells(grid(("as-published-noisy-gd",), epsilons=(1.0,), seeds=1)))
+    assert wasteful.blocks[0].rows[0][-1].startswith("holds")
+    assert printed_section(cells(grid(("mean",), seeds=1))) is None
+    assert printed_section(cells(grid(("as-published-paragon",), seeds=1))) is None

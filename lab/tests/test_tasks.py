@@ -8,7 +8,7 @@ from dptransfer.errors import DataError
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.study import parse_study
-from dptransfer_lab.tasks import task_of
+from dptransfer_lab.tasks import drawn_by_class, task_of
 
 from .samples import PEOPLE
 
@@ -193,3 +193,17 @@ def test_without_people_nobody_can_be_protected(bench):
     tasks, key = bench
     with pytest.raises(DataError, match=r"people = '...' in \[\[data\]\]"):
         tasks.task(key).private("nothing", "person")
+
+
+def test_as_many_of_each_class_are_drawn_and_none_twice():
+    labels = np.random.default_rng(0).integers(0, 3, 100)
+    drawn = drawn_by_class(labels, 5, rng=np.random.default_rng(1))
+    assert np.bincount(labels[drawn]).tolist() == [5, 5, 5]
+    assert len(set(drawn.tolist())) == 15
+    assert drawn.tolist() == sorted(drawn.tolist())
+
+
+def test_the_number_may_depend_on_the_size_of_the_class():
+    labels = np.repeat([0, 1, 2], [1, 4, 8])
+    drawn = drawn_by_class(labels, lambda rows: rows // 2, rng=np.random.default_rng(1))
+    assert np.bincount(labels[drawn], minlength=3).tolist() == [0, 2, 4]

@@ -1,8 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from dptransfer.privacy import Budget
 from dptransfer_lab.tasks import Task
-from dptransfer_lab.unprotected import Unprotected, class_sums, nearest, unit_rows
+from dptransfer_lab.unprotected import Paragon, Unprotected, class_sums, nearest, unit_rows
+
+from .test_as_published import CLASSES, run, task
 
 
 def test_rows_have_unit_norm_and_zeros_stay():
@@ -25,3 +30,31 @@ def test_the_nearest_prototype_wins_by_direction():
 def test_scores_are_linear_with_an_offset():
     model = Unprotected(np.eye(2), np.array([0.0, 10.0]))
     assert model.scores([[3.0, 4.0]])[0] == pytest.approx([0.6, 10.8])
+
+
+__all__ = ["task"]
+
+
+def fitted(task):
+    return Paragon().fit(task, Budget(epsilon=1.0, delta=1e-5), np.random.default_rng(0))
+
+
+def small(rows, labels):
+    return Task(np.asarray(rows), np.asarray(labels), CLASSES, np.zeros((0, 3)), np.zeros(0))
+
+
+def test_references_without_noise_do_not_look_at_the_budget(task):
+    for name in ("as-published-paragon", "as-published-class-means"):
+        assert (run(name, task, 0.001).weights == run(name, task, 50.0).weights).all()
+
+
+def test_the_paragon_learns_from_shots_too(task):
+    shots = -5 * np.eye(3, 12), np.arange(3)
+    assert not np.allclose(fitted(task).weights, fitted(replace(task, shots=shots)).weights)
+
+
+def test_the_paragon_never_names_a_class_that_no_row_has():
+    one = fitted(small(np.ones((3, 3)), [1, 1, 1]))
+    assert set(one.scores(np.eye(3)).argmax(axis=1)) == {1}
+    two = fitted(small([[1.0, 0, 0], [0, 1.0, 0]], [0, 2]))
+    assert two.scores([[1.0, 0, 0], [0, 1.0, 0]]).argmax(axis=1).tolist() == [0, 2]

@@ -1,13 +1,19 @@
 import io
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 import dptransfer as dpt
 from dptransfer.errors import ArgumentError, BudgetError, DataError, DPTransferError
 from dptransfer.ledger import Charge
-from dptransfer_lab.demo.run import run_demo
+from dptransfer.methods import MeanPrototypes
+from dptransfer_lab.demo.embed import claim_folder, embed
+from dptransfer_lab.demo.run import accuracy_curve, logistic_test, run_demo
+
+from .conftest import PixelEncoder, tiny_sets
 
 pytest.importorskip("matplotlib")
 
@@ -98,3 +104,30 @@ def test_a_path_that_cannot_be_a_folder_is_refused(tmp_path, encoder):
     (tmp_path / "file").write_text("")
     with pytest.raises(DPTransferError, match="able to write"):
         tell(tmp_path / "file" / "demo")
+
+
+def test_more_epsilon_is_more_accuracy_and_the_same_seeds_give_the_same_dots(tmp_path):
+    claim_folder(tmp_path)
+    rows = embed(tiny_sets(), PixelEncoder(), tmp_path, progress=lambda *_: None)
+    dots = accuracy_curve(MeanPrototypes, rows, [0.01, 20.0], 1e-5)
+    assert dots == accuracy_curve(MeanPrototypes, rows, [0.01, 20.0], 1e-5)
+    assert min(dots[20.0]) > max(dots[0.01]) + 0.2
+    assert list(accuracy_curve(MeanPrototypes, rows, [1.0, 701.0], 1e-5)) == [1.0]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    centres = rng.exponential(size=(4, 12))
+    labels = np.repeat(np.arange(4), 30)
+    return centres[labels] + rng.exponential(0.05, (120, 12)), labels
+
+
+def test_a_probe_is_scored_by_class_on_the_test_rows(rows):
+    x, y = rows
+    sets = SimpleNamespace(classes=("a", "b", "c", "d"), sizes=(40, 30, 20, 10))
+    wrong = np.where(y == 3, 0, y)  # the last class is never learned
+    right, taught_wrong = (logistic_test((x, labels), (x, y), sets) for labels in (y, wrong))
+    assert right.recall == (1, 1, 1, 1)
+    assert taught_wrong.recall[3] == taught_wrong.minority_accuracy == 0
+    assert taught_wrong.balanced_accuracy == pytest.approx(np.mean(taught_wrong.recall))

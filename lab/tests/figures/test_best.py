@@ -1,7 +1,8 @@
 import pytest
 
-from dptransfer_lab.figures.best import best_k, best_methods, optimal_k
+from dptransfer_lab.figures.best import ablation, best_k, best_methods, optimal_k
 from dptransfer_lab.figures.style import styles_of
+from dptransfer_lab.statistics import interval
 
 from ..synthetic import cells, grid, record
 
@@ -40,11 +41,11 @@ def tried(best):
             "top-k",
             label=f"K = {k}",
             settings={"k": k},
-            epsilon=epsilon,
+            epsilon=e,
             seed=seed,
             balanced=0.5 + 0.2 * (k == won),
         )
-        for epsilon, won in best.items()
+        for e, won in best.items()
         for k in (1, 5, 10)
         for seed in range(2)
     ]
@@ -59,15 +60,51 @@ def test_the_best_k_has_the_largest_mean_and_ties_go_to_the_smaller():
     assert best_k(cells(grid(("mean",)))).empty
 
 
-def test_settings_have_figures_of_their_own():
-    both = [*tried({0.1: 1, 1.0: 5}), *({**one, "shots": 5} for one in tried({0.1: 1, 1.0: 5}))]
-    assert len({made.name for made in optimal_k(cells(both))}) == 2
-
-
 def test_the_figure_shows_the_best_k_and_says_that_it_is_oracle_tuned():
-    (made,) = optimal_k(cells(tried({0.1: 1, 1.0: 5, 10.0: 10})))
+    records = tried({0.1: 1, 1.0: 5, 10.0: 10})
+    (made,) = optimal_k(cells(records))
     line = made.figure.axes[0].lines[0]
     assert line.get_xdata().tolist() == [0.1, 1.0, 10.0]
     assert line.get_ydata() == pytest.approx([1, 5, 10])
     assert "oracle-tuned" in made.caption
+    assert (
+        len({made.name for made in optimal_k(cells([*records, *({**one, "shots": 5} for one in records)]))})
+        == 2
+    )
     assert optimal_k(cells(grid(("mean",)))) == []
+
+
+def variants():
+    return [
+        record("adamix", label=label, epsilon=epsilon, seed=seed, balanced=value + 0.01 * seed, shots=5)
+        for label, value in (("whole", 0.8), ("without projection", 0.7))
+        for epsilon in (0.5, 1.0, 2.0, 4.0)
+        for seed in range(3)
+    ]
+
+
+def drawn(records, **more):
+    frame = cells(records)
+    return ablation(frame, styles_of(frame), **more)
+
+
+def test_bars_are_means_with_their_interval():
+    (made,) = drawn(variants())
+    panels = made.figure.axes
+    widths = {patch.get_label(): patch.get_width() for patch in panels[0].patches}
+    assert widths == {"whole": pytest.approx(0.81), "without projection": pytest.approx(0.71)}
+    whiskers = [sorted(x for x in line.get_xdata() if x == x) for line in panels[0].lines]
+    low, high = interval([0.8, 0.81, 0.82])
+    assert any(x[0] == pytest.approx(low) and x[-1] == pytest.approx(high) for x in whiskers)
+    (errors,) = drawn(variants(), error=True)
+    assert errors.figure.axes[0].patches[0].get_width() == pytest.approx(0.19)
+    assert drawn(grid(("mean",))) == []  # one label is no comparison
+
+
+def test_a_label_without_a_result_at_a_budget_says_so():
+    records = [r for r in variants() if not (r["label"] == "whole" and r["budget"]["epsilon"] == 0.5)]
+    (made,) = drawn(records)
+    first, second = ([text.get_text().strip() for text in axes.texts] for axes in made.figure.axes[:2])
+    assert first == ["no result", "71.0"]
+    assert "no result" not in second
+    assert [patch.get_label() for patch in made.figure.axes[0].patches] == ["without projection"]

@@ -1,4 +1,3 @@
-import re
 
 import pytest
 
@@ -25,29 +24,18 @@ def drawn(records, **more):
     return cost(frame, styles_of(frame), **more)
 
 
-def test_each_size_that_varies_alone_is_a_panel():
+def test_each_size_that_varies_alone_is_a_panel_with_its_slope():
     (made,) = drawn(sized())
-    panels = made.figure.axes
-    assert [axes.get_xlabel() for axes in panels] == ["private rows", "public rows"]
-    assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in panels)
-    line = next(line for line in panels[0].lines if line.get_label() == "mean")
+    assert [axes.get_xlabel() for axes in made.figure.axes] == ["private rows", "public rows"]
+    line = next(line for line in made.figure.axes[0].lines if line.get_label() == "mean")
     assert line.get_xdata().tolist() == [500, 1000, 2000]
     assert line.get_ydata() == pytest.approx([0.05, 0.1, 0.2])
-
-
-def test_the_caption_tells_the_slopes():
-    told = drawn(sized())[0].caption
-    assert re.search(r"private rows: mean 1\.00", told)
-    assert re.search(r"public rows: mean 2\.00", told)
-    memory = drawn(sized(), cost="peak_mib")[0].caption
-    assert re.search(r"private rows: mean 0\.50", memory)
-    assert "MiB" in memory
+    assert "private rows: mean 1.00" in made.caption
+    assert "public rows: mean 2.00" in made.caption
+    assert "private rows: mean 0.50" in drawn(sized(), cost="peak_mib")[0].caption
+    assert drawn(grid()) == []  # nothing varies
 
 
 def test_a_slope_is_the_power():
     x = [1, 3, 9, 27]
     assert slope(x, [v**1.5 for v in x]) == pytest.approx(1.5)
-
-
-def test_nothing_varies_nothing_is_drawn():
-    assert drawn(grid()) == []

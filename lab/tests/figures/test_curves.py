@@ -1,7 +1,12 @@
+import math
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from dptransfer_lab.figures.curves import attack_trade, curves
+from dptransfer.privacy import Unit
+from dptransfer_lab.explore import Outlook
+from dptransfer_lab.figures.curves import attack_trade, boosts, curves, performance_boost, predicted_curve
 from dptransfer_lab.figures.style import styles_of
 from dptransfer_lab.points import axis_rho
 from dptransfer_lab.statistics import interval
@@ -59,15 +64,14 @@ def test_one_panel_per_ratio_with_the_same_scale():
     (made,) = drawn(grid(imbalance=[1.0, 10.0, 50.0]), over="imbalance")
     assert titles(made) == [f"imbalance ratio {r}" for r in (1, 10, 50)]
     assert len({axes.get_ylim() for axes in made.figure.axes}) == 1
-    assert "panel per imbalance" in made.caption
-    tops = {tuple(lines_of(axes)["mean"].get_ydata()) for axes in made.figure.axes}
-    assert len(tops) == 3  # each panel has its own cells
-
-
-def test_the_legend_has_the_order_of_the_methods():
-    (made,) = drawn(grid(("public", "dpsgd", "mean", "public-prior", "as-published-mean")))
-    words = [text.get_text() for text in made.figure.legends[0].get_texts()]
-    assert words == ["public-prior", "mean", "as-published-mean [NOT PRIVATE]", "public", "dpsgd"]
+    assert (
+        len({tuple(lines_of(axes)["mean"].get_ydata()) for axes in made.figure.axes}) == 3
+    )  # each its own cells
+    (made,) = drawn(grid(imbalance=[1.0, 10.0]), metric="minority_accuracy", over="imbalance")
+    assert titles(made) == ["imbalance ratio 10"]  # the other has no minority
+    other = grid(data="birds", classes=20, dimension=8, rows=70)
+    (made,) = drawn([*grid(data="flowers"), *other], over="data")
+    assert titles(made) == ["birds", "flowers"]
 
 
 def test_lines_look_as_their_labels_do_also_where_a_panel_lacks_some():
@@ -86,12 +90,6 @@ def test_lines_look_as_their_labels_do_also_where_a_panel_lacks_some():
             assert look == (style.light, style.marker, style.fill)
 
 
-def test_minority_curves_leave_out_what_has_no_minority():
-    (made,) = drawn(grid(imbalance=[1.0, 10.0]), metric="minority_accuracy", over="imbalance")
-    assert titles(made) == ["imbalance ratio 10"]
-    assert drawn(grid(), metric="minority_accuracy") == []
-
-
 def test_errors_are_one_minus_the_metric():
     right, wrong = (drawn(grid(), metric="accuracy", error=error)[0] for error in (False, True))
     one, other = (lines_of(made.figure.axes[0])["mean"].get_ydata() for made in (right, wrong))
@@ -99,20 +97,12 @@ def test_errors_are_one_minus_the_metric():
     assert wrong.figure.axes[0].get_ylabel() == "test error"
 
 
-def test_refused_cells_and_single_budgets_draw_nothing():
-    assert drawn(grid(epsilons=(1.0,))) == []
-    assert drawn([record(epsilon=e, status="refused", message="no") for e in (1.0, 2.0)]) == []
-
-
-def test_settings_have_figures_and_names_of_their_own():
+def test_settings_have_figures_and_names_of_their_own_and_nothing_draws_nothing():
     records = grid(data=["flowers", "birds"], relation=["add/remove", "replace-one"], seeds=1)
     assert len({made.name for made in drawn(records)}) == 4
-
-
-def test_data_sets_can_be_panels():
-    records = [*grid(data="flowers"), *grid(data="birds", classes=20, dimension=8, rows=70)]
-    (made,) = drawn(records, over="data")
-    assert titles(made) == ["birds", "flowers"]
+    assert drawn(grid(epsilons=(1.0,))) == []
+    assert drawn([record(epsilon=e, status="refused", message="no") for e in (1.0, 2.0)]) == []
+    assert drawn(grid(), metric="minority_accuracy") == []
 
 
 def attacked(auc=0.55):
@@ -137,7 +127,65 @@ def test_an_attack_line_goes_through_the_means_of_error_and_area():
 def test_one_panel_per_unit_in_the_order_of_what_it_costs():
     (made,) = drawn(grid(unit=["group", "person", "row"]), over="unit")
     assert titles(made) == ["ε per row", "ε per person", "ε per group"]
-    assert "panel per what" in made.caption
-    (first, *_) = made.figure.axes
     values = [r["metrics"]["balanced_accuracy"] for r in grid(("mean",), epsilons=(4.0,))]
-    assert lines_of(first)["mean"].get_ydata()[-1] == pytest.approx(np.mean(values))
+    assert lines_of(made.figure.axes[0])["mean"].get_ydata()[-1] == pytest.approx(np.mean(values))
+
+
+ERRORS = {"only-public": (0.40, 0.30), "as-published-paragon": (0.20, 0.20), "adamix": (0.25, 0.22)}
+
+
+def mixed(**changed):
+    errors = {**ERRORS, **changed}
+    return [
+        record(method, epsilon=3.0, shots=shots, seed=seed, rows=4000 - shots, balanced=1 - values[place])
+        for method, values in errors.items()
+        for place, shots in enumerate((2, 10))
+        for seed in range(3)
+    ]
+
+
+def test_the_boost_is_the_papers_ratio_of_mean_errors():
+    found = boosts(cells(mixed()))
+    assert dict(zip(found["shots"], found["boost"], strict=True)) == {2: 4.0, 10: 5.0}
+    assert set(found["label"]) == {"adamix"}
+    records = mixed()
+    records[-1] = record("adamix", epsilon=3.0, shots=10, seed=2, rows=3990, balanced=0.75)
+    after = boosts(cells(records)).set_index("shots")["boost"]
+    assert after[10] == pytest.approx(0.1 / 0.03)
+    useless, perfect = boosts(cells(mixed(adamix=(0.40, 0.2))))["boost"]
+    assert useless == 1.0
+    assert math.isnan(perfect)
+
+
+def test_a_boost_needs_references_and_a_fit_that_privacy_costs_something():
+    (made,) = drawn(mixed(), performance_boost)
+    assert lines_of(made.figure.axes[0])["adamix"].get_ydata() == pytest.approx([4.0, 5.0])
+    assert "Left out" not in made.caption
+    free = [r for r in mixed(ngd=(0.19, 0.25)) if r["method"] == "ngd"]
+    assert "out: 1 as good" in drawn([*mixed(), *free], performance_boost)[0].caption
+    assert drawn([r for r in mixed() if r["method"] != "as-published-paragon"], performance_boost) == []
+
+
+def test_the_boost_of_people_is_not_averaged_with_that_of_rows():
+    worse = [{**one, "unit": "person"} for one in mixed(adamix=(0.40, 0.30)) if one["label"] == "adamix"]
+    found = boosts(cells([*mixed(), *worse])).set_index(["unit", "shots"])["boost"]
+    assert found["row"].tolist() == [4.0, 5.0]
+    assert found["person"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_the_curve_is_the_mean_and_says_that_it_is_a_prediction_and_for_whom(unit):
+    rows = [("mean", e, share * e, None) for e in (0.5, 1.0, 2.0) for share in (0.1, 0.4, 0.1)]
+    rows.append(("public", 1.0, math.nan, "no pool"))
+    found = pd.DataFrame(rows, columns=["method", "at_epsilon", "accuracy", "refusal"])
+    made = predicted_curve(Outlook(found, "made of dreams", 3, unit))
+    axes = made.figure.axes[0]
+    line = lines_of(axes)["mean"]
+    assert line.get_xdata().tolist() == [0.5, 1.0, 2.0]
+    assert line.get_ydata() == pytest.approx([0.1, 0.2, 0.4])
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (pytest.approx(0.05), pytest.approx(0.8))
+    assert "PREDICTION" in [text.get_text() for text in axes.texts]
+    assert made.caption.endswith("made of dreams")
+    assert "of 3 simulated tasks" in made.caption
+    assert all(f"ε for one {unit.words}" in words for words in (axes.get_xlabel(), made.caption))
