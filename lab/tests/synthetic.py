@@ -22,93 +22,54 @@ def accuracy(method, epsilon, imbalance, seed):
 def record(
     method="mean",
     *,
-    label=None,
     epsilon=1.0,
     seed=0,
-    data="flowers",
     imbalance=1.0,
-    shots=0,
-    rows=4000,
-    classes=10,
-    dimension=64,
-    pool="glyphs",
-    pool_rows=2000,
-    encoder="lite0",
     flavour="approximate",
     relation="add/remove",
-    unit="row",
-    person_bound=1.0,
-    status="done",
-    message=None,
-    study="sketch",
-    oracle_tuned=False,
-    settings=None,
     balanced=None,
     minority=None,
+    auc=0.52,
     seconds=0.1,
     mib=20.0,
-    auc=0.52,
-    extra=None,
+    oracle_tuned=False,
+    **fields,
 ):
-    """One record."""
+    """One record; a keyword of any other name is a field of the record."""
     value = accuracy(method, epsilon, imbalance, seed) if balanced is None else balanced
     small = (0.8 * value if imbalance > 1 else None) if minority is None else minority
-    amounts = {"epsilon": None, "rho": None, "mu": None}
-    amounts[{"zcdp": "rho", "gdp": "mu"}.get(flavour, "epsilon")] = epsilon
+    amounts = {
+        "epsilon": None,
+        "rho": None,
+        "mu": None,
+        {"zcdp": "rho", "gdp": "mu"}.get(flavour, "epsilon"): epsilon,
+    }
     delta = 0.0 if flavour == "pure" else 1e-5
-    budget = {"flavour": flavour, **amounts, "delta": delta, "relation": relation}
     whole = {
-        "study": study,
-        "data": data,
-        "encoder": encoder,
-        "classes": classes,
-        "dimension": dimension,
-        "rows": rows,
-        "pool": pool,
-        "pool_rows": pool_rows,
-        "shots": shots,
-        "imbalance": float(imbalance),
-        "unit": unit,
-        "person_bound": person_bound,
-        "budget": budget,
-        "method": method,
-        "label": label or method,
-        "settings": settings or {},
-        "seed": seed,
-        "status": status,
-        "message": message,
+        "study": "sketch", "data": "flowers", "encoder": "lite0", "classes": 10, "dimension": 64,
+        "rows": 4000, "pool": "glyphs", "pool_rows": 2000, "shots": 0, "imbalance": float(imbalance),
+        "unit": "row", "person_bound": 1.0,
+        "budget": {"flavour": flavour, **amounts, "delta": delta, "relation": relation},
+        "method": method, "label": method, "settings": {}, "seed": seed, "status": "done", "message": None,
         "marks": {
-            "oracle_tuned": oracle_tuned,
-            "seeded": True,
-            "not_private": method.startswith("as-published-"),
+            "oracle_tuned": oracle_tuned, "seeded": True, "not_private": method.startswith("as-published-"),
         },
         "guarantee": {"epsilon": epsilon, "delta": delta, "relation": relation, "rho": None, "mu": None},
         "metrics": {
-            "balanced_accuracy": value,
-            "accuracy": value,
-            "minority_accuracy": small,
-            "worst_class": 0.6 * value,
-            "macro_f1": value,
-            "calibration_error": 0.05,
-            "per_class": [value] * classes,
-            "attack_auc": auc,
+            "balanced_accuracy": value, "accuracy": value, "minority_accuracy": small,
+            "worst_class": 0.6 * value, "macro_f1": value, "calibration_error": 0.05,
+            "per_class": [value] * fields.get("classes", 10), "attack_auc": auc,
         },
         "cost": {
-            "fit_seconds": seconds,
-            "cell_seconds": 2 * seconds,
-            "overhead_seconds": 0.01,
-            "peak_mib": mib,
+            "fit_seconds": seconds, "cell_seconds": 2 * seconds, "overhead_seconds": 0.01, "peak_mib": mib,
         },
-        "extra": extra or {},
+        "extra": {},
         "made": {
-            "version": "0.1.0",
-            "date": "2025-01-02T03:04:05+00:00",
-            "host_cores": 2,
-            "study_digest": "ab" * 32,
-            "data_fingerprint": "cd" * 32,
+            "version": "0.1.0", "date": "2025-01-02T03:04:05+00:00", "host_cores": 2,
+            "study_digest": "ab" * 32, "data_fingerprint": "cd" * 32,
         },
-    }
-    if status != "done":
+    } | fields  # fmt: skip
+    if whole["status"] != "done":
         nothing = dict.fromkeys(whole["metrics"])
         whole |= {"guarantee": None, "metrics": {**nothing, "per_class": []}}
     address = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
@@ -131,15 +92,10 @@ def measured_losses(methods=("mean", "adamix"), epsilons=(1.0,), seeds=2, class_
     def summary(epsilon, seed):
         top = (0.9 + 0.1 * seed) * epsilon
         return {
-            "promised": epsilon,
-            "delta": 1e-5,
-            "mean": top / 2,
-            "largest": top,
-            "share_below_half": 0.5,
-            "percentiles": [top * place / 100 for place in range(101)],
-            "class_rows": list(class_rows),
+            "promised": epsilon, "delta": 1e-5, "mean": top / 2, "largest": top, "share_below_half": 0.5,
+            "percentiles": [top * place / 100 for place in range(101)], "class_rows": list(class_rows),
             "class_medians": [epsilon * share for share in (0.8, 0.6, 0.4, 0.2)],
-        }
+        }  # fmt: skip
 
     return [
         record(method, epsilon=epsilon, seed=seed, extra={"instance_loss": summary(epsilon, seed)}, **more)

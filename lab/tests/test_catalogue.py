@@ -1,19 +1,11 @@
-import tomllib
 
 import numpy as np
 import pytest
 
 from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.errors import DataError
-from dptransfer_lab.catalogue import built_in, find_study, starting_point, text_of
+from dptransfer_lab.catalogue import find_study, starting_point
 from dptransfer_lab.study import parse_study
-
-
-@pytest.mark.parametrize("name", list(built_in()))
-def test_every_built_in_study_can_be_read_and_has_a_title(name):
-    study = parse_study(text_of(name))
-    assert study.name == name
-    assert study.title
 
 
 def test_unknown_names_and_missing_files_are_told_apart():
@@ -58,20 +50,9 @@ def test_a_starting_point_names_the_encoder_that_is_on_record(tmp_path):
 
 def test_commented_lines_are_valid_too(tmp_path):
     text = starting_point(tmp_path / "sweep.toml")
-    hints = (
-        "# shots",
-        "# unit",
-        "# attack",
-        "# instance_loss",
-        "# oracle",
-        "# declare",
-        "# only",
-        "# [[budget]]",
-        "# pure",
-    )
+    names = "shots unit attack instance_loss oracle declare only [[budget]] pure".split()
+    hints = tuple(f"# {name}" for name in names)
     lines = [line[2:] if line.startswith(hints) else line for line in text.splitlines()]
-    assert "\n".join(lines) != text.rstrip("\n")
-    tomllib.loads("\n".join(lines))
     study = parse_study("\n".join(lines))
     assert study.shots == (0, 5)
     assert study.unit == ("row", "person")

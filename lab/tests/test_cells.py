@@ -33,27 +33,21 @@ def test_cells_that_share_rows_stand_together():
 
 def test_the_address_is_what_determines_the_result():
     first = cells()[0]
-    same = [
-        dataclasses.replace(first, label="another name"),
-        dataclasses.replace(first, oracle_tuned=True),
-        dataclasses.replace(first, study="another study", study_digest="0"),
-    ]
-    assert {cell.address for cell in same} == {first.address}
+    for names in (
+        {"label": "another name"},
+        {"oracle_tuned": True},
+        {"study": "another", "study_digest": "0"},
+    ):
+        assert dataclasses.replace(first, **names).address == first.address
     other = [
-        dataclasses.replace(first, budget={**first.budget, "epsilon": 0.6}),
-        dataclasses.replace(first, settings={**first.settings, "k": 2}),
-        dataclasses.replace(first, declare="size"),
-        dataclasses.replace(first, attack=False),
-        dataclasses.replace(first, instance_loss=True),
-        dataclasses.replace(first, unit="person"),
-        dataclasses.replace(first, unit="group"),
-        dataclasses.replace(first, unit="person", person_bound=2.0),
-        dataclasses.replace(first, task=dataclasses.replace(first.task, seed=9)),
-        dataclasses.replace(first, task=dataclasses.replace(first.task, data_fingerprint="0")),
-        dataclasses.replace(first, task=dataclasses.replace(first.task, pool_fingerprint=None)),
-        dataclasses.replace(first, task=dataclasses.replace(first.task, dimension=3)),
-    ]
-    assert len({first.address, *(cell.address for cell in other)}) == len(other) + 1
+        {"budget": {**first.budget, "epsilon": 0.6}}, {"settings": {**first.settings, "k": 2}},
+        {"declare": "size"}, {"attack": False}, {"instance_loss": True}, {"unit": "person"},
+        {"unit": "group"}, {"unit": "person", "person_bound": 2.0},
+    ]  # fmt: skip
+    tasks = [{"seed": 9}, {"data_fingerprint": "0"}, {"pool_fingerprint": None}, {"dimension": 3}]
+    other += [{"task": dataclasses.replace(first.task, **change)} for change in tasks]
+    found = {dataclasses.replace(first, **change).address for change in other}
+    assert len({first.address, *found}) == len(other) + 1 == 13
 
 
 def test_the_address_changes_with_the_version_of_the_library(monkeypatch):
@@ -92,9 +86,7 @@ def test_a_method_is_tried_where_it_is_wanted_only():
 
 
 def test_sizes_in_one_table_multiply_and_tables_add_up():
-    tables = (
-        "[[size]]\nrows = [20, 40]\ndimension = [4, 8]\n[[size]]\nrows = [20]\ndimension = [4]\n[[size]]\n"
-    )
+    tables = "[[size]]\nrows = [20, 40]\ndimension = [4, 8]\n[[size]]\nrows = 20\ndimension = 4\n[[size]]\n"
     sizes = {(cell.task.rows, cell.task.dimension) for cell in cells(SMALL + tables)}
     assert sizes == {(20, 4), (20, 8), (40, 4), (40, 8), (None, None)}
     assert len(cells(SMALL + tables)) == 5 * 16
@@ -111,11 +103,13 @@ def test_without_a_pool_there_is_no_pool_to_cut():
 
 def test_words_name_the_cell():
     first = cells()[0]
-    assert first.words == "toy (made), ratio 1, ε = 0.5, sums, seed 0"
     person = dataclasses.replace(first, unit="person")
-    assert person.words == "toy (made), ratio 1, ε = 0.5 per person, sums, seed 0"
-    loud = dataclasses.replace(person, person_bound=4.0)
-    assert loud.words == "toy (made), ratio 1, ε = 0.5 per person (B = 4), sums, seed 0"
+    for cell, budget in (
+        (first, "ε = 0.5"),
+        (person, "ε = 0.5 per person"),
+        (dataclasses.replace(person, person_bound=4.0), "ε = 0.5 per person (B = 4)"),
+    ):
+        assert cell.words == f"toy (made), ratio 1, {budget}, sums, seed 0"
 
 
 @pytest.mark.parametrize("method", ["mean", "public-prior", "auto"])

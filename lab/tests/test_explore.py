@@ -126,23 +126,24 @@ def test_people_cost_more_than_their_rows_alone(pool):
     assert "all their examples" in people.how
 
 
-def test_what_cannot_be_a_task_is_refused(pool, sample):
-    for people in (0, 101):
-        with pytest.raises(ArgumentError, match="People have a row"):
-            Sizes(3, 100, people=people)
-    with pytest.raises(ArgumentError, match="person_bound"):
-        Sizes(3, 100, people=10, person_bound=0.0)
-    with pytest.raises(ArgumentError, match="without people"):
-        Sizes(3, 100, person_bound=2.0)
-    with pytest.raises(ArgumentError, match="classes"):
-        Sizes(1, 100)
-    with pytest.raises(ArgumentError, match="ratio"):
-        Sizes(3, 100, 0.5)
-    rng = np.random.default_rng(0)
-    with pytest.raises(DataError, match="labelled"):
-        resampled(pool, None, Sizes(3, 30), 30, rng=rng)
-    with pytest.raises(DataError, match="it has 3"):
-        resampled(sample, None, Sizes(4, 30), 30, rng=rng)
+@pytest.mark.parametrize(
+    ("classes", "given", "said"),
+    [
+        (3, {"people": 0}, "People have"),
+        (3, {"people": 101}, "People have"),
+        (3, {"people": 10, "person_bound": 0.0}, "person_bound"),
+        (3, {"person_bound": 2.0}, "without people"),
+        (1, {}, "classes"),
+        (3, {"imbalance": 0.5}, "ratio"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(classes, given, said):
+    with pytest.raises(ArgumentError, match=said):
+        Sizes(classes, 100, **given)
+
+
+def test_a_sample_that_makes_no_task_is_refused(pool, sample):
     lonely = PublicEmbeddings(np.eye(3), [0, 1, 2], classes=["a", "b", "c"])
-    with pytest.raises(DataError, match="two rows"):
-        resampled(lonely, None, Sizes(3, 30), 30, rng=rng)
+    for rows, classes, said in ((pool, 3, "labelled"), (sample, 4, "it has 3"), (lonely, 3, "two rows")):
+        with pytest.raises(DataError, match=said):
+            resampled(rows, None, Sizes(classes, 30), 30, rng=np.random.default_rng(0))

@@ -35,6 +35,12 @@ def measure(cell, stored):
     return measure_cell(cell, *sources_of(cell, stored))
 
 
+def first(text, folder, method):
+    """The record of the first cell of a method."""
+    cells, tasks = bench(text, folder)
+    return measure(next(cell for cell in cells if cell.method == method), tasks)
+
+
 def test_a_record_has_every_field_and_is_json(toy):
     cells, tasks = bench(SMALL, toy)
     record = measure(cells[0], tasks)
@@ -52,22 +58,22 @@ def test_a_record_has_every_field_and_is_json(toy):
     assert record["marks"] == {"oracle_tuned": False, "seeded": True, "not_private": False}
 
 
-def test_metrics_fit_together(toy):
+def test_metrics_fit_together_and_time_is_accounted_for(toy):
     cells, tasks = bench(SMALL, toy)
     cell = next(c for c in cells if c.task.imbalance == 4 and c.method == "mean" and c.budget["epsilon"] == 2)
     record = measure(cell, tasks)
-    metrics = record["metrics"]
-    recalls = metrics["per_class"]
-    assert (
-        metrics["balanced_accuracy"] == pytest.approx(sum(recalls) / 4) == pytest.approx(metrics["accuracy"])
-    )
+    metrics, cost = record["metrics"], record["cost"]
+    recalls, balanced = metrics["per_class"], metrics["balanced_accuracy"]
+    assert balanced == pytest.approx(sum(recalls) / 4) == pytest.approx(metrics["accuracy"])
     assert metrics["worst_class"] == min(recalls)
     sizes = task_of(cell.task, *sources_of(cell, tasks)).sizes
-    smallest = sizes.index(min(sizes))
-    assert metrics["minority_accuracy"] == recalls[smallest]
+    assert metrics["minority_accuracy"] == recalls[sizes.index(min(sizes))]
     assert 0 <= metrics["attack_auc"] <= 1
     assert 0 <= metrics["calibration_error"] <= 1
-    assert metrics["balanced_accuracy"] > 0.5
+    assert balanced > 0.5
+    assert 0 < cost["fit_seconds"] < cost["cell_seconds"]
+    assert 0 <= cost["overhead_seconds"] < cost["cell_seconds"]
+    assert cost["peak_mib"] >= 0
 
 
 def test_the_same_cell_gives_the_same_result_and_another_seed_another(toy):
@@ -80,69 +86,44 @@ def test_the_same_cell_gives_the_same_result_and_another_seed_another(toy):
 
 def test_a_refusal_is_a_result(toy):
     text = SMALL.replace("epsilon = [0.5, 2]\ndelta = 1e-5", "pure = 1")
-    cells, tasks = bench(text, toy)
-    record = measure(next(cell for cell in cells if cell.method == "mean"), tasks)
+    record = first(text, toy, "mean")
     assert record["status"] == "refused"
     assert "pure" in record["message"]
     assert record["guarantee"] is None
     assert all(record["metrics"][name] is None for name in METRICS)
     assert record["rows"] == 240
-    assert measure(next(cell for cell in cells if cell.method == "public"), tasks)["status"] == "done"
+    assert first(text, toy, "public")["status"] == "done"
 
 
-def test_a_pool_with_private_rows_is_refused(toy):
-    np.savez(
-        toy / "pool.npz", x=read_private(toy / "toy.npz", Columns(split="train"), people=None).rows[:100]
-    )
-    cells, tasks = bench(SMALL, toy)
-    record = measure(next(cell for cell in cells if cell.method == "public"), tasks)
+def test_a_pool_with_private_rows_and_a_missing_one_are_refused(toy):
+    record = first(SMALL.replace('pool = "pool"', 'pool = "none"'), toy, "public")
+    assert (record["status"], record["pool"]) == ("refused", None)
+    assert "public rows" in record["message"]
+    private = read_private(toy / "toy.npz", Columns(split="train"), people=None)
+    np.savez(toy / "pool.npz", x=private.rows[:100])
+    record = first(SMALL, toy, "public")
     assert record["status"] == "refused"
     assert "private" in record["message"]
 
 
-def test_a_missing_pool_is_refused_and_named(toy):
-    cells, tasks = bench(SMALL.replace('pool = "pool"', 'pool = "none"'), toy)
-    record = measure(next(cell for cell in cells if cell.method == "public"), tasks)
-    assert record["status"] == "refused"
-    assert "needs public rows" in record["message"]
-    assert record["pool"] is None
-
-
-def test_any_other_error_is_raised(toy, monkeypatch):
+def test_any_other_error_is_raised_and_a_failed_record_has_the_same_fields(toy, monkeypatch):
     cells, tasks = bench(SMALL, toy)
-
-    def broken(*_):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("dptransfer_lab.measure._evaluated", broken)
+    monkeypatch.setattr("dptransfer_lab.measure._evaluated", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         measure(cells[0], tasks)
     with pytest.raises(CellFailed, match="at test_measure"):
         measured(cells[0], *sources_of(cells[0], tasks))
-
-
-def test_a_failed_record_has_the_same_fields(toy):
-    cells, _ = bench(SMALL, toy)
     record = failed(cells[0], "the worker died")
     assert set(record) == FIELDS
     assert (record["status"], record["message"]) == ("failed", "the worker died")
 
 
 def test_marks_and_settings_come_from_the_study(toy):
-    cells, tasks = bench(SMALL, toy)
-    record = measure(next(cell for cell in cells if cell.method == "public"), tasks)
+    record = first(SMALL, toy, "public")
     assert record["marks"]["oracle_tuned"]
     assert record["settings"]["features"]["type"] == "UnitNorm"
     assert set(record["extra"]["prototypes"]) == {f"class {place}" for place in range(4)}
     assert record["extra"]["axes"] == 12
-
-
-def test_time_is_accounted_for(toy):
-    cells, tasks = bench(SMALL, toy)
-    cost = measure(cells[0], tasks)["cost"]
-    assert 0 < cost["fit_seconds"] < cost["cell_seconds"]
-    assert 0 <= cost["overhead_seconds"] < cost["cell_seconds"]
-    assert cost["peak_mib"] >= 0
 
 
 def test_losses_of_rows_are_measured_where_they_are_asked_for(toy):
@@ -174,15 +155,10 @@ def test_losses_of_rows_are_measured_where_they_are_asked_for(toy):
 
 def test_what_is_not_private_has_no_losses(toy):
     text = SMALL.replace('name = "mean"', 'name = "as-published-mean"')
-    cells, tasks = bench(text.replace("seeds = 2", "seeds = 2\ninstance_loss = true"), toy)
-    record = measure(cells[0], tasks)
+    text = text.replace("seeds = 2", "seeds = 2\nattack = false\ninstance_loss = true")
+    record = first(text, toy, "as-published-mean")
     assert record["status"] == "done"
-    assert record["metrics"]["instance_loss"] is None
-
-
-def test_without_the_attack_there_is_no_area(toy):
-    cells, tasks = bench(SMALL.replace("seeds = 2", "seeds = 2\nattack = false"), toy)
-    assert measure(cells[0], tasks)["metrics"]["attack_auc"] is None
+    assert record["metrics"]["instance_loss"] is record["metrics"]["attack_auc"] is None
 
 
 @pytest.mark.parametrize("name", list(AS_PUBLISHED))

@@ -42,42 +42,27 @@ def test_every_cell_gets_its_place_and_keeps_its_order():
 
 
 def test_currencies_and_settings_never_share_a_figure():
-    frame = cells(
-        [
-            record(epsilon=1.0),
-            record(epsilon=2.0),
-            record(epsilon=1.0, relation="replace-one"),
-            record(epsilon=1.0, flavour="pure"),
-            record(epsilon=1.0, flavour="zcdp"),
-            record(epsilon=1.0, data="other"),
-            record(epsilon=1.0, imbalance=10.0, rows=900),
-            record(epsilon=1.0, unit="person"),
-            record(epsilon=1.0, unit="person", person_bound=2.0),
-        ]
-    )
+    others = [
+        {}, {"epsilon": 2.0}, {"relation": "replace-one"}, {"flavour": "pure"}, {"flavour": "zcdp"},
+        {"data": "other"}, {"imbalance": 10.0, "rows": 900}, {"unit": "person"},
+        {"unit": "person", "person_bound": 2.0},
+    ]  # fmt: skip
+    frame = cells([record(**other) for other in others])
     assert sorted(map(len, split(frame))) == [1, 1, 1, 1, 1, 1, 1, 2]
     assert sorted(map(len, split(frame, over=("imbalance",)))) == [1, 1, 1, 1, 1, 1, 3]
     assert sorted(map(len, each_setting(frame))) == [1] * 9
     names = {figure_name("x", cells=some) for some in split(frame)}
     assert len(names) == 8
-
-
-def test_a_pool_that_is_missing_is_a_setting_like_any_other():
     frame = cells([record(pool=None, pool_rows=0), record(pool=None, pool_rows=0, seed=1), record()])
-    assert sorted(map(len, split(frame))) == [1, 2]
+    assert sorted(map(len, split(frame))) == [1, 2]  # no pool is a setting like any other
     assert "pool" not in held_fixed(split(frame)[0])
 
 
 def test_a_caption_says_seeds_bands_what_is_fixed_and_marks():
-    text = caption(
-        "Something", cells(grid(("mean", "as-published-mean"), seeds=3)), bands="the band is a band"
-    )
-    assert "3 seeds per point" in text
-    assert "lite0, pool glyphs, 2,000" in text
-    assert "imbalance ratio 1" in text
-    assert "δ = 10⁻⁵, neighbours by" in text
-    assert "NOT PRIVATE" in text
-    assert "seeded" in text
+    found = cells(grid(("mean", "as-published-mean"), seeds=3))
+    text = caption("Something", found, bands="the band is a band")
+    for words in ("3 seeds", "pool glyphs, 2,000", "ratio 1", "δ = 10⁻⁵", "NOT PRIVATE", "seeded"):
+        assert words in text
     assert "NOT PRIVATE" not in caption("Something", cells(grid(("mean",), seeds=3)))
     assert "oracle-tuned" in caption("Something", cells([record(oracle_tuned=True)]))
 
@@ -104,9 +89,9 @@ def test_many_ticks_are_thinned_and_keep_their_ends():
 
 
 def test_a_caption_says_what_is_protected_as_a_whole():
-    assert "of one example" in held_fixed(cells([record()]))
+    assert "one example" in held_fixed(cells([record()]))
     person = held_fixed(cells([record(unit="person", person_bound=4.0, extra={"people": 1200})]))
-    assert "of one person" in person
-    assert person.endswith(", who counts as 4 at most, 1,200 people")
+    assert "one person" in person
+    assert "4 at most, 1,200 people" in person
     both = cells([record(), record(unit="person", extra={"people": 9})])
-    assert held_fixed(both, vary=("unit",)).endswith("neighbours by add/remove")
+    assert "people" not in held_fixed(both, vary=("unit",))

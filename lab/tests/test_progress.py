@@ -17,34 +17,30 @@ def finished(cell, seconds=1.0, status="done"):
     }
 
 
-def test_in_a_pipe_each_cell_is_a_line_with_the_time_left():
-    stream = io.StringIO()
-    todo = cells()[:3]
+def test_in_a_pipe_each_cell_is_a_line():
+    stream, todo = io.StringIO(), cells()[:3]
     with ProgressView(Console(file=stream, width=200)) as view:
         view.loading("toy")
         view.begin(10, todo)
         view.started(0, todo[0])
         view.finished(todo[0], finished(todo[0]))
         view.finished(todo[1], finished(todo[1], status="failed"))
-    lines = stream.getvalue().splitlines()
-    assert lines[0] == "Reading toy"
-    assert lines[1] == "10 cells, 7 of them finished before"
-    assert lines[2].startswith(f"[8/10] {todo[0].words}: 50.0 % balanced, fitted in 1.00 s; ")
-    assert lines[2].endswith(" left")
-    assert "[9/10]" in lines[3]
-    assert "failed, it broke" in lines[3]
+    reading, begun, done, failed = stream.getvalue().splitlines()
+    assert reading == "Reading toy"
+    assert begun.startswith("10 cells, 7")
+    assert done.startswith(f"[8/10] {todo[0].words}: 50.0 %")
+    assert done.endswith(" left")
+    assert failed.startswith("[9/10]")
+    assert failed.count("failed, it broke") == 1
 
 
 def test_on_a_terminal_there_is_a_bar_and_a_line_per_worker():
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=120)
-    todo = cells()[:2]
-    with ProgressView(console) as view:
+    stream, todo = io.StringIO(), cells()[:2]
+    with ProgressView(Console(file=stream, force_terminal=True, width=120)) as view:
         view.begin(2, todo)
         view.started(0, todo[0])
         view.finished(todo[0], finished(todo[0]))
-    assert "All cells" in stream.getvalue()
-    assert "worker 1: toy (made)" in stream.getvalue()
+    assert "worker 1: toy" in stream.getvalue()
     assert "1/2" in stream.getvalue()
 
 

@@ -2,7 +2,6 @@ import os
 
 import numpy as np
 
-from dptransfer.data import EncoderIdentity
 from dptransfer_lab.stored import Stored, kept
 
 
@@ -24,13 +23,6 @@ def test_arrays_are_made_once_per_key(tmp_path, monkeypatch):
     assert kept({"file": "y"}, make(2.0)).open()["rows"][0, 0] == 2.0
     assert isinstance(first.open()["rows"], np.memmap)
     assert not [path for path in (tmp_path / "bench").iterdir() if path.name.startswith(".")]
-
-
-def test_who_made_the_rows_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path))
-    identity = EncoderIdentity("vit", "0" * 64, "none")
-    made = kept({"file": "x"}, lambda: (Stored("f", {}, ("a", "b"), identity, "r"), {}))
-    assert made == Stored("f", {}, ("a", "b"), identity, "r")
 
 
 def test_a_folder_with_a_missing_array_is_made_again(tmp_path, monkeypatch):

@@ -41,22 +41,13 @@ def test_the_long_tail_is_the_one_asked_for(bench):
         tuple(np.argsort(tasks.task(dataclasses.replace(key, imbalance=4.0, seed=s)).sizes)) for s in range(8)
     }
     assert len(orders) > 1  # the seed shuffles the classes
-
-
-def test_the_test_set_stays_whole_and_balanced(bench):
-    tasks, key = bench
-    task = tasks.task(dataclasses.replace(key, imbalance=4.0))
-    assert np.bincount(task.test_labels).tolist() == [30] * 4
-
-
-def test_a_ratio_of_zero_leaves_everything(bench):
-    tasks, key = bench
-    assert tasks.task(dataclasses.replace(key, imbalance=0.0)).sizes == (60,) * 4
+    assert np.bincount(task.test_labels).tolist() == [30] * 4  # the test set stays whole
 
 
 def test_shots_leave_the_training_rows_and_join_the_pool(bench):
     tasks, key = bench
     plain = tasks.task(dataclasses.replace(key, imbalance=0.0))
+    assert plain.sizes == (60,) * 4
     task = tasks.task(dataclasses.replace(key, imbalance=0.0, shots=5))
     assert task.sizes == (55,) * 4
     shots = task.public.shots
@@ -121,6 +112,8 @@ def test_what_is_declared_is_what_was_asked_for(bench):
     tasks, key = bench
     task = tasks.task(dataclasses.replace(key, imbalance=4.0))
     assert task.private("nothing").facts.size is None
+    with pytest.raises(DataError, match="people = "):
+        task.private("nothing", "person")
     assert task.private("size").facts.size == len(task.rows)
     facts = task.private("class_counts").facts
     assert facts.class_counts == task.sizes
@@ -187,12 +180,6 @@ def test_people_are_handed_over_where_they_are_protected(with_people):
     assert (private.facts.person_bound, private.facts.rows_per_person) == (2.0, None)
     assert task.private("size", "person").facts.rows_per_person == 6.0
     assert task.private("size", "group").people is None
-
-
-def test_without_people_nobody_can_be_protected(bench):
-    tasks, key = bench
-    with pytest.raises(DataError, match=r"people = '...' in \[\[data\]\]"):
-        tasks.task(key).private("nothing", "person")
 
 
 def test_as_many_of_each_class_are_drawn_and_none_twice():

@@ -90,9 +90,8 @@ def _edit(path, dice):
         triggers = shell.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
             shell.execute(f"DROP TRIGGER {name}")
-        dice.choice((_remove_rows, _remove_rows, _swap_rows, _change_body, _foreign_text, _change_meta))(
-            shell, dice
-        )
+        edits = _remove_rows, _remove_rows, _swap_rows, _change_body, _foreign_text, _change_meta
+        dice.choice(edits)(shell, dice)
         kept = triggers if dice.random() < 0.9 else triggers[1:]
         for _, sql in kept:
             shell.execute(sql)
@@ -129,25 +128,21 @@ def _change_body(shell, dice):
 
 def _foreign_text(shell, dice):
     """Text that is not UTF-8, or no text at all, in any column."""
-    table, column = dice.choice(
-        (("entries", "body"), ("entries", "hash"), ("meta", "value"), ("meta", "name"))
+    columns = ("entries", "body"), ("entries", "hash"), ("meta", "value"), ("meta", "name")
+    table, column = dice.choice(columns)
+    odd = (
+        "CAST(x'ff' || {0} AS TEXT)",
+        "CAST({0} AS BLOB)",
+        "x'00ff'",
+        "''",
+        "7",
+        "1e999",
+        "CAST(x'00' AS TEXT)",
     )
-    new = dice.choice(
-        (
-            f"CAST(x'ff' || {column} AS TEXT)",
-            f"CAST({column} AS BLOB)",
-            "x'00ff'",
-            "''",
-            "7",
-            "1e999",
-            "CAST(x'00' AS TEXT)",
-        )
-    )
+    new = dice.choice(odd).format(column)
     place = "number" if table == "entries" else "name"
-    first = dice.choice(("min", "max"))
-    shell.execute(
-        f"UPDATE {table} SET {column} = {new} WHERE {place} = (SELECT {first}({place}) FROM {table})"
-    )
+    row = f"SELECT {dice.choice(('min', 'max'))}({place}) FROM {table}"
+    shell.execute(f"UPDATE {table} SET {column} = {new} WHERE {place} = ({row})")
 
 
 def _change_meta(shell, dice):
@@ -155,18 +150,8 @@ def _change_meta(shell, dice):
     if dice.random() < 0.3:
         shell.execute("DELETE FROM meta WHERE name = ?", (name,))
     else:
-        odd = (
-            "",
-            "0",
-            "99",
-            "-1",
-            "no hex",
-            "\0",
-            "é",
-            "ff" * 32,
-            "1" * 5000,
-            "0:" + "0" * 64 + ":" + "0" * 64,
-        )
+        zeros = "0" * 64
+        odd = ("", "0", "99", "-1", "no hex", "\0", "é", "ff" * 32, "1" * 5000, f"0:{zeros}:{zeros}")
         shell.execute("UPDATE meta SET value = ? WHERE name = ?", (dice.choice(odd), name))
 
 

@@ -6,35 +6,26 @@ import numpy as np
 
 from .mutate import damaged, odd_text
 from .tables import CLASSES, use_every_way
-from .target import Target, require
+from .target import FileTarget, Target, require
 
 SECRET = "sixty-two-year-old"
 """Stands in every line; no message may repeat it."""
 
 
-class _Text(Target):
+class _Text(FileTarget):
     """A text file."""
 
-    file: str
     lines: tuple[str, ...]
 
     def write(self, folder):
         (folder / self.file).write_text("\n".join(self.lines) + "\n")
 
-    def damage(self, folder, dice):
-        path = folder / self.file
-        content = path.read_bytes()
-        if dice.random() < 0.5:
-            text = content.decode()
-            for _ in range(dice.choice((1, 2, 5))):
-                place = dice.randrange(len(text))
-                text = text[:place] + odd_text(dice) + text[place + dice.choice((0, 0, 1, 9)) :]
-            path.write_bytes(
-                text.encode(dice.choice(("utf-8", "utf-8", "utf-8", "utf-16", "latin1")), "replace")
-            )
-        else:
-            path.write_bytes(damaged(content, dice))
-        return False
+    def edit(self, content, dice):
+        text = content.decode()
+        for _ in range(dice.choice((1, 2, 5))):
+            place = dice.randrange(len(text))
+            text = text[:place] + odd_text(dice) + text[place + dice.choice((0, 0, 1, 9)) :]
+        return text.encode(dice.choice(("utf-8", "utf-8", "utf-8", "utf-16", "latin1")), "replace")
 
     def use(self, folder, repaired):
         try:
@@ -173,11 +164,11 @@ class Pictures(Target):
         grey = np.random.default_rng(0).integers(0, 4096, (16, 16)).astype(np.uint16)
         Image.fromarray(grey).save(folder / "grey.png")
         Image.fromarray(grey).save(folder / "grey.tif")
-        Image.fromarray((grey % 256).astype(np.uint8)).convert("RGB").save(
-            folder / "colour.jpg", exif=_upside_down()
-        )
-        Image.fromarray((grey % 256).astype(np.uint8)).convert("RGBA").save(folder / "clear.webp")
-        Image.fromarray((grey % 256).astype(np.uint8)).save(folder / "plain.gif")
+        plain, turned = Image.fromarray((grey % 256).astype(np.uint8)), Image.Exif()
+        turned[0x0112] = 3  # upside down
+        plain.convert("RGB").save(folder / "colour.jpg", exif=turned)
+        plain.convert("RGBA").save(folder / "clear.webp")
+        plain.save(folder / "plain.gif")
 
     def damage(self, folder, dice):
         kept = dice.choice(sorted(folder.iterdir()))
@@ -212,14 +203,6 @@ def _mean_colour():
             return pixels.mean(axis=(1, 2))
 
     return MeanColour()
-
-
-def _upside_down():
-    from PIL import Image
-
-    tags = Image.Exif()
-    tags[0x0112] = 3
-    return tags
 
 
 def targets():

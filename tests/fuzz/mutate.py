@@ -7,31 +7,9 @@ from dptransfer.testing.reader_rules import damage_bytes as damaged
 __all__ = ["damaged", "damaged_json", "odd_text"]
 
 ODD_VALUES = (
-    None,
-    True,
-    0,
-    -1,
-    2**31,
-    2**63,
-    -(2**63),
-    10**30,
-    1e308,
-    -1e-308,
-    float("nan"),
-    float("inf"),
-    "",
-    "x" * 10_000,
-    "../../etc/passwd",
-    "\0",
-    "\u202e",
-    "\ud800",
-    "NaN",
-    [],
-    [[]],
-    [None] * 5,
-    {},
-    {"a": 1},
-)
+    None, True, 0, -1, 2**31, 2**63, -(2**63), 10**30, 1e308, -1e-308, float("nan"), float("inf"),
+    "", "x" * 10_000, "../../etc/passwd", "\0", "\u202e", "\ud800", "NaN", [], [[]], [None] * 5, {}, {"a": 1},
+)  # fmt: skip
 """What stands in a JSON file where something else should."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.errors import DPTransferError
 
 from .mutate import damaged, damaged_json
-from .tables import CLASSES, rows_and_labels
+from .tables import CLASSES, other_header, rows_and_labels
 from .target import Target, require
 
 _NO_DIGEST = "0" * 64
@@ -143,8 +143,7 @@ def _other_numbers(content, dice):
     """Weights with other numbers in them, or another header in front of them."""
     length = struct.unpack("<Q", content[:8])[0]
     if dice.random() < 0.5:
-        header = damaged_json(content[8 : 8 + length].decode(), dice).encode()
-        return struct.pack("<Q", len(header)) + header + content[8 + length :]
+        return other_header(content, dice)
     numbers = bytearray(content)
     place = 8 + length + 8 * dice.randrange((len(content) - 8 - length) // 8)
     value = dice.choice((0.0, -1.0, 1e308, -1e308, 1e-320, math.nan, math.inf))

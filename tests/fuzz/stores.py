@@ -34,9 +34,8 @@ class Store(Target):
         if dice.random() < 0.04:
             victim.unlink()
         elif dice.random() < 0.04:
-            (store / dice.choice(("sources.json", "labels.npy", "people.npy"))).write_bytes(
-                victim.read_bytes()
-            )
+            other = dice.choice(("sources.json", "labels.npy", "people.npy"))
+            (store / other).write_bytes(victim.read_bytes())
         elif victim.suffix == ".json" and dice.random() < 0.7:
             victim.write_text(damaged_json(victim.read_text(), dice))
         elif victim.suffix == ".npy" and dice.random() < 0.5:

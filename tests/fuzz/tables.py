@@ -11,7 +11,7 @@ import numpy as np
 from dptransfer.errors import DPTransferError
 
 from .mutate import damaged, damaged_json
-from .target import Target
+from .target import FileTarget, Target
 
 CLASSES = ("ant", "bee", "cat")
 
@@ -52,45 +52,39 @@ def read_with_labels(path, labels=None):
     )
 
 
-class Npy(Target):
-    name = "npy"
+class Npy(FileTarget):
+    name, file = "npy", "rows.npy"
 
     def write(self, folder):
-        np.save(folder / "rows.npy", rows_and_labels()[0])
+        np.save(folder / self.file, rows_and_labels()[0])
 
-    def damage(self, folder, dice):
-        path = folder / "rows.npy"
-        content = path.read_bytes()
-        path.write_bytes(odd_array(content, dice) if dice.random() < 0.5 else damaged(content, dice))
-        return False
+    def edit(self, content, dice):
+        return odd_array(content, dice)
 
     def use(self, folder, repaired):
-        read_as_rows(folder / "rows.npy", labels=rows_and_labels()[1])
+        read_as_rows(folder / self.file, labels=rows_and_labels()[1])
 
 
-class Labels(Target):
+class Labels(FileTarget):
     """An `.npy` file of labels beside intact rows."""
 
-    name = "labels"
+    name, file, edited_share = "labels", "labels.npy", 0.6
 
     def write(self, folder):
         x, y = rows_and_labels()
         np.save(folder / "rows.npy", x)
-        np.save(folder / "labels.npy", y)
+        np.save(folder / self.file, y)
 
-    def damage(self, folder, dice):
-        path = folder / "labels.npy"
-        content = path.read_bytes()
-        path.write_bytes(odd_array(content, dice) if dice.random() < 0.6 else damaged(content, dice))
-        return False
+    def edit(self, content, dice):
+        return odd_array(content, dice)
 
     def use(self, folder, repaired):
         from dptransfer.sources import read_private
 
         labels = {"labels": rows_and_labels()[1], "classes": CLASSES}
         use_every_way(
-            lambda: read_with_labels(folder / "rows.npy", labels=folder / "labels.npy"),
-            lambda: read_private(folder / "rows.npy", **labels, people=folder / "labels.npy"),
+            lambda: read_with_labels(folder / "rows.npy", labels=folder / self.file),
+            lambda: read_private(folder / "rows.npy", **labels, people=folder / self.file),
         )
 
 
@@ -112,23 +106,20 @@ class Npz(Target):
         read_as_rows(folder / "rows.npz")
 
 
-class Safetensors(Target):
-    name = "safetensors"
+class Safetensors(FileTarget):
+    name, file = "safetensors", "rows.safetensors"
 
     def write(self, folder):
         from safetensors.numpy import save_file
 
         x, y = rows_and_labels()
-        save_file({"x": x, "y": y}, str(folder / "rows.safetensors"), {"classes": json.dumps(CLASSES)})
+        save_file({"x": x, "y": y}, str(folder / self.file), {"classes": json.dumps(CLASSES)})
 
-    def damage(self, folder, dice):
-        path = folder / "rows.safetensors"
-        content = path.read_bytes()
-        path.write_bytes(_other_header(content, dice) if dice.random() < 0.5 else damaged(content, dice))
-        return False
+    def edit(self, content, dice):
+        return other_header(content, dice)
 
     def use(self, folder, repaired):
-        read_as_rows(folder / "rows.safetensors")
+        read_as_rows(folder / self.file)
 
 
 class SavedDataSet(Target):
@@ -159,47 +150,41 @@ class SavedDataSet(Target):
         read_as_rows(folder)
 
 
-class Parquet(Target):
-    name = "parquet"
+class Parquet(FileTarget):
+    name, file = "parquet", "rows.parquet"
 
     def write(self, folder):
-        from pyarrow import parquet
+        (folder / self.file).write_bytes(_parquet_bytes(_parquet_table()))
 
-        parquet.write_table(_parquet_table(), folder / "rows.parquet")
-
-    def damage(self, folder, dice):
-        path = folder / "rows.parquet"
-        if dice.random() < 0.5:
-            path.write_bytes(damaged(path.read_bytes(), dice))
-        else:
-            from pyarrow import parquet
-
-            parquet.write_table(_odd_table(dice), path)
-        return False
+    def edit(self, content, dice):
+        return _parquet_bytes(_odd_table(dice))
 
     def use(self, folder, repaired):
-        read_as_rows(folder / "rows.parquet")
+        read_as_rows(folder / self.file)
 
 
-class Torch(Target):
-    name = "pt"
+def _parquet_bytes(table):
+    from pyarrow import parquet
+
+    written = io.BytesIO()
+    parquet.write_table(table, written)
+    return written.getvalue()
+
+
+class Torch(FileTarget):
+    name, file = "pt", "rows.pt"
 
     def write(self, folder):
         import torch
 
         x, y = map(torch.from_numpy, rows_and_labels())
-        torch.save({"x": x, "y": y, "classes": list(CLASSES)}, folder / "rows.pt")
+        torch.save({"x": x, "y": y, "classes": list(CLASSES)}, folder / self.file)
 
-    def damage(self, folder, dice):
-        path = folder / "rows.pt"
-        if dice.random() < 0.5:
-            path.write_bytes(damaged(path.read_bytes(), dice))
-        else:
-            _save_odd_tensors(path, dice)
-        return False
+    def edit(self, content, dice):
+        return _odd_tensors(dice)
 
     def use(self, folder, repaired):
-        read_as_rows(folder / "rows.pt")
+        read_as_rows(folder / self.file)
 
 
 def odd_array(content, dice):
@@ -243,18 +228,8 @@ def _packed_again(content, dice):
         elif kind == 3:
             members[victim] = damaged(members[victim], dice, members["x.npy"])
         elif kind == 4:
-            odd = (
-                "x",
-                "q_train.npy",
-                "x_test.npy",
-                "y_train.npy",
-                "scale.npy",
-                "offset.npy",
-                "q.npy",
-                "",
-                "a/b.npy",
-            )
-            members[dice.choice(odd)] = members.pop(victim)
+            names = "x q_train.npy x_test.npy y_train.npy scale.npy offset.npy q.npy  a/b.npy"
+            members[dice.choice(names.split(" "))] = members.pop(victim)
         else:
             members[dice.choice(("q.npy", "scale.npy", "offset.npy", "label.npy"))] = members[victim]
         method = dice.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
@@ -263,8 +238,8 @@ def _packed_again(content, dice):
     return packed.getvalue()
 
 
-def _other_header(content, dice):
-    """The file with an edited header, whose length is put right."""
+def other_header(content, dice):
+    """A safetensors file with an edited header, whose length is put right."""
     length = struct.unpack("<Q", content[:8])[0]
     header = damaged_json(content[8 : 8 + length].decode(), dice).encode()
     return struct.pack("<Q", len(header)) + header + content[8 + length :]
@@ -290,29 +265,28 @@ def _odd_table(dice):
         told = damaged(told, dice) if dice.random() < 0.2 else told
         return table.replace_schema_metadata({"huggingface": told})
     x, y = rows_and_labels()
-    name, column = dice.choice(
-        (
-            ("embedding", [*x.tolist()[1:], None]),
-            ("embedding", [*x.tolist()[1:], [1.0]]),
-            ("embedding", [*x.tolist()[1:], [None] * 5]),
-            ("embedding", [[row] for row in x.tolist()]),
-            ("embedding", [[] for _ in x]),
-            ("embedding", [["a"] for _ in x]),
-            ("embedding", y.tolist()),
-            ("embedding", [True] * len(x)),
-            ("label", [None, *y.tolist()[1:]]),
-            ("label", [[int(one)] for one in y]),
-            ("label", [{"a": int(one)} for one in y]),
-            ("label", (y + 0.5).tolist()),
-            ("label", ["ant", *["dog"] * (len(y) - 1)]),
-            ("label", [b"\xff"] * len(y)),
-            ("label", [2**63 - 1] * len(y)),
-        )
+    odd_columns = (
+        ("embedding", [*x.tolist()[1:], None]),
+        ("embedding", [*x.tolist()[1:], [1.0]]),
+        ("embedding", [*x.tolist()[1:], [None] * 5]),
+        ("embedding", [[row] for row in x.tolist()]),
+        ("embedding", [[] for _ in x]),
+        ("embedding", [["a"] for _ in x]),
+        ("embedding", y.tolist()),
+        ("embedding", [True] * len(x)),
+        ("label", [None, *y.tolist()[1:]]),
+        ("label", [[int(one)] for one in y]),
+        ("label", [{"a": int(one)} for one in y]),
+        ("label", (y + 0.5).tolist()),
+        ("label", ["ant", *["dog"] * (len(y) - 1)]),
+        ("label", [b"\xff"] * len(y)),
+        ("label", [2**63 - 1] * len(y)),
     )
+    name, column = dice.choice(odd_columns)
     return table.set_column(table.column_names.index(name), name, pyarrow.array(column))
 
 
-def _save_odd_tensors(path, dice):
+def _odd_tensors(dice):
     """A complete `.pt` file with the wrong things in it."""
     import torch
 
@@ -322,15 +296,14 @@ def _save_odd_tensors(path, dice):
          x.tolist(), [[1.0], [1.0, 2.0]], ["a"], [], None, x.requires_grad_(), x.to(torch.float8_e4m3fn),
          x.bool(), torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), torch.nn.Parameter(x), x.to("meta"))
     )  # fmt: skip
-    labels = dice.choice(
-        (y, y.float(), y[:-1], y[:, None], list(CLASSES), y.tolist(), [[0], [1, 2]], None, y.bool())
-    )
+    odd_labels = y, y.float(), y[:-1], y[:, None], list(CLASSES), y.tolist(), [[0], [1, 2]], None, y.bool()
+    labels = dice.choice(odd_labels)
     classes = dice.choice((list(CLASSES), [], [1, "a"], [["a"], ["b", "c"]], "abc", None, ["a", "a", "b"], y))
     whole = {"x": rows, "y": labels, "classes": classes}
-    torch.save(
-        dice.choice((whole, whole, whole, rows, [rows], {1: rows}, {"scale": y, "offset": y, "q": rows})),
-        path,
-    )
+    others = rows, [rows], {1: rows}, {"scale": y, "offset": y, "q": rows}
+    written = io.BytesIO()
+    torch.save(dice.choice((whole, whole, whole, *others)), written)
+    return written.getvalue()
 
 
 def targets():

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptransfer.errors import DPTransferError
+from dptransfer.testing.reader_rules import damage_bytes
 
 SLOWEST_CASE = 20  # seconds; the inputs are a few kilobytes
 
@@ -38,6 +39,24 @@ class Target(ABC):
     @abstractmethod
     def use(self, folder: Path, repaired: bool) -> None:
         """Read the input every way there is; raise `BrokenPromise` where it is accepted and should not be."""
+
+
+class FileTarget(Target):
+    """One file: damaged byte by byte, or by what `edit` does to its content, so often."""
+
+    file: str
+    edited_share = 0.5
+
+    def damage(self, folder: Path, dice: random.Random) -> bool:
+        path = folder / self.file
+        content = path.read_bytes()
+        edited = dice.random() < self.edited_share
+        path.write_bytes(self.edit(content, dice) if edited else damage_bytes(content, dice))
+        return False
+
+    @abstractmethod
+    def edit(self, content: bytes, dice: random.Random) -> bytes:
+        """The content with something in it that its format does not expect."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ import time
 import numpy as np
 import pytest
 
+from dptransfer_lab.run import run_study
+from dptransfer_lab.study import parse_study
+
 STUDY = """
 name = "tiny"
 seeds = 2
@@ -51,39 +54,41 @@ def test_run_and_run_again(cli, cli_json, study, tmp_path):
     assert "0 of 1 groups of" in cli("bench", "compare", "out", "out").stdout
 
 
-def test_compare_says_what_changed(cli, cli_json, study, tmp_path):
-    from dptransfer_lab.run import run_study
-    from dptransfer_lab.study import parse_study
+def moved_run(tmp_path, move):
+    """A copy in 'b' of the run in 'a', with its finished records changed."""
+    (tmp_path / "b").mkdir()
+    lines = [json.loads(line) for line in (tmp_path / "a" / "results.jsonl").read_text().splitlines()]
+    for record in lines:
+        if record["status"] == "done":
+            move(record)
+    (tmp_path / "b" / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
 
+
+@pytest.fixture
+def run_a(study, tmp_path):
     run_study(parse_study(STUDY), tmp_path / "a", folders=[study], workers=0)
-    (tmp_path / "b").mkdir()
-    lines = [json.loads(line) for line in (tmp_path / "a" / "results.jsonl").read_text().splitlines()]
-    for record in lines:
-        if record["status"] == "done":
-            record["metrics"]["balanced_accuracy"] -= 0.25
-    (tmp_path / "b" / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    said = cli("bench", "compare", "a", "b").stdout
-    assert "1 of 1 groups of" in said
-    assert "toy (made), ε = 1, mean" in said
-    assert "-0.25" in said
-    whole = cli_json("bench", "compare", "a", "b")
-    assert whole["shared"][0]["beyond_noise"]
 
 
-def test_compare_shows_what_stays_within_its_noise(cli, study, tmp_path):
-    cli("bench", "run", "tiny.toml", "--out", "a", "--data", study)
-    (tmp_path / "b").mkdir()
-    lines = [json.loads(line) for line in (tmp_path / "a" / "results.jsonl").read_text().splitlines()]
-    for record in lines:
-        if record["status"] == "done":
-            record["metrics"]["balanced_accuracy"] += 0.01 * (1 if record["seed"] else -1.1)
-            record["settings"]["features"] = "other"
-    (tmp_path / "b" / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+def test_compare_says_what_changed(cli, cli_json, run_a, tmp_path):
+    def worsen(record):
+        record["metrics"]["balanced_accuracy"] -= 0.25
+
+    moved_run(tmp_path, worsen)
     said = cli("bench", "compare", "a", "b").stdout
-    assert "0 of 1 groups of" in said
-    assert "within what seeds" in said
-    assert "-0.0005" in said
-    assert "1 of 1 groups, such" in said
+    for words in ("1 of 1 groups", "toy (made), ε = 1, mean", "-0.25"):
+        assert words in said
+    assert cli_json("bench", "compare", "a", "b")["shared"][0]["beyond_noise"]
+
+
+def test_compare_shows_what_stays_within_its_noise(cli, run_a, tmp_path):
+    def shake(record):
+        record["metrics"]["balanced_accuracy"] += 0.01 * (1 if record["seed"] else -1.1)
+        record["settings"]["features"] = "other"
+
+    moved_run(tmp_path, shake)
+    said = cli("bench", "compare", "a", "b").stdout
+    for words in ("0 of 1 groups", "within what seeds", "-0.0005", "groups, such"):
+        assert words in said
     assert "metric must be" in cli("bench", "compare", "a", "b", "--metric", "acuracy", code=2).stderr
 
 
@@ -127,18 +132,8 @@ def test_list_shows_the_built_in_studies(cli, cli_json):
 @pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on(study, tmp_path):
     (tmp_path / "tiny.toml").write_text(STUDY.replace("seeds = 2", "seeds = 2000"))
-    command = [
-        sys.executable,
-        "-m",
-        "dptransfer",
-        "bench",
-        "run",
-        "tiny.toml",
-        "--out",
-        "out",
-        "--data",
-        str(study),
-    ]
+    words = "-m dptransfer bench run tiny.toml --out out --data".split()
+    command = [sys.executable, *words, str(study)]
     sweep = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=dict(os.environ))
     results = tmp_path / "out" / "results.jsonl"
     while not results.exists() or results.stat().st_size == 0:

@@ -3,7 +3,7 @@ import pytest
 
 from dptransfer.data.emb_folder import RowMetadata, write_embeddings
 
-from ..synthetic import folder, grid, record
+from ..synthetic import folder, grid
 
 QUICK = ("--rows", "300", "--epsilons", "0.5,8", "--methods", "mean")
 
@@ -14,53 +14,35 @@ def pool(tmp_path):
     return write_embeddings(tmp_path / "pool.emb", rows, RowMetadata(public=True))
 
 
+LABELS = np.repeat([0, 1, 2], 12)
+ROWS = 4 * np.eye(3, 12)[LABELS] + np.random.default_rng(1).normal(size=(36, 12))
+
+
 @pytest.fixture
 def sample(tmp_path):
-    labels = np.repeat([0, 1, 2], 12)
-    rows = 4 * np.eye(3, 12)[labels] + np.random.default_rng(1).normal(size=(36, 12))
-    return write_embeddings(
-        tmp_path / "sample.emb", rows, RowMetadata(labels, classes=["a", "b", "c"], public=True)
-    )
+    metadata = RowMetadata(LABELS, classes=["a", "b", "c"], public=True)
+    return write_embeddings(tmp_path / "sample.emb", ROWS, metadata)
 
 
-def test_report_writes_two_files_and_names_them(cli, tmp_path):
+def test_report_writes_its_files_and_names_them(cli, cli_json, tmp_path):
     results = folder(tmp_path / "sweep", grid(("mean",), epsilons=(1.0, 2.0), seeds=2))
-    said = cli("bench", "report", results).stdout
-    assert "report.html" in said
-    assert "report.md" in said
+    said = cli("bench", "report", results, "--paper").stdout
+    assert all(name in said for name in ("report.html", "report.md", "paper'"))
     assert (results / "report.html").is_file()
     assert list((results / "figures").glob("*.png"))
-
-
-def test_report_as_json_and_elsewhere(cli_json, tmp_path):
-    results = folder(tmp_path / "sweep", [record("mean", status="refused", message="no")])
+    assert list((results / "paper").glob("*.pdf"))
     found = cli_json("bench", "report", results, "--out", tmp_path / "there")
     assert found == {"reports": [str(tmp_path / "there" / name) for name in ("report.html", "report.md")]}
-
-
-def test_report_for_a_paper(cli, tmp_path):
-    results = folder(tmp_path / "sweep", grid(("mean",), seeds=2, epsilons=(1.0, 2.0)))
-    assert "paper'" in cli("bench", "report", results, "--paper").stdout
-    assert list((results / "paper").glob("*.pdf"))
-    assert list((results / "paper").glob("*.tex"))
-
-
-def test_report_of_nothing_is_one_line(cli, tmp_path):
     assert "holds none" in cli("bench", "report", tmp_path, code=2).stderr
 
 
-def test_explore_predicts_from_a_pool_and_says_so(cli, pool, tmp_path):
-    said = cli(
-        "bench", "explore", "--public", pool, "--classes", "4", *QUICK, "--out", tmp_path / "figures"
-    ).stdout
+@pytest.mark.parametrize("public", ["{pool}", "demo"])
+def test_explore_predicts_from_a_pool_and_says_so(cli, pool, tmp_path, public):
+    words = ("bench", "explore", "--public", public.format(pool=pool), "--classes", "3", *QUICK)
+    said = cli(*words, "--out", tmp_path / "figures").stdout
     assert "PREDICTION" in said
     assert "No private row" in said
     assert (tmp_path / "figures" / "explore.svg").is_file()
-
-
-def test_explore_has_glyphs_of_its_own(cli_json):
-    found = cli_json("bench", "explore", "--public", "demo", "--classes", "3", *QUICK)
-    assert [line["epsilon"] for line in found["prediction"]] == [0.5, 8.0]
 
 
 def test_explore_takes_classes_from_a_sample(cli_json, sample):
@@ -74,10 +56,8 @@ def test_explore_takes_classes_from_a_sample(cli_json, sample):
     assert found["files"] == []
 
 
-def test_explore_takes_the_training_rows_of_a_file_with_splits(cli_json, sample, tmp_path):
-    labels = np.repeat([0, 1, 2], 12)
-    rows = 4 * np.eye(3, 12)[labels] + np.random.default_rng(1).normal(size=(36, 12))
-    parts = {"x_train": rows, "y_train": labels, "x_test": rows[:9], "y_test": labels[:9]}
+def test_explore_takes_the_training_rows_of_a_file_with_splits(cli_json, tmp_path):
+    parts = {"x_train": ROWS, "y_train": LABELS, "x_test": ROWS[:9], "y_test": LABELS[:9]}
     np.savez(tmp_path / "both.npz", **parts, classes=np.array(["a", "b", "c"]))
     found = cli_json("bench", "explore", "--sample", tmp_path / "both.npz", *QUICK)
     assert "36 labelled public rows" in found["how"]
@@ -93,16 +73,14 @@ def test_explore_predicts_for_people(cli, cli_json, sample):
 
 
 def test_explore_in_fewer_dimensions_predicts_less(cli_json, sample):
-    whole, cut = (
-        cli_json("bench", "explore", "--sample", sample, *QUICK, *more)["prediction"][1]["median"]
-        for more in ((), ("--dim", "1"))
-    )
+    given = ("bench", "explore", "--sample", sample, *QUICK)
+    whole, cut = (cli_json(*given, *more)["prediction"][1]["median"] for more in ((), ("--dim", "1")))
     assert cut < whole
 
 
 def test_explore_tells_why_a_method_cannot_be_fitted(cli, sample):
     said = cli("bench", "explore", "--sample", sample, "--rows", "300", "--methods", "coinpress").stdout
-    assert "'coinpress' cannot be" in said
+    assert "'coinpress'" in said
 
 
 @pytest.mark.parametrize(

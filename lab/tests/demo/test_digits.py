@@ -18,14 +18,11 @@ def test_private_and_test_pictures_share_none(sets):
     assert len(np.unique(together, axis=0)) == len(together)
 
 
-def test_the_private_set_is_long_tailed_as_declared(sets):
+def test_the_private_set_is_long_tailed_as_declared_and_the_test_set_balanced(sets):
+    assert np.bincount(sets.test.labels).tolist() == [TEST_PER_CLASS] * len(CLASSES)
     counts = np.bincount(sets.private.labels, minlength=10)
     assert tuple(counts.tolist()) == sets.sizes
     assert sorted(counts, reverse=True) == long_tail_counts(max(sets.sizes), RATIO, len(CLASSES)).tolist()
-
-
-def test_the_test_set_is_balanced(sets):
-    assert np.bincount(sets.test.labels).tolist() == [TEST_PER_CLASS] * len(CLASSES)
 
 
 def test_it_is_the_same_on_every_run(sets):

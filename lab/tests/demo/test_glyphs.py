@@ -23,17 +23,14 @@ def test_glyphs_are_distinct_named_apart_and_never_blank(glyphs):
     assert len(np.unique(glyphs.pixels.reshape(len(glyphs), -1), axis=0)) == len(glyphs)
     assert len(set(glyphs.names)) == len(glyphs)
     assert (glyphs.pixels.max(axis=(1, 2)) >= 120).all()
-
-
-def test_glyphs_are_light_on_dark_in_the_shades_of_the_digits(glyphs):
-    assert glyphs.pixels.shape == (300, 8, 8)
-    assert glyphs.pixels.dtype == np.uint8
-    assert (glyphs.pixels % 15 == 0).all()  # 17 shades: how many of 16 points are on
-    assert 20 < glyphs.pixels.mean() < 130
+    assert (glyphs.pixels % 15 == 0).all()  # 17 shades, as of the digits
 
 
 def test_there_are_all_digits_and_letters_and_their_labels_are_their_names(glyphs):
     assert set(glyphs.labels.tolist()) == set(range(-1, 10))
+    assert {
+        name.split("-", 3)[3] for name in draw_glyphs(20 * len(FONTS), rng=np.random.default_rng(1)).names
+    } == set(FONTS)
     for name, digit in zip(glyphs.names, glyphs.labels, strict=True):
         _, _, character, font = name.split("-", 3)
         assert font in FONTS
@@ -43,8 +40,3 @@ def test_there_are_all_digits_and_letters_and_their_labels_are_their_names(glyph
 def test_the_share_of_digits_is_what_was_asked_for():
     assert (draw_glyphs(40, rng=np.random.default_rng(0), digit_share=1.0).labels >= 0).all()
     assert (draw_glyphs(40, rng=np.random.default_rng(0), digit_share=0.0).labels < 0).all()
-
-
-def test_every_font_is_there_and_has_every_character():
-    one_of_each = draw_glyphs(20 * len(FONTS), rng=np.random.default_rng(1))
-    assert {name.split("-", 3)[3] for name in one_of_each.names} == set(FONTS)

@@ -29,15 +29,10 @@ def colours(path):
         return {colour for _, colour in image.convert("RGB").getcolors(2**20)}
 
 
-def test_recall_shows_the_private_and_the_open_bars(tmp_path):
-    path = draw_recall(tmp_path / "new" / "recall.png", RESULTS, ("a", "b"), (5, 9), "note")
-    assert {(0x0B, 0x6E, 0x99), (0xC9, 0xD1, 0xD6)} <= colours(path)
-
-
-def test_the_curve_is_drawn_with_and_without_a_public_line(tmp_path):
+def test_recall_and_the_curve_are_drawn_with_and_without_a_public_line(tmp_path):
+    assert draw_recall(tmp_path / "new" / "recall.png", RESULTS, ("a", "b"), (5, 9), "note").is_file()
     dots = {0.5: [0.3, 0.4, 0.5], 1.0: [0.5, 0.6, 0.7]}
-    both = draw_curve(tmp_path / "both.png", dots, RESULTS)
-    one = draw_curve(tmp_path / "one.png", dots, RESULTS[:2])
+    both, one = (draw_curve(tmp_path / f"{n}.png", dots, RESULTS[:n]) for n in (3, 2))
     assert both.read_bytes() != one.read_bytes()
 
 

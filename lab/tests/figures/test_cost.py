@@ -1,4 +1,3 @@
-
 import pytest
 
 from dptransfer_lab.figures.cost import cost, slope
