@@ -8,24 +8,31 @@ laboratory.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.accounting import epsilon_of, epsilon_of_mu, fits, mu_for
 from dptransfer.audit.instance_loss import InstanceLosses
-from dptransfer.data import Facts
+from dptransfer.base.types import JsonObject
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import BudgetError
 from dptransfer.methods import PrivateMethod
 from dptransfer.privacy import Budget, Event, for_group
+from dptransfer.sources import PublicImages
 
 _SHARES = (1.0, 0.999, 0.99, *(0.9**step for step in range(1, 44)))  # down to about a hundredth
 
 
-def budget_of_one(method: PrivateMethod, facts: Facts, public: Any, budget: Budget, size: int) -> Budget:
+def budget_of_one(
+    method: PrivateMethod,
+    facts: Facts,
+    public: PublicEmbeddings | PublicImages | None,
+    budget: Budget,
+    size: int,
+) -> Budget:
     """The budget for a single row under which so many of them together stay within the budget given.
 
     Gaussian noise hides a group of k like one row that moves answers k times as far, so each may have μ/k,
@@ -78,7 +85,7 @@ def loss_summary(
     labels: NDArray[np.int64],
     classes: int,
     people: NDArray[np.int64] | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """The distribution of ε over rows, JSON-ready; see `audit.instance_loss.instance_losses`.
 
     Where people are protected it is over them, and each row of a class stands for its person.
@@ -104,7 +111,7 @@ def loss_summary(
     }
 
 
-def loss_metrics(summary: Mapping[str, Any] | None) -> dict[str, float | None]:
+def loss_metrics(summary: JsonObject | None) -> dict[str, float | None]:
     """The median loss, and the distance between its quartiles, as shares of the promised ε.
 
     >>> loss_metrics({"promised": 2.0, "percentiles": [0.02 * place for place in range(101)]})
@@ -117,7 +124,7 @@ def loss_metrics(summary: Mapping[str, Any] | None) -> dict[str, float | None]:
     return {"instance_loss": middle / promised, "instance_loss_spread": (high - low) / promised}
 
 
-def losses_by_size(summary: Mapping[str, Any]) -> list[float] | None:
+def losses_by_size(summary: JsonObject) -> list[float] | None:
     """Mean of the class medians in each quarter of the classes, from the smallest classes to the largest.
 
     None where there are fewer than four classes with rows, or all are of one size.

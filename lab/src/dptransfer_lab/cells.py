@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any
 
 from dptransfer import __version__
+from dptransfer.base.types import JsonObject
 from dptransfer.privacy import Budget
 from dptransfer_lab.methods import method_of, sees_pictures, settings_of
 from dptransfer_lab.results import canonical
@@ -75,10 +75,10 @@ class Cell:
     """
 
     task: TaskKey
-    budget: dict[str, Any]
+    budget: JsonObject
     method: str
-    given: dict[str, Any]
-    settings: dict[str, Any]
+    given: JsonObject
+    settings: JsonObject
     declare: str
     unit: str
     person_bound: float
@@ -116,7 +116,7 @@ class Cell:
         return f"{in_words(place)}, seed {self.task.seed}"
 
 
-def in_words(place: Mapping[str, Any]) -> str:
+def in_words(place: JsonObject) -> str:
     """Where cells stand in a study, in a few words."""
     signs = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
     budget = place["budget"]
@@ -175,7 +175,7 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
 
 def _as_given(
     entry: MethodEntry, encoder: str, size: int | None, greys: tuple[float, float] | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[JsonObject, JsonObject]:
     """Settings as the study gives them, and all of them; a method on pictures starts from their encoder."""
     given = dict(entry.settings)
     if size is not None and sees_pictures(method_of(entry.name, given)):

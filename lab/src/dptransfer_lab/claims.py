@@ -16,9 +16,9 @@ A claim is a table of a study:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pandas as pd
 from pydantic import ValidationError
@@ -32,6 +32,8 @@ from dptransfer_lab.study import Only, Part, Words
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dptransfer.base.types import JsonObject
 
 
 _Entry = TypeVar("_Entry", bound=Part)
@@ -88,7 +90,7 @@ class Claim(Part):
     where: Where = Where()
 
 
-def entries_of(study: Mapping[str, Any], table: str, model: type[_Entry]) -> list[_Entry]:
+def entries_of(study: JsonObject, table: str, model: type[_Entry]) -> list[_Entry]:
     """A resolved study's tables of that name, read and checked."""
     found = []
     for place, fields in enumerate(study.get(table, ())):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import ArgumentError
 from dptransfer_lab.results import COST, METRICS, PLACE, SIZES
 from dptransfer_lab.statistics import holm, one_per_seed, paired_chance
@@ -39,7 +39,7 @@ class Change:
         other_settings: settings of the method that differ between the runs, by name.
     """
 
-    where: Mapping[str, Any]
+    where: JsonObject
     before: float
     after: float
     seeds: tuple[int, int, int]
@@ -66,9 +66,9 @@ class Comparison:
     metric: str
     level: float
     shared: tuple[Change, ...]
-    only_first: tuple[Mapping[str, Any], ...]
-    only_second: tuple[Mapping[str, Any], ...]
-    other_status: tuple[tuple[Mapping[str, Any], str, str], ...]
+    only_first: tuple[JsonObject, ...]
+    only_second: tuple[JsonObject, ...]
+    other_status: tuple[tuple[JsonObject, str, str], ...]
 
     @property
     def changed(self) -> tuple[Change, ...]:
@@ -95,7 +95,7 @@ def compare_runs(
         raise ArgumentError(f"level must be above 0 and below 1; got {level:g}.")
     before, after = _by_place(first), _by_place(second)
     tested: list[Change] = []
-    other: list[tuple[Mapping[str, Any], str, str]] = []
+    other: list[tuple[JsonObject, str, str]] = []
     for place in before:
         if place in after:
             old, new = (side[place].dropna(subset=metric) for side in (before, after))
@@ -115,7 +115,7 @@ def compare_runs(
     )
 
 
-def coordinates(cells: pd.DataFrame) -> dict[str, Any]:
+def coordinates(cells: pd.DataFrame) -> JsonObject:
     """Where a group of cells stands, JSON-ready; sizes are those of its first cell."""
     first = json.loads(cells.head(1).drop(columns=["extra", "per_class"]).to_json(orient="records"))[0]
     budget = {name: first[name] for name in ("flavour", "epsilon", "delta", "rho", "mu", "relation")}
@@ -124,7 +124,7 @@ def coordinates(cells: pd.DataFrame) -> dict[str, Any]:
     return {**{name: first[name] for name in names}, "budget": budget, "settings": settings}
 
 
-def _by_place(frame: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
+def _by_place(frame: pd.DataFrame) -> dict[tuple[object, ...], pd.DataFrame]:
     import pandas as pd
 
     groups = one_per_seed(frame, PLACE).groupby(PLACE, dropna=False, sort=False)

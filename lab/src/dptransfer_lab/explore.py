@@ -19,14 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dptransfer import Fit, SeededNoise, Source
-from dptransfer.base.types import AnyArray, Labels, People
+from dptransfer.base.types import AnyArray, JsonObject, Labels, People
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail_counts
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 from dptransfer.methods import PrivateMethod
@@ -261,7 +260,7 @@ def resampled(
 
 def _predicted(
     method: PrivateMethod, budget: Budget, factor: float, tasks: Sequence[Surrogate]
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     place = axis_epsilon(budget.epsilon, budget.rho, budget.mu, budget.delta)
     row = {"method": method.name, "at_epsilon": place, "accuracy": math.nan, "refusal": None}
     scaled, found = scaled_budget(budget, factor), []

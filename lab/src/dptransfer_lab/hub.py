@@ -8,17 +8,20 @@ images or texts and labels, which the study's encoder then turns into rows
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.data import LABEL_NAMES, ROW_NAMES
 from dptransfer.encoders import encode_pictures, encode_texts_in_memory, get_encoder, reachable
 from dptransfer.errors import DataError, MissingDependency
 from dptransfer.exact.principal_axes import cache_folder
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 HUB = "hub:"
 _BATCH = 64
@@ -62,7 +65,7 @@ def hub_source(source: str, encoder: str) -> Path:
         ) from None
 
 
-def keep_splits(loaded: Mapping[str, Any], file: Path, encoder: str) -> Path:
+def keep_splits(loaded: JsonObject, file: Path, encoder: str) -> Path:
     """Training and test rows of a loaded data set as one `.npz` with splits; images and texts are encoded.
 
     Args:
@@ -70,7 +73,7 @@ def keep_splits(loaded: Mapping[str, Any], file: Path, encoder: str) -> Path:
         file: where to keep them.
         encoder: a name `get_encoder` knows; used where there is no column of embeddings.
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, AnyArray] = {}
     for ours, theirs in _SPLITS.items():
         split = next((loaded[name] for name in theirs if name in loaded), None)
         if split is None:
@@ -89,11 +92,11 @@ def keep_splits(loaded: Mapping[str, Any], file: Path, encoder: str) -> Path:
     return file
 
 
-def _column(split: Any, names: tuple[str, ...]) -> str | None:
+def _column(split: Dataset, names: tuple[str, ...]) -> str | None:
     return next((name for name in names if name in split.column_names), None)
 
 
-def _rows(split: Any, encoder: str) -> NDArray[np.float32]:
+def _rows(split: Dataset, encoder: str) -> NDArray[np.float32]:
     if column := _column(split, ROW_NAMES):
         return np.asarray(split[column][:], dtype=np.float32)
     column = _column(split, ("image", "img", "text"))

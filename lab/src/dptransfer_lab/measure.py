@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dptransfer import Fit, Ledger, SeededNoise, Source, __version__
 from dptransfer.audit.instance_loss import has_instance_losses, instance_losses
 from dptransfer.audit.membership import membership_attack, score_losses, smaller_share
+from dptransfer.base.types import JsonObject
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import DPTransferError, PrivacyWarning
 from dptransfer.methods import EmbeddingMethod, PrivateMethod
@@ -151,7 +151,7 @@ def _described(cell: Cell, task: Task | None) -> Record:
     }
 
 
-def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
+def _fitted(cell: Cell, task: Task, clock: _Clock) -> JsonObject:
     method, budget = method_of(cell.method, cell.given), Budget.from_dict(cell.budget)
     pictures = sees_pictures(method)
     private = task.private(cell.declare, cell.unit, cell.person_bound, pictures=pictures)
@@ -228,7 +228,7 @@ def _evaluated(model: PrivateClassifier | Unprotected, task: Task) -> Evaluation
     )
 
 
-def _attacked(model: PrivateClassifier | Unprotected, task: Task) -> dict[str, Any]:
+def _attacked(model: PrivateClassifier | Unprotected, task: Task) -> JsonObject:
     """The loss-threshold attack on rows it was fitted on, against as many of each class that it was not."""
     if task.members is None or task.others is None or not len(task.members):
         return {}
@@ -247,7 +247,7 @@ def _attacked(model: PrivateClassifier | Unprotected, task: Task) -> dict[str, A
     return {"auc": smaller_share(*losses), "members": len(inside[0]), "others": len(outside[0])}
 
 
-def _metrics(tested: Evaluation) -> dict[str, Any]:
+def _metrics(tested: Evaluation) -> JsonObject:
     names = ("balanced_accuracy", "accuracy", "minority_accuracy", "macro_f1", "calibration_error")
     return {
         **{name: getattr(tested, name) for name in names},
@@ -256,9 +256,9 @@ def _metrics(tested: Evaluation) -> dict[str, Any]:
     }
 
 
-def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]:
+def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> JsonObject:
     """What the method chose, where that is known."""
-    extra: dict[str, Any]
+    extra: JsonObject
     if isinstance(model, Unprotected):
         rows = model.prototypes
         extra = {"chosen": cell.method, "notes": [model.note] if model.note else []}
@@ -276,8 +276,8 @@ def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]
     return extra
 
 
-def _without_result(status: str, message: str) -> dict[str, Any]:
-    metrics: dict[str, Any] = {**dict.fromkeys(METRICS), "per_class": []}
+def _without_result(status: str, message: str) -> JsonObject:
+    metrics: JsonObject = {**dict.fromkeys(METRICS), "per_class": []}
     return {"status": status, "message": message, "guarantee": None, "metrics": metrics}
 
 

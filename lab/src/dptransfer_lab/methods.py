@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeGuard, cast
 
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import ImageMethod, PrivateMethod, configuration_of
 from dptransfer.methods.configuration import configure, named_method, setting_names
@@ -12,7 +12,7 @@ from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.unprotected import PREFIX, NotPrivate
 
 
-def method_of(name: str, given: Mapping[str, Any]) -> PrivateMethod | NotPrivate:
+def method_of(name: str, given: JsonObject) -> PrivateMethod | NotPrivate:
     """What runs under this name with these settings.
 
     >>> method_of("mean", {}).name
@@ -21,9 +21,9 @@ def method_of(name: str, given: Mapping[str, Any]) -> PrivateMethod | NotPrivate
     return named_method(name, given) if is_private(name) else _printed(name, given)
 
 
-def settings_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(name: str, given: JsonObject) -> JsonObject:
     """All settings, JSON-ready: what was given, and the defaults of the rest."""
-    whole: dict[str, Any] = configuration_of(method_of(name, given))
+    whole: JsonObject = configuration_of(method_of(name, given))
     return {field: value for field, value in whole.items() if field != "type"}
 
 
@@ -41,7 +41,7 @@ def sees_pictures(method: PrivateMethod | NotPrivate) -> TypeGuard[ImageMethod]:
     return isinstance(method, ImageMethod)
 
 
-def _printed(name: str, given: Mapping[str, Any]) -> NotPrivate:
+def _printed(name: str, given: JsonObject) -> NotPrivate:
     if name not in AS_PUBLISHED:
         raise ArgumentError(f"A printed mechanism is one of {', '.join(AS_PUBLISHED)}; got '{name}'.")
     default: Any = AS_PUBLISHED[name]

@@ -11,17 +11,17 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.data import Columns, EncoderIdentity, GreyRange
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import DataError
 from dptransfer.sources import PublicImages, find_images
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 Classes = tuple[str | int, ...]
 _TEST = "test_"
 
@@ -57,7 +57,7 @@ def with_rows(
     return {**rows, **arrays}, model.identity
 
 
-def stamp_of_folder(folder: Path) -> dict[str, Any]:
+def stamp_of_folder(folder: Path) -> JsonObject:
     """What changes when a picture in it is written again, without opening any."""
     states = ((file, file.stat()) for file in sorted(folder.rglob("*")) if file.is_file())
     lines = [f"{file.relative_to(folder)}|{state.st_size}|{state.st_mtime_ns}" for file, state in states]
@@ -113,7 +113,7 @@ def _from_arrays(path: Path, size: int, people: str | None) -> tuple[Arrays, Cla
     return {name: one.astype(np.int64) if "labels" in name else one for name, one in arrays.items()}, classes
 
 
-def _squeezed(path: Path, pixels: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
+def _squeezed(path: Path, pixels: AnyArray | None, size: int) -> NDArray[np.uint8]:
     from PIL import Image
 
     if pixels is None or pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8:

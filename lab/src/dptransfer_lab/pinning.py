@@ -10,9 +10,12 @@ import signal
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dptransfer.base.worker_env import cores_here, thread_variables
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 
 def share_of_cores(place: int, workers: int) -> list[int]:
@@ -22,7 +25,7 @@ def share_of_cores(place: int, workers: int) -> list[int]:
     return cores[place * each : (place + 1) * each] if each else [cores[place % len(cores)]]
 
 
-def begin_worker(cores: Sequence[int], lifeline: Any) -> None:
+def begin_worker(cores: Sequence[int], lifeline: Connection) -> None:
     """What a worker process does first.
 
     It keeps to its cores, with as many threads of arithmetic, and does not hear Ctrl-C, which is for the

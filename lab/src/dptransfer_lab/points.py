@@ -127,7 +127,7 @@ def seeds_words(cells: pd.DataFrame) -> str:
     return f"{span} seed{'' if span == '1' else 's'} per point"
 
 
-def span_words(values: Iterable[Any], *, digits: str = "") -> str:
+def span_words(values: Iterable[float], *, digits: str = "") -> str:
     """Numbers as 'least to most', or the one there is.
 
     >>> span_words([3, 1, 2]), span_words([4000]), span_words([0.5, 2.0], digits=".3g")

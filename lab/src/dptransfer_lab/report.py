@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -24,6 +24,7 @@ from dptransfer.base.document import (
     Table,
     Words,
 )
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import DataError
 from dptransfer_lab.catalogue import built_in
 from dptransfer_lab.claims import Claim, Where, check, entries_of
@@ -87,7 +88,7 @@ class FigureEntry(Part):
 
 
 def drawings_of(
-    frame: pd.DataFrame, styles: Mapping[str, Style], study: Mapping[str, Any], folders: Sequence[Path] = ()
+    frame: pd.DataFrame, styles: Mapping[str, Style], study: JsonObject, folders: Sequence[Path] = ()
 ) -> list[Drawing]:
     """The figures of a study, each name once.
 
@@ -148,7 +149,7 @@ class Results:
     """
 
     name: str
-    asked: Mapping[str, Any]
+    asked: JsonObject
     cells: pd.DataFrame
     drawings: Sequence[Drawing]
     styles: Mapping[str, Style]

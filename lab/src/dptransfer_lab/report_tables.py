@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dptransfer.base.document import Bullets, Note, Section, Table
+from dptransfer.base.types import JsonObject
 from dptransfer.privacy import number, typeset
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.cell_privacy import losses_by_size
@@ -190,7 +191,7 @@ def settings_table(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Table:
     return Table(("label", "method", "settings", "marks"), tuple(rows), caption)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, Mapping):
         inner = ", ".join(f"{name} {_plain(item)}" for name, item in value.items() if name != "type")
         return f"{value.get('type', '')}({inner})"
@@ -227,7 +228,7 @@ def loss_section(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Section | 
     return Section("Per-instance privacy loss", (Note(NOT_FOR_RELEASE, "bad"), *tables))
 
 
-def _loss_numbers(extras: Iterable[Mapping[str, Any]]) -> list[str]:
+def _loss_numbers(extras: Iterable[JsonObject]) -> list[str]:
     found = [extra["instance_loss"] for extra in extras]
     promised = max(one["promised"] for one in found)
     groups = [group for one in found if (group := losses_by_size(one))]

@@ -42,6 +42,8 @@ from dptransfer.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dptransfer.base.types import JsonObject
+
 
 Record = dict[str, Any]
 FILE = "results.jsonl"
@@ -106,7 +108,7 @@ def lines_of(file: Path) -> Iterator[Record]:
         yield record
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """JSON in one form for one value: sorted, without spaces; numbers JSON does not have are refused."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -200,7 +202,7 @@ def read_results(folder: str | Path, study: str | None = None) -> pd.DataFrame:
     frame = frame_of(list(by_cell.values()))
     if study is None:
         return frame
-    asked: Mapping[str, Mapping[str, Any]] = read_study(folder, study)["cells"]
+    asked: Mapping[str, JsonObject] = read_study(folder, study)["cells"]
     own = frame[frame["cell"].isin(list(asked))].reset_index(drop=True)
     return own.assign(
         study=study,
@@ -225,8 +227,8 @@ def frame_of(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _at(record: Record, place: str) -> Any:
-    found: Any = record
+def _at(record: Record, place: str) -> object:
+    found: object = record
     for name in place.split("."):
         if isinstance(found, Mapping) and name in found:
             found = found[name]
@@ -253,7 +255,7 @@ def read_study(folder: str | Path, study: str) -> dict[str, Any]:
     return whole
 
 
-def write_study(folder: Path, study: str, whole: Mapping[str, Any]) -> None:
+def write_study(folder: Path, study: str, whole: JsonObject) -> None:
     """Keep what was asked for next to the results, whole or not at all."""
     file = folder / STUDIES / f"{study}.json"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from dptransfer import __version__
 from dptransfer.accounting import warn_if_weak
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import ArgumentError
 from dptransfer_lab.cells import FORMAT, Cell, cells_of
 from dptransfer_lab.engines import Engine, Processes, ThisProcess, run_cells
@@ -163,7 +163,9 @@ def _is_finished(status: str | None, retry_failed: bool) -> bool:
     return status is not None and not (retry_failed and status == "failed")
 
 
-def _resolved(study: Study, cells: Sequence[Cell], stored: Mapping[Any, Stored]) -> dict[str, Any]:
+def _resolved(
+    study: Study, cells: Sequence[Cell], stored: Mapping[tuple[str, str, str], Stored]
+) -> JsonObject:
     """What was asked for, in full: enough to know which records belong to it, and on which data."""
     return {
         "format": FORMAT,

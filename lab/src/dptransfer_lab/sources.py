@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.data import Columns, EncoderIdentity, PublicEmbeddings, content_digest, require_same_encoder
 from dptransfer.errors import DataError, MissingDependency
 from dptransfer.sources import read_public, read_table
@@ -25,7 +26,7 @@ from dptransfer_lab.tasks import drawn_by_class
 DEMO = "demo"
 _SEED = 20_251  # of held-out and balanced test sets: the same rows in every study
 Told = Callable[[str], None]
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 Packed = tuple[Stored, Arrays]
 
 
@@ -75,7 +76,7 @@ def data_set(data: DataSet, encoder: str, folders: Sequence[Path]) -> Stored:
         folders: where relative paths are looked for, in this order.
     """
     source = data.source[encoder]
-    cut: dict[str, Any] = {"test_share": data.test_share, "balanced_test": data.balanced_test}
+    cut: JsonObject = {"test_share": data.test_share, "balanced_test": data.balanced_test}
     cut |= {} if data.people is None else {"people": data.people}
     if source.train == DEMO:
         key = {"demo": "digits", "encoder": encoder, **cut}
@@ -129,7 +130,7 @@ def _located(source: str, encoder: str, folders: Sequence[Path]) -> Path:
     return found
 
 
-def _stamp(path: Path) -> dict[str, Any]:
+def _stamp(path: Path) -> JsonObject:
     """What changes when a file is written again, without reading it."""
     file = path / "manifest.json" if (path / "manifest.json").is_file() else path
     if file.is_dir():
@@ -179,14 +180,14 @@ def _read_data(
     return arrays, found.classes, found.encoder
 
 
-def _reading(source: Source) -> dict[str, Any]:
+def _reading(source: Source) -> JsonObject:
     """How its pictures are read; what is not declared is left out, so that what was kept before is found."""
     greys = {} if source.grey_range is None else {"grey_range": source.grey_range}
     return {"size": source.size, **greys}
 
 
 def _read_pictures(
-    train: Path, test: Path | None, encoder: str, people: str | None, how: dict[str, Any]
+    train: Path, test: Path | None, encoder: str, people: str | None, how: JsonObject
 ) -> tuple[Arrays, tuple[str | int, ...], EncoderIdentity]:
     """The same of pictures: their pixels, and rows of the encoder beside them."""
     arrays, classes = read_pictures(train, people=people, **how)
@@ -201,7 +202,7 @@ def _read_pictures(
     return whole, classes, identity
 
 
-def _picture_pool(paths: Sequence[Path], encoder: str, how: dict[str, Any]) -> Packed:
+def _picture_pool(paths: Sequence[Path], encoder: str, how: JsonObject) -> Packed:
     parts = [read_pictures(path, **how)[0]["pixels"] for path in paths]
     arrays, identity = with_rows({"pixels": np.concatenate(parts)}, encoder, **how)
     described, rows = _packed_pool(PublicEmbeddings(arrays["rows"], encoder=identity))

@@ -10,16 +10,15 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.data import EncoderIdentity
 from dptransfer.exact.principal_axes import cache_folder
 from dptransfer_lab.results import canonical
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, AnyArray]
 _FORMAT = 1  # a change of what is stored makes new folders
 _NOTE = "set.json"
 
@@ -39,7 +38,7 @@ class Stored:
     """
 
     fingerprint: str
-    files: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    files: Mapping[str, str] = field(default_factory=dict, hash=False)
     classes: tuple[str | int, ...] = ()
     encoder: EncoderIdentity | None = None
     rows_fingerprint: str | None = None
@@ -54,7 +53,7 @@ class Stored:
         }
 
 
-def kept(key: Mapping[str, Any], make: Callable[[], tuple[Stored, Arrays]]) -> Stored:
+def kept(key: JsonObject, make: Callable[[], tuple[Stored, Arrays]]) -> Stored:
     """What the cache has under this key, or what `make` gives, kept there from now on.
 
     Args:

@@ -7,7 +7,7 @@ import hashlib
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from dptransfer.base.types import JsonObject
 from dptransfer.data import declared_range
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.privacy import Bound, Budget, Relation, Unit
@@ -32,7 +33,7 @@ Protected = Literal["row", "person", "group"]
 """Whom a cell's budget protects: a row; a person with all their rows; as many rows as anybody has."""
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> object:
     """One value stands for a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 
@@ -78,13 +79,13 @@ class Source(Part):
         return self
 
     @model_serializer(mode="wrap")
-    def _as_before(self, dumped: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _as_before(self, dumped: SerializerFunctionWrapHandler) -> JsonObject:
         """Without a range as it was when there was none, so that a study's digest is the same."""
-        whole: dict[str, Any] = dumped(self)
+        whole: JsonObject = dumped(self)
         return {name: value for name, value in whole.items() if (name, value) != ("grey_range", None)}
 
 
-def _source(value: Any) -> Any:
+def _source(value: object) -> object:
     """A file, or a list of them, stands for a table."""
     if isinstance(value, list) and value:
         return {"train": value[0], "more": value[1:]}
@@ -183,7 +184,7 @@ class MethodEntry(Part):
 
     name: str
     label: str = ""
-    settings: dict[str, Any] = {}
+    settings: JsonObject = {}
     oracle_tuned: bool = False
     declare: Literal["nothing", "size", "class_counts"] = "nothing"
     only: Only = Only()
@@ -245,8 +246,8 @@ class Study(Part):
     budget: Annotated[tuple[BudgetGrid, ...], Field(min_length=1)]
     method: Annotated[tuple[MethodEntry, ...], Field(min_length=1)]
     size: tuple[Size, ...] = (Size(),)
-    claim: tuple[dict[str, Any], ...] = ()
-    figure: tuple[dict[str, Any], ...] = ()
+    claim: tuple[JsonObject, ...] = ()
+    figure: tuple[JsonObject, ...] = ()
 
     @property
     def seed_list(self) -> tuple[int, ...]:
@@ -258,7 +259,7 @@ class Study(Part):
         """SHA-256 of the resolved study."""
         return hashlib.sha256(canonical(self.resolved()).encode()).hexdigest()
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> JsonObject:
         """JSON-ready form with every default filled in."""
         return {**self.model_dump(mode="json"), "seeds": list(self.seed_list)}
 
@@ -291,7 +292,7 @@ class Study(Part):
         return self
 
 
-def _repeated(values: Sequence[Any]) -> list[Any]:
+def _repeated(values: Sequence[object]) -> list[object]:
     return [value for place, value in enumerate(values) if value in values[:place]]
 
 

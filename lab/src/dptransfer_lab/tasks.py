@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.base.types import AnyArray, JsonObject, Rows
 from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, long_tail
 from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import DataError
@@ -35,7 +36,6 @@ def drawn_by_class(
     return np.sort(np.concatenate(drawn))
 
 
-Rows = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
 _ATTACKED = 1000
 # One stream of random numbers for each thing that is drawn, so that one more shot moves nothing else. The
@@ -135,7 +135,7 @@ class Task:
         self, declare: str, unit: str = "row", person_bound: float = 1.0, *, pictures: bool = False
     ) -> PrivateEmbeddings | PrivateImages:
         """The rows, or pictures, as their owner would hand them to a method, with what is declared."""
-        whole: dict[str, Any] = {}
+        whole: JsonObject = {}
         if unit == "person":
             typical = float(self.rows_by_person.mean())
             whole = {"people": self.people, "person_bound": person_bound}
@@ -168,7 +168,7 @@ class Cut(NamedTuple):
     unused: Positions
     tested: Positions
 
-    def of(self, whole: Arrays, name: str, width: int | None = None) -> tuple[Any, Any, Any]:
+    def of(self, whole: Arrays, name: str, width: int | None = None) -> tuple[AnyArray, AnyArray, AnyArray]:
         """The private, test and attacked parts of an array, and of its first columns alone."""
         own, test = whole[name], whole[f"test_{name}"]
         others = np.concatenate([own[self.unused], test[self.tested]])
@@ -211,8 +211,8 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
 
 
 def _classes(
-    key: TaskKey, whole: dict[str, Any], classes: tuple[str | int, ...]
-) -> tuple[dict[str, Any], tuple[str | int, ...], Positions, Positions]:
+    key: TaskKey, whole: JsonObject, classes: tuple[str | int, ...]
+) -> tuple[JsonObject, tuple[str | int, ...], Positions, Positions]:
     """The arrays with labels of the chosen classes, these classes, and positions of their rows."""
     if "people" in whole:  # nobody is in both parts
         whole["test_people"] = whole["test_people"] + len(whole["people"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from dptransfer.base.types import JsonObject
     from dptransfer_lab.compare import Change, Comparison
     from dptransfer_lab.run import Tally
 
@@ -129,7 +130,7 @@ def show_tally(tally: Tally, folder: Path) -> None:
     )
 
 
-def tally_json(tally: Tally, folder: Path) -> dict[str, Any]:
+def tally_json(tally: Tally, folder: Path) -> JsonObject:
     """JSON-ready form."""
     ran = max(1, tally.ran)
     return {

@@ -10,12 +10,10 @@ Sweeps have them by two encoders: 'pixels' takes the brightnesses as they are an
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.types import Labels, PixelArray
+from dptransfer.base.types import AnyArray, Labels, PixelArray
 from dptransfer.data import PublicEmbeddings, long_tail
 from dptransfer.errors import ArgumentError
 from dptransfer_lab.demo.glyphs import draw_glyphs
@@ -69,7 +67,7 @@ _BATCH = 64
 _SWEEP_SEED = 20_252
 
 
-def demo_digits(encoder: str = "pixels") -> dict[str, NDArray[Any]]:
+def demo_digits(encoder: str = "pixels") -> dict[str, AnyArray]:
     """All 1,797 digits: those to train on, and 35 of each to test on. Class sizes are nearly equal."""
     pixels, labels = digit_pictures()
     rows = _encoded(pixels, encoder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from json import loads
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -97,7 +97,7 @@ def _words(winner: Winner | None) -> str:
     return f"{100 * winner.mean:.1f}{lead}"
 
 
-def _line_words(lines: list[tuple[Any, ...]]) -> list[str]:
+def _line_words(lines: list[tuple[str, str, str, float]]) -> list[str]:
     """Each line's own data and ratio; encoder and pool only where they tell lines apart."""
     found = []
     for data, encoder, pool, ratio in lines:

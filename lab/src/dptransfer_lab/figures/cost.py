@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.ticker import LogLocator
+from numpy.typing import ArrayLike
 
 from dptransfer_lab.figures.drawing import Drawing, finished, line_panels, log_ticks
 from dptransfer_lab.figures.style import Style, shown_in, styled
@@ -70,7 +70,7 @@ def _varied(cells: pd.DataFrame, size: str) -> pd.DataFrame:
     return max(groups, key=len, default=cells.head(0))
 
 
-def slope(x: Any, y: Any) -> float:
+def slope(x: ArrayLike, y: ArrayLike) -> float:
     """Slope of the least-squares line through log y against log x: the power of x that y grows with.
 
     >>> round(slope([1, 2, 4], [3, 12, 48]), 6)

@@ -115,9 +115,9 @@ def line_panels(
     x: str,
     y: str,
     panel: str | None = None,
-    order: Sequence[Any] | None = None,
+    order: Sequence[object] | None = None,
     estimator: str | None = "mean",
-    errorbar: Any = interval,
+    errorbar: object = interval,
     size: tuple[float, float] | None = None,
     **share: bool,
 ) -> tuple[Figure, dict[Any, Axes]]:

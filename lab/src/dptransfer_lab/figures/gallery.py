@@ -10,8 +10,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import DataError
 from dptransfer_lab.figures.drawing import Drawing, finished
 from dptransfer_lab.figures.style import QUIET, Style, styled
@@ -78,7 +80,7 @@ def _row(cell: pd.Series, pictures: Pictures) -> dict[str, Picture | None]:
     return {str(name): pictures(*pool, int(places[0])) if places else None for name, places in rows}
 
 
-def _show(axes: Any, picture: Picture | None) -> None:
+def _show(axes: Axes, picture: Picture | None) -> None:
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     if picture is None:
@@ -87,7 +89,7 @@ def _show(axes: Any, picture: Picture | None) -> None:
         axes.imshow(picture, cmap="gray", interpolation="nearest")
 
 
-def pictures_of(study: Mapping[str, Any], folders: Sequence[Path]) -> Pictures:
+def pictures_of(study: JsonObject, folders: Sequence[Path]) -> Pictures:
     """The pictures behind the study's pools: drawn glyphs, or files that the pool names; otherwise none."""
     sources = {pool["name"]: pool["source"] for pool in study.get("pool", ())}
     rows_of = cache(lambda pool, encoder: _rows(sources.get(pool, {}).get(encoder), folders))
@@ -101,7 +103,7 @@ def pictures_of(study: Mapping[str, Any], folders: Sequence[Path]) -> Pictures:
     return look
 
 
-def _rows(source: Any, folders: Sequence[Path]) -> Sequence[Any] | None:
+def _rows(source: JsonObject | str | None, folders: Sequence[Path]) -> Sequence[Any] | None:
     """A picture or a file name for each row of the pool."""
     name = source.get("train") if isinstance(source, Mapping) else source
     if name == "demo":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pandas as pd
 
+from dptransfer.base.types import JsonObject
 from dptransfer.privacy import number, typeset
 from dptransfer_lab.cell_privacy import losses_by_size
 from dptransfer_lab.figures.drawing import Drawing, finished, line_panels
@@ -71,7 +71,7 @@ def _figure(cells: pd.DataFrame, styles: Mapping[str, Style], epsilon: float) ->
     )
 
 
-def _points(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _points(cells: pd.DataFrame) -> Iterator[JsonObject]:
     for label, extra in zip(cells["label"], cells["extra"], strict=True):
         losses = extra["instance_loss"]
         panels = {_SORTED: losses["percentiles"], _BY_SIZE: losses_by_size(losses) or ()}

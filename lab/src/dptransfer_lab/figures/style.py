@@ -25,7 +25,8 @@ from dptransfer_lab.unprotected import PREFIX
 INK, QUIET, LINE, PAPER = "#1c2127", "#5b6570", "#d5d8db", "#ffffff"
 DARK = {INK: "#e8e6e1", QUIET: "#9aa4ae", LINE: "#3a4148", PAPER: "#1b1f23"}
 """The colours of the style file, and what becomes of them on dark pages."""
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (5, 1.4, 1.2, 1.4)), (0, (2.6, 1.2)), (0, (8, 1.4)))
+Dashes = str | tuple[float, tuple[float, ...]]
+_DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.6)), (0, (5, 1.4, 1.2, 1.4)), (0, (2.6, 1.2)), (0, (8, 1.4)))
 _FILLS = ("full", "none", "left", "bottom", "right", "top")
 _HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
 _CROSSES, _DOTTED = "Xx1234", (0, (1, 1.4))
@@ -65,7 +66,7 @@ class Style:
     light: str
     dark: str
     marker: str
-    dashes: Any
+    dashes: Dashes
     fill: str
     hatch: str
 
