@@ -1,4 +1,4 @@
-"""What would ε buy? Accuracy against ε predicted from public rows alone, before any private row is read.
+"""Accuracy against ε, predicted from public rows alone, before any private row is read.
 
 Two ways, both by simulation:
 

@@ -1,4 +1,4 @@
-"""Which cells share a figure, where they stand on its axis, and the words a caption says of them."""
+"""Cells that share a figure, their place on its axis, and the words of its caption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Poisson-subsampled Gaussian mechanism: privacy loss and Rényi moments for the worst pair.
+"""Poisson-subsampled Gaussian mechanism (amplification by subsampling): loss and Rényi moments, worst pair.
 
 The worst pair of `sampled` is P = (1 − q) N(0) + q N(1) against Q = (1 − q) N(0) + q N(−1), with noise z.
 With φ the density of N(0),

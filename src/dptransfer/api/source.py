@@ -1,4 +1,4 @@
-"""What a user names as data, read on request as private, public or test examples."""
+"""`Source`: examples as a user names them, read on request as private, public or test data."""
 
 from __future__ import annotations
 

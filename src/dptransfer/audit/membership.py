@@ -1,4 +1,4 @@
-"""Membership inference by a loss threshold: what the model finds easy, it was probably trained on.
+"""Membership inference: an attack by the loss of each example, or person, and what the guarantee allows.
 
 This is a diagnostic that reads private rows. Its result is not covered by the model's guarantee and never
 enters a release: publishing it publishes a function of the private rows.

@@ -1,4 +1,4 @@
-"""Things found by name: the library's own, and those that installed packages add through entry points.
+"""Look up plug-ins by name: the library's own, and those of installed packages (entry points).
 
 Nothing is imported before it is asked for, so that names can be listed at once. A package that is broken
 breaks nothing but what it adds: that is left out, and says why when somebody asks for it.

@@ -1,4 +1,4 @@
-"""Telling how far a long computation has come, to whoever listens, and showing it.
+"""Progress of long computations: reported to listeners, and shown as a bar.
 
 A method counts its steps with `steps`, or says where it is with `tell`; whoever shows a bar listens with
 `reported_to`. Nothing else passes between the two, so a method needs no argument for it, and what is told is

@@ -1,4 +1,4 @@
-"""Where work on many pieces is done: in this process, in worker processes, or on a cluster.
+"""Worker pools: run tasks here, in worker processes or on a cluster; retry after crashes and timeouts.
 
 A piece of work is a pure function of a piece of the data: asked again, for whatever reason, it gives the same
 bytes. So a worker that crashed or timed out is simply replaced, nothing is counted twice, and what is made of

@@ -1,4 +1,4 @@
-"""What commands print: tables, facts, JSON and progress, and errors and warnings in one line each.
+"""Output of commands: tables, facts, JSON and progress; errors and warnings in one line each.
 
 All of it works in a pipe, and nothing is read as markup: class names and file names come from users and may
 contain anything. Errors end a command with an exit code, instead of a traceback: 0 all is well, 1 a check

@@ -1,4 +1,4 @@
-"""Charge with care: room for the release before the charge, a way out after it, one line if interrupted."""
+"""Checks around a charge: free disk space before it, saving the model after it, one line if interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands in for public rows that are not at hand: a plan knows how many there are, and little else."""
+"""Private and public embeddings; placeholders for public rows that a plan only counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows and pictures have in common: labels, a fingerprint, and what they print of themselves.
+"""Base of rows and pictures with labels: length checks, fingerprint and representation.
 
 Digests of what rows were made from (files, texts or pixels) let a ledger know data again in any encoding.
 Each is 64 bits of BLAKE2b, and as private as the example itself, for whoever guesses the example can check

@@ -1,4 +1,4 @@
-"""What is declared public about a private data set, and which encoder made its rows."""
+"""Public facts about a private data set: classes, shape, sizes, and the encoder of its rows."""
 
 from __future__ import annotations
 

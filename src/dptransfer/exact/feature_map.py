@@ -1,4 +1,4 @@
-"""Feature maps: public, row by row, integer at the end; unit norm, and two maps side by side.
+"""Feature maps: public, row by row, integer at the end; unit norm, and concatenated maps.
 
 Two objects, as with methods and classifiers: a `Features` is a frozen configuration, `fit` turns it into a
 `FittedFeatures` with public data alone, and only the fitted one touches rows. A fitted map is part of a

@@ -1,4 +1,4 @@
-"""Detect data sets registered again under another name: keyed row hashes and sketches.
+"""Detect duplicate data sets registered under another name: keyed row hashes and sketches.
 
 A row becomes up to 16 numbers: products with random signs (its own coordinates, where there are no more),
 divided by their root mean square, so that the length of a row plays no part, except below 16 coordinates,

@@ -1,4 +1,4 @@
-"""What a mechanism is: a query plus noise, which says what it did as an event and knows no budget."""
+"""Base class of mechanisms: a query plus noise, which describes itself as an event and knows no budget."""
 
 from __future__ import annotations
 

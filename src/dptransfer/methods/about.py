@@ -1,4 +1,4 @@
-"""How a method describes itself, and what values its settings may have.
+"""Descriptions of methods, and types for the values of their settings.
 
 Colours are those of Okabe and Ito and of Tol, which keep apart for people who see fewer colours; a marker of
 its own says the same again in print without colour. Settings are checked by their types when a method, or a

@@ -1,4 +1,4 @@
-"""Exact choices among any number of candidates, of which only the bins of their scores are known.
+"""Exact noisy selection (exponential mechanism, report noisy max) from the histogram of scores alone.
 
 A choice is drawn in two steps: a bin, and so many of its candidates by their number in it, from the counts
 alone (`noise.score_bins`); then the candidates so proposed are looked up, and an exact coin decides by their

@@ -1,4 +1,4 @@
-"""What the data owner allows, in one of four currencies."""
+"""Budgets: what the data owner allows, in one of four currencies."""
 
 from __future__ import annotations
 

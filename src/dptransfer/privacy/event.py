@@ -1,4 +1,4 @@
-"""A noisy step as frozen data, and its restatement under another relation or for another unit.
+"""Base class of events: noisy steps as frozen data, restated for another relation or unit (group privacy).
 
 An event says what happened in enough detail to compute its privacy loss, and nothing else: no data, no
 budget. The meaning of a field never changes once released, because old releases are verified by recomputing

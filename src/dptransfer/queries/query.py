@@ -1,4 +1,4 @@
-"""What a query is: a deterministic function of private rows that knows its own sensitivity.
+"""Base classes of queries: deterministic functions of private rows that know their own sensitivity.
 
 A query answers in integers: it maps each row to the lattice through a public feature map and adds up exactly.
 `grid` says how many integer steps make one unit of the answer; sensitivities are in units.

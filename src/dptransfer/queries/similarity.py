@@ -1,4 +1,4 @@
-"""How similar each public candidate is to the private rows of each class."""
+"""Similarity of each public candidate to the private rows of each class."""
 
 from __future__ import annotations
 

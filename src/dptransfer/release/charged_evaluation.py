@@ -1,4 +1,4 @@
-"""How well a classifier does on private rows, paid for: released noisy counts, and figures with intervals.
+"""Evaluate a classifier on private rows: released noisy counts, and figures with confidence intervals.
 
 The figures are functions of noisy histograms that were released. They may be published like the classifier
 itself, and the counts travel with it. All of it is post-processing: nothing here has seen a private row.

@@ -1,4 +1,4 @@
-"""The schema of `release.json`, version 1.
+"""Serialise the manifest of a release: the schema of `release.json`, version 1.
 
 Reading is strict: an unknown key, a missing one, a wrong type, a repeated key, NaN, an event that does not
 say what it would write, or a sentence that is not the guarantee's own are all refused. The file also

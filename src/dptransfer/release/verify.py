@@ -1,4 +1,4 @@
-"""Is this release what it says? The guarantee is computed again from the recorded steps.
+"""Verify a release: recompute the guarantee from the recorded steps, and check every file.
 
 What is shown here: the files are those that were recorded, and the recorded steps imply the recorded (ε, δ).
 Whether they are the steps of the recorded method is asked by `methods.replan`, which knows the methods. What

@@ -1,4 +1,4 @@
-"""What a path holds: rows, images or texts, by its ending and the types of its columns.
+"""Detect what a path holds (rows, images or texts) by its ending and the types of its columns.
 
 Files of a folder are taken in the order of their names, in which numbers count as numbers: img_emb_9.npy
 comes before img_emb_10.npy. What is hidden or of another kind, such as a list of file names, is passed over.

@@ -1,4 +1,4 @@
-"""What every kind of event must keep: files, words, restatements, and a price that the ledger asks for."""
+"""Contract of events: files, words, restatements, and a price that the ledger asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every method must keep; `check_method` tries all of it on small data."""
+"""Contract of methods; `check_method` tries all of it on small data."""
 
 from __future__ import annotations
 

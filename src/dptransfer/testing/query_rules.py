@@ -1,4 +1,4 @@
-"""What every query must keep: exact integer answers that one unit moves no further than the query claims."""
+"""Contract of queries: exact integer answers that one unit moves no further than the query claims."""
 
 from __future__ import annotations
 

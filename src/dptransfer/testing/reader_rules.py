@@ -1,4 +1,4 @@
-"""What every reader must keep: the same rows each time, and damage that is refused, bounded and never run."""
+"""Contract of readers: the same rows each time; damaged files are refused, bounded and never run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a demonstration needs: private, test and public pictures, and what is declared about them."""
+"""Private, test and public pictures of a demonstration, and what is declared about them."""
 
 from __future__ import annotations
 

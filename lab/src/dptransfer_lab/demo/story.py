@@ -1,4 +1,4 @@
-"""What the demo says on the console: short, one idea a step."""
+"""Console text of the demo: short, one idea per step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How every label looks in every figure: its method's colour and marker; variants differ in dashes and fill.
+"""Styles of figures: each method's colour and marker; variants differ in dashes and fill.
 
 Colour and marker are what a method says about itself (`METHODS[name].about`), so that a plug-in has them too.
 A second value of each colour is for dark pages. Variants of one method (other settings, another label) keep

@@ -1,4 +1,4 @@
-"""Softmax heads trained by noisy gradients: the plan, the descent and the loop that they share.
+"""Softmax heads trained by noisy gradients: step schedule, learning rate and the descent they share.
 
 A step has a planned length along the noisy gradient rather than a learning rate times it. So it needs no
 scale of the gradient, which would be the number of private rows: a private number that a rate would have to
