@@ -8,7 +8,6 @@ import importlib
 import re
 import shlex
 import tomllib
-from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ PLACEHOLDERS = {"src/dptransfer/a/b.py", "tests/a/test_b.py"}
 NOT_MODULES = {"ledger.sqlite", "ledger.sqlite.key", "release.json", "sources.json", "noise.draw_once"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Reference")
 _TABLE_HEAD = "| Command line | Class | What it releases, and when to use it |\n|---|---|---|\n"
 _METHODS = re.compile(rf"(?<={re.escape(_TABLE_HEAD)})(\|.*\n)*")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -276,33 +274,6 @@ def test_a_wrong_default_is_noticed():
     table = "| `alpha` | 123.0 | weight |\n| `ridge` | as the noise is | words |\n| `name` | 'x' | text |\n"
     assert wrong_defaults(table, LeastSquares) == ["alpha", "name"]
     assert wrong_defaults(f"| `alpha` | {LeastSquares.alpha} | weight |\n", LeastSquares) == []
-
-
-def missing_fields(docstring: str) -> list[str]:
-    """The fields of a `Guarantee:` block that are not there, or not in their place."""
-    found = re.findall(r"^ *(\w+): +\S", docstring, re.MULTILINE)
-    found = [name for name in found if name in FIELDS]
-    return [name for place, name in enumerate(FIELDS) if found[place : place + 1] != [name]]
-
-
-def test_queries_mechanisms_and_methods_say_what_they_promise():
-    from dptransfer import mechanisms, queries
-    from dptransfer.methods import METHODS
-
-    named = [getattr(home, name) for home in (queries, mechanisms) for name in home.__all__]
-    shared = {mechanisms.Selection, mechanisms.SharesLeft, mechanisms.RoundsLeft}  # none has a law of its own
-    pieces = [piece for piece in named if is_dataclass(piece) and piece not in shared]
-    pieces += METHODS.values()
-    assert len(pieces) > 12
-    wrong = {piece.__name__: missing_fields(piece.__doc__ or "") for piece in pieces}
-    assert {name: fields for name, fields in wrong.items() if fields} == {}
-
-
-def test_a_missing_or_misplaced_field_is_noticed():
-    whole = "One line.\n\n" + "".join(f"    {name}:   words\n" for name in FIELDS)
-    assert missing_fields(whole) == []
-    assert missing_fields(whole.replace("    Relation:   words\n", ""))[0] == "Relation"
-    assert missing_fields(whole.replace("Releases", "Frees")) == list(FIELDS)
 
 
 if __name__ == "__main__":

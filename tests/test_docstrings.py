@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from dptransfer.mechanisms import ExponentialMechanism
 from dptransfer.methods import METHODS, PrivateMethod
 
 FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Reference")
@@ -53,19 +54,17 @@ def fields_of(docstring):
     return re.findall(r"^ *(" + "|".join(FIELDS) + r"): +\S", docstring or "", flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("cls", [*queries(), *mechanisms(), *methods()], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [*queries(), *mechanisms(), ExponentialMechanism, *methods()], ids=lambda cls: cls.__name__
+)
 def test_the_guarantee_block_is_complete_and_in_order(cls):
     assert fields_of(cls.__doc__) == list(FIELDS)
     assert cls.__doc__.split("\n")[0].strip().endswith((".", "!"))
 
 
 def test_nothing_is_overlooked():
-    assert {cls.__name__ for cls in queries()} >= {
-        "ClassSums",
-        "ClassCounts",
-        "SimilarityScores",
-        "RecentredSums",
-    }
+    named = {"ClassSums", "ClassCounts", "SimilarityScores", "RecentredSums"}
+    assert {cls.__name__ for cls in queries()} >= named
     assert {cls.__name__ for cls in mechanisms()} >= {"GaussianMechanism", "TopKMechanism", "PermuteAndFlip"}
     assert set(methods()) >= set(METHODS.values())
 

@@ -53,7 +53,9 @@ def test_a_fault_is_caught_or_survives(tree):
 def test_tests_that_do_not_run_decide_nothing(tree, monkeypatch, status):
     ended = CompletedProcess([], status, "1 error in 0.1s\n")
     monkeypatch.setattr(mutants, "run_tests", lambda root, tests: ended)
-    assert outcome(planted("3 *"), tree) == f"UNDECIDED: pytest ended with {status}: 1 error in 0.1s"
+    found = outcome(planted("3 *"), tree)
+    assert found.startswith("UNDECIDED")
+    assert f"ended with {status}" in found
 
 
 def test_tests_that_do_not_end_decide_nothing(tree, monkeypatch):

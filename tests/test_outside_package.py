@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "adding-a-method.md").read_text()
 KIND = "laplace-noise"
 BUDGET = ("--epsilon", "1", "--delta", "1e-5")
+ENCODE = "encode photos --out rows.emb --encoder brightness --classes a,b,c".split()
 
 
 MODULES = dict(re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", PAGE, re.M | re.S))
@@ -78,22 +79,18 @@ def run(*words, code=0):
 
 
 def test_names_words_and_colours_are_there_at_once(installed):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-m", "dptransfer", "fit", "--help"]
+    assert "largest-class" in subprocess.run(words, capture_output=True, text=True, env=env).stdout
     method = METHODS["largest-class"]
     assert "largest-class" in METHODS
     assert method.about.summary.startswith("Noisy class counts")
     assert method.about.colour in COLOURS
-    assert ENCODERS["brightness"].summary == "How bright each part of a picture is."
+    assert ENCODERS["brightness"].summary.startswith("How bright")
     assert METHODS.problems == ENCODERS.problems == ()
     installed()
     assert "largest-class" not in METHODS
     assert "brightness" not in ENCODERS
-
-
-def test_help_names_the_method(installed):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    words = [sys.executable, "-m", "dptransfer", "fit", "--help"]
-    done = subprocess.run(words, capture_output=True, text=True, env=env)
-    assert "largest-class" in done.stdout
 
 
 def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(installed, folder):
@@ -103,26 +100,16 @@ def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(i
         "plan", "--method", "largest-class", "--set", "floor=2", *BUDGET, "--classes", 3, "--dim", 16
     )
     assert "3.73063" in planned
-    run(
-        "encode",
-        "photos",
-        "--out",
-        "rows.emb",
-        "--encoder",
-        "brightness",
-        "--classes",
-        "a,b,c",
-        "--name",
-        "x",
-    )
+    run(*ENCODE, "--name", "x")
     run("fit", "rows.emb", "--method", "largest-class", "--set", "floor=2", *BUDGET, "--out", "model")
     recorded = json.loads(Path("model/release.json").read_text())
     assert recorded["method"]["name"] == "largest-class"
     assert recorded["method"]["configuration"]["floor"] == 2
     assert recorded["versions"]["largest-class"] == "1.0"
     assert recorded["facts"]["encoder"]["name"] == "brightness"
-    words = "every row is given the class that seems largest. Reference: A baseline that needs no paper."
-    assert words in " ".join(Path("model/CARD.md").read_text().replace("**", "").split())
+    card = " ".join(Path("model/CARD.md").read_text().split())
+    assert "seems largest" in card
+    assert "needs no paper" in card
     checked = dpt.verify("model")
     assert checked.outcome == "verified"
     assert any("package 'largest-class'" in check.detail for check in checked.checks)
@@ -184,7 +171,7 @@ def forget():
 
 def test_its_event_passes_the_checks_and_without_it_that_one_account_is_closed(forget, installed, folder):
     check_event(laplace())
-    run(*"encode photos --out rows.emb --encoder brightness --classes a,b,c --name x".split())
+    run(*ENCODE, "--name", "x")
     fit = ("fit", "rows.emb", "--method", "mean", *BUDGET)
     run(*fit, "--out", "one")
     ledger = Ledger.default()
@@ -244,7 +231,7 @@ def test_a_wheel_in_an_environment_of_its_own(folder):
     pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
     assert "largest-class" in there("fit", "--help")
     assert "36 photos" in there("pool-size", "photos")
-    there("encode", "photos", "--out", "rows.emb", "--encoder", "brightness", "--classes", "a,b,c")
+    there(*ENCODE)
     there("fit", "rows.emb", "--method", "largest-class", *BUDGET, "--out", "model")
     assert "seems largest" in there("card", "model")
     there("verify", "model")

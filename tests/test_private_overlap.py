@@ -164,14 +164,11 @@ def test_arrays_are_compared_at_every_door_of_python(strict):
             PublicPrototypes().fit(private(), pool, budget=BUDGET, ledger=book, new_data_set=True)
         with pytest.raises(PrivateOverlap):
             dpt.fit(private(), epsilon=1, method="public", public=pool, ledger=book)
+        given = {"classes": CLASSES, "epsilon": 1.0, "name": "ward", "public": pool, "ledger": book}
         with pytest.raises(PrivateOverlap):
-            Estimator(
-                PublicPrototypes(), classes=CLASSES, epsilon=1.0, name="ward", public=pool, ledger=book
-            ).fit(x, np.array(CLASSES)[y])
+            Estimator(PublicPrototypes(), **given).fit(x, np.array(CLASSES)[y])
     with pytest.raises(PrivateOverlap):
-        dpt.fit(
-            x, y, classes=CLASSES, epsilon=1, method="public", public=x[:40].astype(np.float16), ledger=book
-        )
+        dpt.fit(x, y, method="public", **given | {"public": x[:40].astype(np.float16)})
     assert book.history() == []
     PublicPrototypes().fit(private(), OTHERS, budget=BUDGET, ledger=book)
 
@@ -211,17 +208,9 @@ def test_texts_in_both_are_found(ledger, encoders):
     Path("free.csv").write_text("text\npublic words that nobody said\n")
     fit = ("fit", "private.csv", "--classes", "2", *SPEND, "-m", "mean", "--encoder", "minilm")
     assert refused(ledger, *fit, "--public", "pool.csv", "-o", "refused")
+    given = {"classes": 2, "epsilon": 1, "method": "mean", "encoder": "minilm", "ledger": ledger}
     with pytest.raises(PrivateOverlap):
-        dpt.fit(
-            texts,
-            [0, 1] * 3,
-            classes=2,
-            epsilon=1,
-            method="mean",
-            public=texts[:1],
-            encoder="minilm",
-            ledger=ledger,
-        )
+        dpt.fit(texts, [0, 1] * 3, public=texts[:1], **given)
     run(*fit, "--public", "free.csv", "-o", "model")
 
 
@@ -278,19 +267,8 @@ def test_pictures_without_a_name_have_their_account_whatever_they_are_asked_befo
     for number in range(2):
         dpt.fit(photos, epsilon=1, method="mean", ledger=ledger)
         assert [one.charges for one in ledger.datasets()] == [number + 1]
-    run(
-        "fit",
-        photos,
-        *SPEND,
-        "-m",
-        "mean",
-        "-o",
-        "again",
-        "--name",
-        "other",
-        "--set",
-        "data.new_data_set=true",
-    )
+    new = ("--name", "other", "--set", "data.new_data_set=true")
+    run("fit", photos, *SPEND, "-m", "mean", "-o", "again", *new)
 
 
 def test_encode_takes_no_picture_on_record_for_public(ledger, encoders, tmp_path):

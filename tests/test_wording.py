@@ -39,11 +39,8 @@ def test_verbs_nouns_and_words_of_the_field_are_not(name):
 def test_exported_names_are_those_of_functions_classes_and_methods_without_an_underscore():
     code = "def charged():\n    def told(): ...\n"
     code += "class Kept:\n    def held(self): ...\n    def _seen(self): ...\n"
-    assert list(wording.exported(ast.parse(code + "def _known(): ...\nshown = 1\n"))) == [
-        "charged",
-        "Kept",
-        "held",
-    ]
+    found = list(wording.exported(ast.parse(code + "def _known(): ...\nshown = 1\n")))
+    assert found == ["charged", "Kept", "held"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ def accuracy(method, epsilon, imbalance, seed):
     return float(np.clip(top - 0.8 / (1 + 3 * strength * epsilon) + noise, 0.01, 0.99))
 
 
+NAMES = {"zcdp": "rho", "gdp": "mu"}
+
+
 def record(
     method="mean",
     *,
@@ -28,7 +31,6 @@ def record(
     flavour="approximate",
     relation="add/remove",
     balanced=None,
-    minority=None,
     auc=0.52,
     seconds=0.1,
     mib=20.0,
@@ -37,13 +39,8 @@ def record(
 ):
     """One record; a keyword of any other name is a field of the record."""
     value = accuracy(method, epsilon, imbalance, seed) if balanced is None else balanced
-    small = (0.8 * value if imbalance > 1 else None) if minority is None else minority
-    amounts = {
-        "epsilon": None,
-        "rho": None,
-        "mu": None,
-        {"zcdp": "rho", "gdp": "mu"}.get(flavour, "epsilon"): epsilon,
-    }
+    small = 0.8 * value if imbalance > 1 else None
+    amounts = dict.fromkeys(("epsilon", "rho", "mu")) | {NAMES.get(flavour, "epsilon"): epsilon}
     delta = 0.0 if flavour == "pure" else 1e-5
     whole = {
         "study": "sketch", "data": "flowers", "encoder": "lite0", "classes": 10, "dimension": 64,

@@ -127,26 +127,19 @@ def test_the_script_of_public_prototypes_draws_by_its_weights():
     assert np.bincount(chosen) / runs == pytest.approx(expected, abs=0.012)
 
 
-def test_its_weights_end_at_nothing():
-    """e^−104 is 0 in float32 and e^−103 is not: possible on one side only, which no pure ε allows."""
-    assert np.exp(np.float32(-104)) == 0 < np.exp(np.float32(-103))
-
-
-def test_the_script_of_public_prototypes_needs_a_pool():
-    budget, rng = Budget.pure(1.0), np.random.default_rng(0)
-    with pytest.raises(DataError, match="public rows"):
-        ScriptedPublic().fit(small_task(), budget, rng)
-    model = ScriptedPublic().fit(small_task(PublicEmbeddings(np.eye(5, 12))), budget, rng)
+def test_choices_need_a_pool_that_is_large_enough():
+    pure, budget, rng = Budget.pure(1.0), Budget(epsilon=1.0, delta=1e-5), np.random.default_rng(0)
+    pool, few = small_task(PublicEmbeddings(np.eye(5, 12))), PrintedTopK(k=5)
+    for mechanism, own, task_, said in (
+        (ScriptedPublic(), pure, small_task(), "public rows"),
+        (few, budget, small_task(), "public rows"),
+        (few, budget, pool, "more than 5"),
+    ):
+        with pytest.raises(DataError, match=said):
+            mechanism.fit(task_, own, rng)
+    model = ScriptedPublic().fit(pool, pure, rng)
     assert "exponent 2" in model.note
     assert set(model.prototypes) == {"cat", "dog"}
-
-
-def test_top_k_needs_a_pool_that_is_large_enough():
-    mechanism, budget, rng = PrintedTopK(k=5), Budget(epsilon=1.0, delta=1e-5), np.random.default_rng(0)
-    with pytest.raises(DataError, match="public rows"):
-        mechanism.fit(small_task(), budget, rng)
-    with pytest.raises(DataError, match="more than 5"):
-        mechanism.fit(small_task(PublicEmbeddings(np.eye(5, 12))), budget, rng)
 
 
 def test_top_k_draws_sets_by_the_printed_weights():

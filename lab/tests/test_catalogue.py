@@ -15,12 +15,6 @@ def test_unknown_names_and_missing_files_are_told_apart():
     assert find_study("demo")[0].name == "demo"
 
 
-def test_a_starting_point_runs_on_the_demo_data(tmp_path):
-    study = parse_study(starting_point(tmp_path / "sweep.toml"))
-    assert study.name == "sweep"
-    assert study.data[0].source["pixels"].train == "demo"
-
-
 def test_a_starting_point_for_ones_own_data(toy):
     (toy / "inner").mkdir()
     target = toy / "inner" / "my sweep.toml"
@@ -47,12 +41,13 @@ def test_a_starting_point_names_the_encoder_that_is_on_record(tmp_path):
     assert list(study.data[0].source) == list(study.pool[0].source) == ['our "own"/vit']
 
 
-def test_commented_lines_are_valid_too(tmp_path):
+def test_a_starting_point_runs_on_the_demo_data_and_its_commented_lines_are_valid_too(tmp_path):
     text = starting_point(tmp_path / "sweep.toml")
+    plain = parse_study(text)
+    assert (plain.name, plain.data[0].source["pixels"].train) == ("sweep", "demo")
     names = "shots unit attack instance_loss oracle declare only [[budget]] pure".split()
     hints = tuple(f"# {name}" for name in names)
     lines = [line[2:] if line.startswith(hints) else line for line in text.splitlines()]
     study = parse_study("\n".join(lines))
-    assert study.shots == (0, 5)
-    assert study.unit == ("row", "person")
+    assert (study.shots, study.unit) == ((0, 5), ("row", "person"))
     assert study.method[-1].declare == "size"

@@ -12,25 +12,17 @@ datasets = pytest.importorskip("datasets")
 
 
 @pytest.mark.parametrize("source", ["hub:somebody/embeddings", "hub:somebody/embeddings/vit.npz"])
-def test_offline_one_line_says_what_is_missing_and_how_to_get_it(monkeypatch, source):
-    monkeypatch.setattr("dptransfer_lab.hub.reachable", lambda endpoint: False)
-    with pytest.raises(DataError) as problem:
-        hub_source(source, "vit")
-    said = str(problem.value)
-    assert f"'{source}' is not" in said
-    assert "dataset somebody/embeddings" in said
-    assert "\n" not in said
-
-
-def test_without_the_client_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MissingDependency, match=r"dptransfer\[readers\]"):
-        hub_source("hub:somebody/embeddings", "vit")
-
-
-def test_a_strange_name_is_refused():
+def test_what_cannot_be_fetched_is_named_in_one_line(monkeypatch, source):
     with pytest.raises(DataError, match="hub:ORG/NAME"):
         hub_source("hub:embeddings", "vit")
+    monkeypatch.setattr("dptransfer_lab.hub.reachable", lambda endpoint: False)
+    with pytest.raises(DataError, match=r"dataset somebody/embeddings") as problem:
+        hub_source(source, "vit")
+    assert source in str(problem.value)
+    assert "\n" not in str(problem.value)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingDependency, match="readers"):
+        hub_source(source, "vit")
 
 
 def splits(**columns):

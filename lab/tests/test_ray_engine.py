@@ -121,15 +121,8 @@ def test_a_cluster_of_two_nodes_loses_a_worker_and_no_cell(toy, monkeypatch):
                 if self.ended == 10:
                     killer.start()
 
-        tally = run_study(
-            study,
-            toy / "cluster",
-            folders=[toy],
-            workers=2,
-            engine="ray",
-            address=cluster.address,
-            watcher=Starting(),
-        )
+        how = {"engine": "ray", "address": cluster.address, "watcher": Starting()}
+        tally = run_study(study, toy / "cluster", folders=[toy], workers=2, **how)
         killer.join()
     finally:
         ray.shutdown()

@@ -31,9 +31,7 @@ def test_a_frame_has_the_declared_columns_and_types():
     for records in (grid(seeds=1), [record(status="refused", message="no pool", pool=None)], []):
         frame = frame_of(records)
         assert list(frame) == list(COLUMNS)
-        assert {name: str(frame[name].dtype) for name in frame} == {
-            name: kind for name, (_, kind) in COLUMNS.items()
-        }
+        assert all(str(frame[name].dtype) == kind for name, (_, kind) in COLUMNS.items())
 
 
 def test_a_frame_says_what_a_record_says():
@@ -45,22 +43,19 @@ def test_a_frame_says_what_a_record_says():
     assert row["not_private"] is False
 
 
-def test_fits_for_people_and_for_rows_are_never_one_group():
-    mixed = [record(), record(unit="person"), record(unit="person", person_bound=2.0), record(unit="group")]
-    assert len(frame_of(mixed).drop_duplicates(GROUP)) == 4
-
-
 def test_sizes_that_were_asked_for_tell_groups_apart_and_those_a_seed_left_do_not():
     cut = [record(rows=rows, seed=seed, extra={"cut": CUT}) for seed, rows in enumerate((10, 12))]
     assert len(frame_of(cut).drop_duplicates(GROUP)) == 1
     asked = [record(extra={"cut": {**CUT, "rows": rows}}) for rows in (10, 12)]
     assert len(frame_of(asked).drop_duplicates(GROUP)) == 2
     assert len(frame_of([record(), record(label="b")]).drop_duplicates(GROUP)) == 2
+    people = record(unit="person"), record(unit="person", person_bound=2.0)
+    assert len(frame_of([record(), *people, record(unit="group")]).drop_duplicates(GROUP)) == 4
 
 
 @pytest.mark.parametrize("change", [{"marks": {}}, {"imbalance": "steep"}, {"budget": None}, {"rows": 1.5}])
 def test_a_record_of_another_shape_is_refused(change):
-    with pytest.raises(DataError, match="Somebody else changed"):
+    with pytest.raises(DataError, match="Somebody else"):
         frame_of([record(), {**record(seed=1), **change}])
 
 
@@ -70,11 +65,6 @@ def test_a_failed_cell_may_be_tried_again_and_the_last_word_counts(tmp_path):
         results.append(failed)
         results.append({**record(), "cell": failed["cell"]})
     assert list(read_results(tmp_path)["status"]) == ["done"]
-
-
-def test_a_folder_without_results_says_how_to_make_some(tmp_path):
-    with pytest.raises(DataError, match="bench run"):
-        read_results(tmp_path)
 
 
 def test_a_study_sees_its_own_cells_under_its_own_names(tmp_path):
@@ -90,6 +80,8 @@ def test_a_study_sees_its_own_cells_under_its_own_names(tmp_path):
     assert studies_of(tmp_path) == ["mine"]
     with pytest.raises(DataError, match="it holds mine"):
         read_study(tmp_path, "theirs")
+    with pytest.raises(DataError, match="bench run"):
+        read_results(tmp_path / "nowhere")
 
 
 def test_tables_hold_the_same_numbers(tmp_path):

@@ -91,7 +91,7 @@ def run(target, tmp_path):
 def test_a_process_that_dies_or_reserves_too_much_is_a_failure(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("sys.executable", "/bin/false")
-        assert "ended with 1 at the start" in str(fuzz_apart(["npy"], 0, range(1), tmp_path))
+        assert "ended with 1" in str(fuzz_apart(["npy"], 0, range(1), tmp_path))
     seen = []
     monkeypatch.setattr(resource, "setrlimit", lambda what, limits: seen.append((what, limits)))
     monkeypatch.setattr("sys.argv", ["fuzz", "--child", "npy", "--cases", "1", "--out", str(tmp_path)])
@@ -100,12 +100,12 @@ def test_a_process_that_dies_or_reserves_too_much_is_a_failure(tmp_path, monkeyp
 
 
 def test_the_same_seed_gives_the_same_damage(tmp_path):
-    contents = []
+    contents = set()
     for _ in range(2):
-        run(target := all_targets()["npz"], tmp_path)
-        contents.append((tmp_path / "case" / "rows.npz").read_bytes())
-    assert contents[0] == contents[1]
-    assert contents[0] != (tmp_path / "intact" / "rows.npz").read_bytes(), target
+        run(all_targets()["npz"], tmp_path)
+        contents.add((tmp_path / "case" / "rows.npz").read_bytes())
+    (damaged,) = contents
+    assert damaged != (tmp_path / "intact" / "rows.npz").read_bytes()
 
 
 def test_a_ledger_that_grants_too_much_is_a_broken_promise(tmp_path, monkeypatch):

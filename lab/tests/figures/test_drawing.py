@@ -54,7 +54,7 @@ def test_a_hostile_name_stays_words():
     made = drawn(methods=("mean",), label="<script>alert(1)</script>", data="a & <b>", epsilons=(1.0, 2.0))
     text = page(made)
     assert "<script" not in text
-    assert "&lt;script&gt;alert(1)" in text
+    assert "&lt;script&gt;" in text
     assert re.fullmatch(r"[a-z0-9-]+", made.name)
 
 
