@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from dptransfer_lab.points import done, placed
+from dptransfer_lab.points import finished_cells, place_cells
 from dptransfer_lab.results import frame_of
 
 
@@ -123,4 +123,4 @@ def folder(path, records, study=None):
 
 def cells(records):
     """The finished ones of these records as reports see them: a frame, with their places on the axis."""
-    return done(placed(frame_of(records)))
+    return finished_cells(place_cells(frame_of(records)))

@@ -7,7 +7,7 @@ from dptransfer.errors import ArgumentError, DataError
 from dptransfer.methods import MeanPrototypes, PublicPrototypes
 from dptransfer.methods.surrogate import FAMILIES, scaled_budget, surrogates
 from dptransfer.privacy import Budget, Unit
-from dptransfer_lab.explore import Sizes, explore, resampled, reshaped
+from dptransfer_lab.explore import Sizes, explore, resample_task, reshape_task
 
 BUDGETS = [Budget(epsilon=epsilon, delta=1e-5) for epsilon in (0.1, 10.0)]
 
@@ -45,7 +45,7 @@ def test_a_sample_of_the_task_predicts_that_task(pool, sample):
 
 
 def test_sizes_and_imbalance_are_those_asked_for(sample):
-    task = resampled(sample, None, Sizes(3, 300, 10.0), 300, rng=np.random.default_rng(0))
+    task = resample_task(sample, None, Sizes(3, 300, 10.0), 300, rng=np.random.default_rng(0))
     counts = np.bincount(task.private.labels)
     assert sorted(counts.tolist()) == sorted(Sizes(3, 300, 10.0).counts(300).tolist())
     assert counts.max() / counts.min() == pytest.approx(10, rel=0.1)
@@ -59,13 +59,13 @@ def test_sizes_and_imbalance_are_those_asked_for(sample):
     assert trained <= shown  # without another pool, the training part of the sample is the pool
     assert task.public.labels is None
     other = PublicEmbeddings(np.eye(16))
-    assert resampled(sample, other, Sizes(3, 30), 30, rng=np.random.default_rng(0)).public is other
+    assert resample_task(sample, other, Sizes(3, 30), 30, rng=np.random.default_rng(0)).public is other
 
 
 def test_surrogates_get_the_imbalance_asked_for(pool):
     (task, *_) = surrogates(pool, 5, 900, rng=np.random.default_rng(0))
     sizes = Sizes(5, 300, 20.0)
-    shaped = reshaped(task, sizes, 300, rng=np.random.default_rng(0))
+    shaped = reshape_task(task, sizes, 300, rng=np.random.default_rng(0))
     counts = np.bincount(shaped.private.labels)
     assert sorted(counts.tolist(), reverse=True) == sizes.counts(300).tolist()
     assert {tuple(row) for row in shaped.private.rows} <= {tuple(row) for row in task.private.rows}
@@ -104,11 +104,11 @@ def about_four_rows_each(task):
 
 def test_tasks_of_people_have_as_many_as_asked_for(pool, sample):
     for task in surrogates(pool, 4, 3600, rows_per_person=12.0, rng=np.random.default_rng(0)):
-        about_four_rows_each(reshaped(task, PEOPLE, 1200, rng=np.random.default_rng(0)))
+        about_four_rows_each(reshape_task(task, PEOPLE, 1200, rng=np.random.default_rng(0)))
     classes = []
     for many in (False, True):
         three = Sizes(3, 1200, people=300, person_bound=2.0)
-        task = resampled(sample, None, three, 1200, many_classes=many, rng=np.random.default_rng(0))
+        task = resample_task(sample, None, three, 1200, many_classes=many, rng=np.random.default_rng(0))
         about_four_rows_each(task)
         own = task.private.labels[task.private.people == 7]
         classes.append(len(set(own)))
@@ -145,4 +145,4 @@ def test_a_sample_that_makes_no_task_is_refused(pool, sample):
     lonely = PublicEmbeddings(np.eye(3), [0, 1, 2], classes=["a", "b", "c"])
     for rows, classes, said in ((pool, 3, "labelled"), (sample, 4, "it has 3"), (lonely, 3, "two rows")):
         with pytest.raises(DataError, match=said):
-            resampled(rows, None, Sizes(classes, 30), 30, rng=np.random.default_rng(0))
+            resample_task(rows, None, Sizes(classes, 30), 30, rng=np.random.default_rng(0))

@@ -9,7 +9,7 @@ from dptransfer.sources import read_private
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.engines import sources_of
-from dptransfer_lab.measure import CellFailed, failed, measured
+from dptransfer_lab.measure import CellFailed, failed_record, run_cell
 from dptransfer_lab.measure import measure as measure_cell
 from dptransfer_lab.results import METRICS
 from dptransfer_lab.sources import stored_arrays
@@ -112,8 +112,8 @@ def test_any_other_error_is_raised_and_a_failed_record_has_the_same_fields(toy, 
     with pytest.raises(ZeroDivisionError):
         measure(cells[0], tasks)
     with pytest.raises(CellFailed, match="at test_measure"):
-        measured(cells[0], *sources_of(cells[0], tasks))
-    record = failed(cells[0], "the worker died")
+        run_cell(cells[0], *sources_of(cells[0], tasks))
+    record = failed_record(cells[0], "the worker died")
     assert set(record) == FIELDS
     assert (record["status"], record["message"]) == ("failed", "the worker died")
 

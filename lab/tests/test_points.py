@@ -4,14 +4,14 @@ from dptransfer_lab.points import (
     axis_epsilon,
     axis_rho,
     caption,
-    done,
     each_setting,
     figure_name,
+    finished_cells,
     held_fixed,
-    placed,
+    place_cells,
     seeds_words,
     split,
-    thinned,
+    thin_ticks,
 )
 from dptransfer_lab.results import frame_of
 
@@ -33,12 +33,12 @@ def test_every_cell_gets_its_place_and_keeps_its_order():
         record(epsilon=2.0, status="failed"),
         record(epsilon=1.0),
     ]
-    frame = placed(frame_of(records))
+    frame = place_cells(frame_of(records))
     assert frame["at_epsilon"].tolist() == [pytest.approx(1.99, abs=0.01), 2.0, 1.0]
     assert frame["at_rho"].iloc[0] == 0.125
     assert list(frame["cell"]) == [one["cell"] for one in records]
-    assert len(done(frame)) == 2
-    assert placed(frame_of([]))["at_epsilon"].tolist() == []
+    assert len(finished_cells(frame)) == 2
+    assert place_cells(frame_of([]))["at_epsilon"].tolist() == []
 
 
 def test_currencies_and_settings_never_share_a_figure():
@@ -82,10 +82,10 @@ def test_what_varies_is_not_said_to_be_fixed():
 
 def test_many_ticks_are_thinned_and_keep_their_ends():
     values = [0.01 * 1.5**step for step in range(20)]
-    kept = thinned(values)
+    kept = thin_ticks(values)
     assert (kept[0], kept[-1]) == (values[0], values[-1])
     assert len(kept) <= 8
-    assert thinned([2.0, 1.0, 2.0]) == [1.0, 2.0]
+    assert thin_ticks([2.0, 1.0, 2.0]) == [1.0, 2.0]
 
 
 def test_a_caption_says_what_is_protected_as_a_whole():

@@ -1,15 +1,15 @@
 import re
 
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.points import placed
+from dptransfer_lab.points import place_cells
 from dptransfer_lab.report_tables import (
     accuracy_tables,
     cost_table,
+    format_mean,
     loss_section,
     other_metrics,
     printed_section,
     settings_table,
-    shown,
     unfinished_table,
 )
 from dptransfer_lab.results import frame_of
@@ -24,7 +24,7 @@ def made(table, records, **more):
 
 
 def whole(table, records):
-    frame = placed(frame_of(records))
+    frame = place_cells(frame_of(records))
     return table(frame, styles_of(frame))
 
 
@@ -38,7 +38,7 @@ def test_every_number_has_its_interval_and_the_caption_its_seeds():
     assert "95 % interval; 5 seeds per" in table.caption
     assert "Held fixed" in table.caption
     values = [r["metrics"]["balanced_accuracy"] for r in records[:10] if r["imbalance"] == 1.0]
-    assert table.rows[0][2] == shown(mean_of(values))
+    assert table.rows[0][2] == format_mean(mean_of(values))
     assert [table.right(column) for column in range(6)] == [False, False, True, True, True, True]
 
 

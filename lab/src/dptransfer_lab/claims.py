@@ -49,7 +49,7 @@ class Where(Only):
     epsilon_max: float = float("inf")
 
     def of(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Those of these cells, which `placed` has put on the axis in ε."""
+        """Those of these cells, which `place_cells` has put on the axis in ε."""
         room = 1e-9  # a budget in ρ or μ stands at a computed ε
         inside = frame["at_epsilon"].between(self.epsilon_min * (1 - room), self.epsilon_max * (1 + room))
         for name in (*Only.model_fields, "relation"):
@@ -128,7 +128,7 @@ class Verdict:
 
 
 def check(claim: Claim, frame: pd.DataFrame) -> Verdict:
-    """Test one claim on finished cells, as `placed` gives them."""
+    """Test one claim on finished cells, as `place_cells` gives them."""
     cells = claim.where.of(frame[frame[claim.metric].notna()])
     tests = {
         "close": _close,

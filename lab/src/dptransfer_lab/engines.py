@@ -21,7 +21,7 @@ from dptransfer.base.ray_workers import connect
 from dptransfer.base.worker_env import environment_of_task, own_core
 from dptransfer.errors import DPTransferError, MissingDependency
 from dptransfer_lab.cells import Cell
-from dptransfer_lab.measure import CellFailed, failed, measure, measured
+from dptransfer_lab.measure import CellFailed, failed_record, measure, run_cell
 from dptransfer_lab.pinning import begin_worker, share_of_cores
 from dptransfer_lab.results import Record
 from dptransfer_lab.stored import Arrays, Stored
@@ -82,7 +82,7 @@ def run_cells(
                 elif tries[cell.address] < ATTEMPTS:
                     waiting.appendleft(cell)
                 else:
-                    ended.append((cell, failed(cell, _in_words(problem))))
+                    ended.append((cell, failed_record(cell, _in_words(problem))))
     finally:
         engine.close()
 
@@ -166,7 +166,7 @@ class _Worker:
         self._pool = ProcessPoolExecutor(
             1, mp_context=context, initializer=begin_worker, initargs=(cores, self._kept)
         )
-        self._ready = self._pool.submit(callable, measured)  # loads what cells need
+        self._ready = self._pool.submit(callable, run_cell)  # loads what cells need
 
     def submit(self, cell: Cell, data: Stored, pool: Stored | None) -> Future[Record]:
         try:
@@ -176,7 +176,7 @@ class _Worker:
                 "A worker process must start; it ended before its first cell; its own words are above. "
                 'In a script, start sweeps under `if __name__ == "__main__":`.'
             ) from None
-        return self._pool.submit(measured, cell, data, pool)
+        return self._pool.submit(run_cell, cell, data, pool)
 
     def end(self) -> None:
         self._lifeline.close()
@@ -233,4 +233,4 @@ class _InObjectStore(Stored):
 
 def _on_own_core(cell: Cell, data: Stored, pool: Stored | None) -> Record:
     with own_core():
-        return measured(cell, data, pool)
+        return run_cell(cell, data, pool)

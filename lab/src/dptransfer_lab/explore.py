@@ -159,16 +159,16 @@ def _drawn(
         rng = np.random.default_rng([_SEED, repeat])
         if sample is not None:
             pool = None if public is sample else public
-            yield resampled(sample, pool, sizes, made, many_classes=repeat % 2 == 1, rng=rng)
+            yield resample_task(sample, pool, sizes, made, many_classes=repeat % 2 == 1, rng=rng)
             continue
         each = None if sizes.rows_per_person is None else _SPARE * sizes.rows_per_person
         tasks = surrogates(public, sizes.classes, _SPARE * made, rows_per_person=each, rng=rng)
         for family, task in zip(FAMILIES, tasks, strict=True):
             if family.imbalance <= max(_MILD, sizes.imbalance):  # others have classes too small to draw from
-                yield reshaped(task, sizes, made, rng=rng)
+                yield reshape_task(task, sizes, made, rng=rng)
 
 
-def reshaped(task: Surrogate, sizes: Sizes, made: int, *, rng: np.random.Generator) -> Surrogate:
+def reshape_task(task: Surrogate, sizes: Sizes, made: int, *, rng: np.random.Generator) -> Surrogate:
     """The same task with the asked sizes: its largest class becomes the largest one, and so on.
 
     Rows are drawn without replacement where a class has enough. Those of a person, if the task has as many
@@ -209,7 +209,7 @@ def _private(
     )
 
 
-def resampled(
+def resample_task(
     sample: PublicEmbeddings,
     public: PublicEmbeddings | None,
     sizes: Sizes,

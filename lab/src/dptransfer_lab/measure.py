@@ -41,7 +41,7 @@ class CellFailed(Exception):
     """A cell ended in an error that no study asks for; the text says which and where."""
 
 
-def measured(cell: Cell, data: Stored, pool: Stored | None) -> Record:
+def run_cell(cell: Cell, data: Stored, pool: Stored | None) -> Record:
     """What a worker does: `measure`, with any error in one line that finds its way to another process."""
     try:
         return measure(cell, data, pool)
@@ -89,7 +89,7 @@ def measure(cell: Cell, data: Stored, pool: Stored | None) -> Record:
     return {**_described(cell, task), **outcome, "cost": cost, "extra": extra}
 
 
-def failed(cell: Cell, message: str) -> Record:
+def failed_record(cell: Cell, message: str) -> Record:
     """The record of a cell that could not be brought to an end."""
     nothing = {"cost": dict.fromkeys(COST), "extra": {"cut": _asked_sizes(cell)}}
     return {**_described(cell, None), **_without_result("failed", message), **nothing}

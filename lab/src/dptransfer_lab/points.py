@@ -45,7 +45,7 @@ SIZE_WORDS = {
 }
 
 
-def placed(frame: pd.DataFrame) -> pd.DataFrame:
+def place_cells(frame: pd.DataFrame) -> pd.DataFrame:
     """The cells with `at_epsilon` and `at_rho`: where their budgets stand on either axis."""
     budgets = frame[BUDGET].drop_duplicates()
     known = list(budgets.itertuples(index=False))
@@ -56,7 +56,7 @@ def placed(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.merge(budgets.assign(**places), on=BUDGET, how="left")
 
 
-def done(frame: pd.DataFrame) -> pd.DataFrame:
+def finished_cells(frame: pd.DataFrame) -> pd.DataFrame:
     """The cells that have a result."""
     return frame[frame["status"] == "done"]
 
@@ -87,7 +87,7 @@ def axis_rho(epsilon: Any, rho: Any, mu: Any, delta: float) -> float:
     return float(mu_for(epsilon, delta) ** 2 / 2 if delta else epsilon**2 / 8)
 
 
-def telling(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+def cells_with(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The cells that tell this of themselves in `extra`."""
     return frame[frame["extra"].map(lambda extra: bool(extra.get(name))).astype(bool)]
 
@@ -189,10 +189,10 @@ def caption(what: str, cells: pd.DataFrame, *, bands: str = "", vary: Iterable[s
     return " ".join([*parts, "Noise is seeded: nothing here may be released."])
 
 
-def thinned(values: Sequence[float], most: int = 8) -> list[float]:
+def thin_ticks(values: Sequence[float], most: int = 8) -> list[float]:
     """At most so many of the values: the ends, and others about equally far apart on a log scale.
 
-    >>> thinned([0.1, 0.2, 0.3, 1.0, 10.0], most=3)
+    >>> thin_ticks([0.1, 0.2, 0.3, 1.0, 10.0], most=3)
     [0.1, 1.0, 10.0]
     """
     ordered = sorted({float(value) for value in values})

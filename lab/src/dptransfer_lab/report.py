@@ -36,7 +36,7 @@ from dptransfer_lab.figures.gallery import Pictures, gallery, pictures_of
 from dptransfer_lab.figures.instance import loss_curves
 from dptransfer_lab.figures.style import Style, styles_of
 from dptransfer_lab.paper import write_tables
-from dptransfer_lab.points import SIZE_WORDS, UNIT_WORDS, done, placed, slug, span_words
+from dptransfer_lab.points import SIZE_WORDS, UNIT_WORDS, finished_cells, place_cells, slug, span_words
 from dptransfer_lab.report_tables import (
     accuracy_tables,
     cost_table,
@@ -93,7 +93,7 @@ def drawings_of(
     """The figures of a study, each name once.
 
     Args:
-        frame: its finished cells, as `placed` gives them.
+        frame: its finished cells, as `place_cells` gives them.
         styles: how its labels are drawn.
         study: the study, resolved.
         folders: where its files are looked for, for the pictures behind public rows.
@@ -143,7 +143,7 @@ class Results:
     Attributes:
         name: the study's name.
         asked: what was asked for: the resolved study, its digest, and its cells.
-        cells: every cell, as `placed` gives it.
+        cells: every cell, as `place_cells` gives it.
         drawings: its figures.
         styles: how its labels are called and drawn.
     """
@@ -194,9 +194,9 @@ def write_report(
 
 def results_of(home: Path, name: str, folders: Sequence[Path] = (), *, several: bool = False) -> Results:
     """A study of a results folder, with its figures; of several, their names begin with the study's."""
-    asked, cells = read_study(home, name), placed(read_results(home, name))
+    asked, cells = read_study(home, name), place_cells(read_results(home, name))
     styles = styles_of(cells)
-    drawings = drawings_of(done(cells), styles, asked["study"], folders)
+    drawings = drawings_of(finished_cells(cells), styles, asked["study"], folders)
     if several:
         drawings = [replace(drawing, name=slug(name, drawing.name)) for drawing in drawings]
     return Results(name, asked, cells, drawings, styles)
@@ -206,14 +206,17 @@ def document_of(found: Sequence[Results], home: Path) -> Document:
     """The report of some studies."""
     single = found[0] if len(found) == 1 else None
     title = (single.asked["study"].get("title") or single.name) if single else f"Results in {home.name}"
-    won = [(one.name, who_won(done(one.cells), one.styles)) for one in found]
+    won = [(one.name, who_won(finished_cells(one.cells), one.styles)) for one in found]
     sentence = " ".join(text if single else f"{name}: {text}" for name, text in won if text)
     cells = pd.concat([one.cells for one in found])
     return Document(
         title,
         sentence=sentence or "No two private methods have finished cells of one setting, so nobody won.",
         about=(
-            ("Cells", f"{len(done(cells))} of {sum(len(one.asked['cells']) for one in found)} finished"),
+            (
+                "Cells",
+                f"{len(finished_cells(cells))} of {sum(len(one.asked['cells']) for one in found)} finished",
+            ),
             ("Best", "the largest mean balanced accuracy over seeds, among private methods"),
             ("Noise", "seeded, so that runs repeat: no model of this report may be released"),
         ),
@@ -227,7 +230,7 @@ def document_of(found: Sequence[Results], home: Path) -> Document:
 
 
 def _sections(one: Results, home: Path) -> list[Section]:
-    study, cells, styles = one.asked["study"], done(one.cells), one.styles
+    study, cells, styles = one.asked["study"], finished_cells(one.cells), one.styles
     sections = [Section("What was run", tuple(_what_was_run(one)))]
     if claims := entries_of(study, "claim", Claim):
         verdicts = [check(claim, cells) for claim in claims]

@@ -18,13 +18,13 @@ from dptransfer_lab.figures.instance import NOT_FOR_RELEASE
 from dptransfer_lab.figures.style import Style, shown_in
 from dptransfer_lab.points import (
     METRIC_WORDS,
+    cells_with,
     held_fixed,
     opening,
     seeds_words,
     span_words,
     split,
-    telling,
-    thinned,
+    thin_ticks,
 )
 from dptransfer_lab.statistics import Mean, mean_of, winner_of
 from dptransfer_lab.true_epsilon import MECHANISMS, PrintedClaim, printed_claims
@@ -63,7 +63,7 @@ def _accuracy_table(cells: pd.DataFrame, styles: Mapping[str, Style], metric: st
                 for place, winner in enumerate(winners)
                 if winner and style.label in winner.level
             }
-            rows.append((*words, *(shown(point, seeds=uneven) for point in found)))
+            rows.append((*words, *(format_mean(point, seeds=uneven) for point in found)))
     vary = ("imbalance", "rows") if first == 2 else ()
     header = (*(["ratio"] if first == 2 else []), "method", *(f"ε = {budget:.3g}" for budget in budgets))
     caption = f"{opening(METRIC_WORDS[metric])} in percent: {over_seeds(cells)} {_BEST}. "
@@ -76,10 +76,10 @@ def over_seeds(cells: pd.DataFrame) -> str:
     return f"mean over seeds, in brackets its 95 % interval; {seeds_words(cells)}."
 
 
-def shown(point: Mean, *, scale: float = 100.0, digits: int = 1, seeds: bool = False) -> str:
+def format_mean(point: Mean, *, scale: float = 100.0, digits: int = 1, seeds: bool = False) -> str:
     """A mean with its interval, and perhaps its number of seeds.
 
-    >>> shown(Mean(3, 0.5, 0.45, 0.55)), shown(Mean(1, 0.5, math.nan, math.nan), seeds=True)
+    >>> format_mean(Mean(3, 0.5, 0.45, 0.55)), format_mean(Mean(1, 0.5, math.nan, math.nan), seeds=True)
     ('50.0 [45.0, 55.0]', '50.0 n=1')
     """
     if not point.n:
@@ -118,7 +118,7 @@ def other_metrics(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Tabl
 
 def _other(values: pd.Series, name: str) -> str:
     area = name == "attack_auc"
-    return shown(mean_of(values), scale=1.0 if area else 100.0, digits=3 if area else 1)
+    return format_mean(mean_of(values), scale=1.0 if area else 100.0, digits=3 if area else 1)
 
 
 def cost_table(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Table:
@@ -208,7 +208,7 @@ _MOST_BUDGETS = 2
 
 def loss_section(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Section | None:
     """Each example's own ε against the promised one, by budget and label; None where nobody measured it."""
-    usable = telling(frame, "instance_loss")
+    usable = cells_with(frame, "instance_loss")
     if usable.empty:
         return None
     tables = []
@@ -240,8 +240,10 @@ def _loss_numbers(extras: Iterable[JsonObject]) -> list[str]:
         [group[0] for group in groups],
         [group[-1] for group in groups],
     ]
-    losses = [shown(mean_of(column, top=max([promised, *column])), scale=1.0, digits=2) for column in columns]
-    below = shown(mean_of(one["share_below_half"] for one in found), digits=0)
+    losses = [
+        format_mean(mean_of(column, top=max([promised, *column])), scale=1.0, digits=2) for column in columns
+    ]
+    below = format_mean(mean_of(one["share_below_half"] for one in found), digits=0)
     return [f"{promised:.3g}", *losses[:4], below, *losses[4:]]
 
 
@@ -255,7 +257,7 @@ def printed_section(frame: pd.DataFrame) -> Section | None:
     at = typeset(number(delta))
     rows = tuple(
         _claim_row(claim)
-        for epsilon in thinned(printed["at_epsilon"], most=_MOST_BUDGETS)
+        for epsilon in thin_ticks(printed["at_epsilon"], most=_MOST_BUDGETS)
         for claim in printed_claims(
             shown_here,
             epsilon=epsilon,

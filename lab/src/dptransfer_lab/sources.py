@@ -19,7 +19,7 @@ from dptransfer.sources import read_public, read_table
 from dptransfer_lab.demo.digits import CLASSES, demo_digits, demo_glyphs
 from dptransfer_lab.hub import HUB, hub_source
 from dptransfer_lab.pictures import read_pictures, stamp_of_folder, with_rows
-from dptransfer_lab.stored import Stored, kept
+from dptransfer_lab.stored import Stored, cached_arrays
 from dptransfer_lab.study import DataSet, Source, Study
 from dptransfer_lab.tasks import drawn_by_class
 
@@ -80,35 +80,43 @@ def data_set(data: DataSet, encoder: str, folders: Sequence[Path]) -> Stored:
     cut |= {} if data.people is None else {"people": data.people}
     if source.train == DEMO:
         key = {"demo": "digits", "encoder": encoder, **cut}
-        return kept(key, lambda: _packed(demo_digits(encoder), CLASSES, None, data))
+        return cached_arrays(key, lambda: _packed(demo_digits(encoder), CLASSES, None, data))
     train = _located(source.train, encoder, folders)
     test = None if source.test is None else _located(source.test, encoder, folders)
     if source.size is not None:
         how = _reading(source)
         stamps = [_stamp(train), None if test is None else _stamp(test)]
         key = {"pictures": stamps, "encoder": encoder, **how, "role": "data", **cut}
-        return kept(key, lambda: _packed(*_read_pictures(train, test, encoder, data.people, how), data))
+        return cached_arrays(
+            key, lambda: _packed(*_read_pictures(train, test, encoder, data.people, how), data)
+        )
     key = {"train": _stamp(train), "test": None if test is None else _stamp(test), "role": "data", **cut}
-    return kept(key, lambda: _packed(*_read_data(train, test, data.people), data))
+    return cached_arrays(key, lambda: _packed(*_read_data(train, test, data.people), data))
 
 
 def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored:
     """The pool's rows by this encoder; a file that can be memory-mapped as it is is not copied."""
     if source.train == DEMO:
-        return kept({"demo": "glyphs", "encoder": encoder}, lambda: _packed_pool(demo_glyphs(encoder)))
+        return cached_arrays(
+            {"demo": "glyphs", "encoder": encoder}, lambda: _packed_pool(demo_glyphs(encoder))
+        )
     paths = [_located(file, encoder, folders) for file in (source.train, *source.more)]
     if source.size is not None:
         how = _reading(source)
         key = {"pictures": [_stamp(path) for path in paths], "encoder": encoder, **how, "role": "pool"}
-        return kept(key, lambda: _picture_pool(paths, encoder, how))
+        return cached_arrays(key, lambda: _picture_pool(paths, encoder, how))
     if source.more:
-        return kept({"train": [_stamp(path) for path in paths], "role": "pool"}, lambda: _joined(paths))
+        return cached_arrays(
+            {"train": [_stamp(path) for path in paths], "role": "pool"}, lambda: _joined(paths)
+        )
     (path,) = paths
     shards = sorted(path.glob("rows-*.npy")) if path.suffix == ".emb" else []
     file = shards[0] if len(shards) == 1 else path
     if file.suffix == ".npy":
         return _pool(read_public(path), {"rows": str(file.resolve())})
-    return kept({"train": _stamp(path), "role": "pool"}, lambda: _packed_pool(part_of(path, "train")))
+    return cached_arrays(
+        {"train": _stamp(path), "role": "pool"}, lambda: _packed_pool(part_of(path, "train"))
+    )
 
 
 def _files(sources: Sequence[Source]) -> Iterator[str]:

@@ -53,7 +53,7 @@ class Stored:
         }
 
 
-def kept(key: JsonObject, make: Callable[[], tuple[Stored, Arrays]]) -> Stored:
+def cached_arrays(key: JsonObject, make: Callable[[], tuple[Stored, Arrays]]) -> Stored:
     """What the cache has under this key, or what `make` gives, kept there from now on.
 
     Args:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from dptransfer_lab.figures.drawing import LETTER, Drawing, epsilon_axis, finished, percent
-from dptransfer_lab.figures.style import INK, PAPER, Style, shown_in, styled
+from dptransfer_lab.figures.drawing import LETTER, Drawing, epsilon_axis, finish_figure, percent
+from dptransfer_lab.figures.style import INK, PAPER, Style, plot_style, shown_in
 from dptransfer_lab.points import (
     METRIC_WORDS,
     brief,
@@ -21,7 +21,7 @@ from dptransfer_lab.points import (
     opening,
     ratio_words,
     split,
-    thinned,
+    thin_ticks,
 )
 from dptransfer_lab.statistics import Winner, interval, mean_of, winner_of
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _WHOLE = ("data", "encoder", "classes", "dimension", "rows", "pool", "pool_rows", "imbalance")
 
 
-@styled()
+@plot_style()
 def best_methods(
     frame: pd.DataFrame, styles: Mapping[str, Style], *, metric: str = "balanced_accuracy"
 ) -> list[Drawing]:
@@ -80,7 +80,7 @@ def _map(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Drawi
         "Holm's correction tells it from every other label"
     )
     what += "; what is not private does not compete" if cells["not_private"].any() else ""
-    return finished(
+    return finish_figure(
         figure,
         [style for label, style in styles.items() if label in boxes],
         name=figure_name("best", metric, cells=cells, over=_WHOLE),
@@ -121,7 +121,7 @@ def with_k(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(k=k)[k.map(lambda number: isinstance(number, int)).astype(bool)].astype({"k": int})
 
 
-@styled()
+@plot_style()
 def optimal_k(frame: pd.DataFrame, *, metric: str = "balanced_accuracy") -> list[Drawing]:
     """The best K against ε, a line per imbalance ratio; a figure per data set where several K were tried."""
     return [
@@ -153,7 +153,7 @@ def _k_curve(cells: pd.DataFrame, metric: str) -> Drawing:
         f"{data}; lines are moved apart by a few percent where they agree. The choice looks at test results, "
         "so it is oracle-tuned: no release may use it without paying"
     )
-    return finished(
+    return finish_figure(
         figure,
         [],
         name=figure_name("best-k", metric, cells=cells, over=("imbalance",)),
@@ -165,7 +165,7 @@ def _k_curve(cells: pd.DataFrame, metric: str) -> Drawing:
 _MOST_BUDGETS = 3
 
 
-@styled()
+@plot_style()
 def ablation(
     frame: pd.DataFrame,
     styles: Mapping[str, Style],
@@ -189,7 +189,7 @@ def ablation(
 def _bars(
     cells: pd.DataFrame, styles: Mapping[str, Style], metric: str, words: str, name: tuple[str, ...]
 ) -> Drawing:
-    chosen = thinned(cells["at_epsilon"], most=_MOST_BUDGETS)
+    chosen = thin_ticks(cells["at_epsilon"], most=_MOST_BUDGETS)
     shown = shown_in(cells, styles)
     grid = sns.catplot(
         cells, kind="bar", x=metric, y="label", order=[one.label for one in shown], col="at_epsilon",
@@ -203,7 +203,7 @@ def _bars(
     data = cells.iloc[0]["data"]
     budgets = " and ".join(f"ε = {budget:.3g}" for budget in chosen)
     whiskers = "the bar is the mean over seeds, the whisker its 95 % interval, none with one seed"
-    return finished(
+    return finish_figure(
         grid.figure,
         shown,
         name=figure_name(*name, cells=cells),

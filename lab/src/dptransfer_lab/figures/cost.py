@@ -9,16 +9,16 @@ import pandas as pd
 from matplotlib.ticker import LogLocator
 from numpy.typing import ArrayLike
 
-from dptransfer_lab.figures.drawing import Drawing, finished, line_panels, log_ticks
-from dptransfer_lab.figures.style import Style, shown_in, styled
-from dptransfer_lab.points import FACTORS, SIZE_WORDS, caption, opening, slug, split, thinned
+from dptransfer_lab.figures.drawing import Drawing, finish_figure, line_panels, log_ticks
+from dptransfer_lab.figures.style import Style, plot_style, shown_in
+from dptransfer_lab.points import FACTORS, SIZE_WORDS, caption, opening, slug, split, thin_ticks
 from dptransfer_lab.statistics import positive_interval
 
 COSTS = {"fit_seconds": "seconds per fit", "peak_mib": "peak memory of a fit, MiB"}
 _LEAST = {"fit_seconds": 1e-5, "peak_mib": 0.01}
 
 
-@styled()
+@plot_style()
 def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_seconds") -> list[Drawing]:
     """Cost against private rows, dimensions, classes and public rows: a panel for each that varies alone.
 
@@ -36,7 +36,7 @@ def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_s
     )  # fmt: skip
     told = []
     for size, axes in panels.items():
-        log_ticks(axes, thinned(parts[size]["x"], most=6))
+        log_ticks(axes, thin_ticks(parts[size]["x"], most=6))
         axes.set_yscale("log")
         axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}")
         axes.minorticks_off()
@@ -54,7 +54,7 @@ def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_s
     )
     bands = "the line is the mean over seeds and budgets, the band its 95 % interval"
     return [
-        finished(
+        finish_figure(
             figure,
             shown_in(cells, styles),
             name=slug("cost", cost, cells.iloc[0]["flavour"]),

@@ -12,13 +12,13 @@ from dptransfer_lab.figures.drawing import (
     Drawing,
     columns_for,
     epsilon_axis,
-    finished,
+    finish_figure,
     level_line,
     line_panels,
     log_ticks,
     percent,
 )
-from dptransfer_lab.figures.style import QUIET, Style, shown_in, styled, styles_of
+from dptransfer_lab.figures.style import QUIET, Style, plot_style, shown_in, styles_of
 from dptransfer_lab.points import (
     METRIC_WORDS,
     UNIT_WORDS,
@@ -28,7 +28,7 @@ from dptransfer_lab.points import (
     opening,
     ratio_words,
     split,
-    thinned,
+    thin_ticks,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _PANEL_WORDS = {
 }  # fmt: skip
 
 
-@styled()
+@plot_style()
 def curves(
     frame: pd.DataFrame,
     styles: Mapping[str, Style],
@@ -104,7 +104,7 @@ def _curve(
     what += "" if over is None else f", one panel per {_FACTOR_WORDS.get(over, over)}"
     kind = "" if words == METRIC_WORDS.get(metric, metric) else "error"
     vary = (*free, "rows") if over == "imbalance" else free
-    return finished(
+    return finish_figure(
         figure,
         shown_in(cells, styles),
         name=figure_name(metric, kind, "by", over or "epsilon", cells=cells, over=free),
@@ -113,7 +113,7 @@ def _curve(
     )
 
 
-@styled()
+@plot_style()
 def attack_trade(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Drawing]:
     """Membership-attack AUC against test error, one line per label through its budgets."""
     usable = frame[frame["attack_auc"].notna()]
@@ -143,7 +143,7 @@ def _trade(cells: pd.DataFrame, styles: Mapping[str, Style]) -> Drawing:
         f"How well members are told from non-members against the test error on {data}; lower left is better, "
         "0.5 (dotted) is a coin toss; the ends of a line say its smallest and largest ε, where they are apart"
     )
-    return finished(
+    return finish_figure(
         figure,
         shown_in(cells, styles),
         name=figure_name("attack", cells=cells),
@@ -176,7 +176,7 @@ def boosts(frame: pd.DataFrame) -> pd.DataFrame:
     return found.assign(boost=((found["public"] - found["paragon"]) / gap.where(gap > 0)).round(12))
 
 
-@styled()
+@plot_style()
 def performance_boost(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Drawing]:
     """Boost against shots, one panel per ε (at most three); a figure per data set with both references."""
     groups = ((cells, boosts(cells)) for cells in split(frame, over=("shots",)))
@@ -184,7 +184,7 @@ def performance_boost(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[
 
 
 def _figure(cells: pd.DataFrame, found: pd.DataFrame, styles: Mapping[str, Style]) -> Drawing:
-    budgets = thinned(found["at_epsilon"], most=3)
+    budgets = thin_ticks(found["at_epsilon"], most=3)
     found = found[found["at_epsilon"].isin(budgets)]
     figure, panels = line_panels(
         found, styles, x="shots", y="boost", panel="at_epsilon", order=budgets, estimator=None
@@ -202,7 +202,7 @@ def _figure(cells: pd.DataFrame, found: pd.DataFrame, styles: Mapping[str, Style
         "alone"
     )
     what += f". Left out: {lost} as good as without privacy, for which the boost has no value" if lost else ""
-    return finished(
+    return finish_figure(
         figure,
         shown_in(found, styles),
         name=figure_name("boost", cells=cells, over=("shots",)),
@@ -211,7 +211,7 @@ def _figure(cells: pd.DataFrame, found: pd.DataFrame, styles: Mapping[str, Style
     )
 
 
-@styled()
+@plot_style()
 def predicted_curve(outlook: Outlook) -> Drawing:
     """Mean over the simulated tasks, with a band from the lowest to the highest."""
     data = outlook.predictions.assign(
@@ -229,6 +229,6 @@ def predicted_curve(outlook: Outlook) -> Drawing:
         f"Predicted balanced accuracy against ε for one {outlook.unit.words}. The line is the mean of "
         f"{outlook.tasks} simulated tasks, the band reaches from the lowest to the highest. {outlook.how}"
     )
-    return finished(
+    return finish_figure(
         figure, list(styles.values()), name="explore", title="Predicted accuracy against ε", caption=caption
     )

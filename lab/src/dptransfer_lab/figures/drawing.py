@@ -14,8 +14,8 @@ import seaborn as sns
 
 from dptransfer.base.document import Figure as Picture
 from dptransfer.base.document import Strong, Words
-from dptransfer_lab.figures.style import QUIET, Style, dark_colours, shown_in, styled
-from dptransfer_lab.points import thinned
+from dptransfer_lab.figures.style import QUIET, Style, dark_colours, plot_style, shown_in
+from dptransfer_lab.points import thin_ticks
 from dptransfer_lab.statistics import interval
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Drawing:
                 file.write_text(self._svg, encoding="utf-8")
             else:
                 nothing = {"CreationDate": None} if file.suffix == ".pdf" else {}
-                with styled():
+                with plot_style():
                     self.figure.savefig(file, metadata=nothing)
         return files
 
@@ -71,14 +71,14 @@ class Drawing:
     @cached_property
     def _svg(self) -> str:
         stream = io.StringIO()
-        with styled():
+        with plot_style():
             nothing = {"Date": None, "Creator": None}
             self.figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
         self.figure.set_layout_engine("none")  # everything has its place; finding it takes most of the time
         return stream.getvalue()
 
 
-def finished(
+def finish_figure(
     figure: Figure, shown: Sequence[Style], *, name: str, title: str, caption: str, bars: bool | None = False
 ) -> Drawing:
     """The drawing, with one legend below all panels: of lines, of bars, or with `bars=None` none."""
@@ -163,7 +163,7 @@ def level_line(axes: Axes, height: float) -> None:
 
 def epsilon_axis(axes: Axes, budgets: pd.DataFrame, *, rho: bool = False) -> None:
     """Ticks at the budgets of these cells, thinned where they are many; with `rho`, the same as ρ above."""
-    chosen = thinned(budgets["at_epsilon"])
+    chosen = thin_ticks(budgets["at_epsilon"])
     log_ticks(axes, chosen, [f"{value:.3g}" for value in chosen])
     room = (chosen[-1] / chosen[0]) ** 0.05
     axes.set_xlim(chosen[0] / room, chosen[-1] * room)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from dptransfer.base.types import JsonObject
 from dptransfer.errors import DataError
-from dptransfer_lab.figures.drawing import Drawing, finished
-from dptransfer_lab.figures.style import QUIET, Style, styled
-from dptransfer_lab.points import brief, caption, figure_name, split, telling, thinned
+from dptransfer_lab.figures.drawing import Drawing, finish_figure
+from dptransfer_lab.figures.style import QUIET, Style, plot_style
+from dptransfer_lab.points import brief, caption, cells_with, figure_name, split, thin_ticks
 
 Picture = NDArray[np.uint8]
 Pictures = Callable[[str, str, int, int], Picture | None]
@@ -29,10 +29,10 @@ _SIDE = 96
 _IMAGES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
 
-@styled()
+@plot_style()
 def gallery(frame: pd.DataFrame, styles: Mapping[str, Style], pictures: Pictures) -> list[Drawing]:
     """A row of pictures per ε, a column per class: what the first seed chose, as its cells name the rows."""
-    usable = telling(frame[frame["pool"].notna()], "prototypes")
+    usable = cells_with(frame[frame["pool"].notna()], "prototypes")
     found = (
         _figure(cells, label, pictures)
         for label in styles
@@ -44,7 +44,7 @@ def gallery(frame: pd.DataFrame, styles: Mapping[str, Style], pictures: Pictures
 def _figure(cells: pd.DataFrame, label: str, pictures: Pictures) -> Drawing | None:
     cells = cells[cells["seed"] == cells["seed"].min()]
     chosen = cells.drop_duplicates("at_epsilon").set_index("at_epsilon")
-    budgets = thinned(chosen.index, most=_MOST_BUDGETS)
+    budgets = thin_ticks(chosen.index, most=_MOST_BUDGETS)
     rows = [_row(chosen.loc[epsilon], pictures) for epsilon in budgets]
     if all(picture is None for row in rows for picture in row.values()):
         return None
@@ -65,7 +65,7 @@ def _figure(cells: pd.DataFrame, label: str, pictures: Pictures) -> Drawing | No
         f"seed {first['seed']} alone, and the first prototype where a class has several. No private picture "
         "is shown"
     )
-    return finished(
+    return finish_figure(
         figure,
         [],
         name=figure_name("gallery", label, cells=cells),

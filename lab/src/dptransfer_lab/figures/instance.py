@@ -9,9 +9,9 @@ import pandas as pd
 from dptransfer.base.types import JsonObject
 from dptransfer.privacy import number, typeset
 from dptransfer_lab.cell_privacy import losses_by_size
-from dptransfer_lab.figures.drawing import Drawing, finished, line_panels
-from dptransfer_lab.figures.style import INK, QUIET, Style, shown_in, styled
-from dptransfer_lab.points import caption, figure_name, split, telling, thinned
+from dptransfer_lab.figures.drawing import Drawing, finish_figure, line_panels
+from dptransfer_lab.figures.style import INK, QUIET, Style, plot_style, shown_in
+from dptransfer_lab.points import caption, cells_with, figure_name, split, thin_ticks
 
 _MOST_BUDGETS = 3
 _SORTED, _BY_SIZE = "examples, from the least to the most exposed, %", "classes by their number of examples"
@@ -22,7 +22,7 @@ NOT_FOR_RELEASE = (
 )
 
 
-@styled()
+@plot_style()
 def loss_curves(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Drawing]:
     """Sorted ε of the examples, a line per label, with the promised ε as a level line; a figure per budget.
 
@@ -30,8 +30,8 @@ def loss_curves(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Drawin
     """
     return [
         _figure(cells[cells["at_epsilon"] == epsilon], styles, epsilon)
-        for cells in split(telling(frame, "instance_loss"))
-        for epsilon in thinned(cells["at_epsilon"], most=_MOST_BUDGETS)
+        for cells in split(cells_with(frame, "instance_loss"))
+        for epsilon in thin_ticks(cells["at_epsilon"], most=_MOST_BUDGETS)
     ]
 
 
@@ -62,7 +62,7 @@ def _figure(cells: pd.DataFrame, styles: Mapping[str, Style], epsilon: float) ->
         f"{epsilon:.3g}; dashed is what was promised to all{sizes}. {NOT_FOR_RELEASE}"
     )
     bands = "the line is the mean over seeds, the band reaches to the extremes"
-    return finished(
+    return finish_figure(
         figure,
         shown_in(cells, styles),
         name=figure_name("instance-loss", epsilon, cells=cells),

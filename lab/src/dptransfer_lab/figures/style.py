@@ -33,7 +33,7 @@ _CROSSES, _DOTTED = "Xx1234", (0, (1, 1.4))
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def plot_style() -> Iterator[None]:
     """Draw and save in the style of reports; works as a decorator too."""
     import matplotlib.style
 
@@ -98,7 +98,9 @@ def styles_of(frame: pd.DataFrame) -> dict[str, Style]:
         about = _about(own)
         styles[cell.label] = Style(
             label=cell.label,
-            words=marked(brief(cell.label), not_private=unsafe, oracle_tuned=bool(cell.oracle_tuned)),
+            words=label_with_marks(
+                brief(cell.label), not_private=unsafe, oracle_tuned=bool(cell.oracle_tuned)
+            ),
             light=colours[own].light,
             dark=colours[own].dark,
             marker=_CROSSES[rank % len(_CROSSES)] if unsafe else about.marker,
@@ -147,10 +149,10 @@ def dark_colours(styles: Sequence[Style]) -> dict[str, str]:
     return {**DARK, **{style.light: style.dark for style in styles}}
 
 
-def marked(label: str, *, not_private: bool, oracle_tuned: bool) -> str:
+def label_with_marks(label: str, *, not_private: bool, oracle_tuned: bool) -> str:
     """A label with what a reader must not overlook.
 
-    >>> marked("mean", not_private=True, oracle_tuned=False)
+    >>> label_with_marks("mean", not_private=True, oracle_tuned=False)
     'mean [NOT PRIVATE]'
     """
     marks = [word for word, on in (("NOT PRIVATE", not_private), ("oracle-tuned", oracle_tuned)) if on]
