@@ -1,8 +1,6 @@
 import dataclasses
 from itertools import pairwise
 
-import pytest
-
 import dptransfer
 import dptransfer_lab.cells
 from dptransfer_lab.cells import cells_of
@@ -110,9 +108,3 @@ def test_words_name_the_cell():
         (dataclasses.replace(person, person_bound=4.0), "ε = 0.5 per person (B = 4)"),
     ):
         assert cell.words.split(", ") == ["toy (made)", "ratio 1", budget, "sums", "seed 0"]
-
-
-@pytest.mark.parametrize("method", ["mean", "public-prior", "auto"])
-def test_settings_hold_the_defaults(method):
-    text = SMALL.replace('name = "mean"', f'name = "{method}"')
-    assert "features" in cells(text)[0].settings
