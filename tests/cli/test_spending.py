@@ -149,6 +149,7 @@ class Stopping:
     def find_spec(self, name, path=None, target=None):
         if name == "typer":
             os.kill(os.getpid(), int(sys.argv[1]))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
 sys.meta_path.insert(0, Stopping())
 import dptransfer.cli.main
 assert "typer" not in sys.modules
