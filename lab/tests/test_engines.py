@@ -9,7 +9,7 @@ import threadpoolctl
 from dptransfer.base.worker_env import thread_variables
 from dptransfer.errors import DPTransferError
 from dptransfer_lab.cells import cells_of
-from dptransfer_lab.engines import Processes, run_cells
+from dptransfer_lab.engines import Processes, ThisProcess, run_cells
 from dptransfer_lab.measure import CellFailed
 from dptransfer_lab.pinning import share_of_cores
 from dptransfer_lab.sources import stored_arrays
@@ -117,6 +117,13 @@ def test_an_interruption_closes_the_engine():
 def ready(toy, small):
     stored = stored_arrays(small, [toy])
     return cells_of(small, stored), {one.fingerprint: one for one in stored.values()}
+
+
+def test_in_this_process_an_error_ends_the_sweep(ready, monkeypatch):
+    cells, stored = ready
+    monkeypatch.setattr("dptransfer_lab.measure._evaluated", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_cells(cells, ThisProcess(stored), started=lambda *_: None, finished=lambda *_: None)
 
 
 class Killing(Processes):

@@ -173,6 +173,7 @@ def test_a_picture_that_changes_is_read_again(photos):
     [
         ({"x": np.zeros((4, 8, 8), np.uint8), "y": np.zeros(4)}, "must be bytes"),
         ({"x": np.zeros((4, 8, 8, 3)), "y": np.zeros(4)}, "must be bytes"),
+        ({"y": np.zeros(4)}, "must be bytes"),
         ({"x": np.zeros((4, 8, 8, 3), np.uint8)}, "must have labels"),
     ],
 )
