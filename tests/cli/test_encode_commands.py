@@ -260,7 +260,7 @@ def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encode
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("photos", "--person", "who"), "a folder tells people by 'folder'"),
+        (("photos", "--person", "who"), "a folder identifies people by 'folder'"),
         (("photos", "--person", "folder"), "none does. Make a folder for each person"),
         (("photos", "--person", "people.csv"), "every example must be listed"),
         (("photos", "--person", "folder", "--public"), "Leave one out"),

@@ -26,7 +26,7 @@ def leftovers(folder: Path) -> list[str]:
 def test_fit_says_what_was_charged_where_and_written(cli, data, ledger, tmp_path):
     words = (data / "private.npz", *MEAN, "--out", "model", "--name", "clinic-a", "--test", data / "test.npz")
     out = " ".join(cli("fit", *words).stdout.split())
-    for said in ("'clinic-a'", "names are public", str(ledger), "not protected", *FILES):
+    for said in ("'clinic-a'", "publishes these names", str(ledger), "not protected", *FILES):
         assert said in out
     assert leftovers(tmp_path) == ["model"]
     assert sorted(os.listdir("model")) == FILES
@@ -213,7 +213,7 @@ def test_rows_on_record_are_refused_under_another_name(cli, data, ledger, tmp_pa
     cli(*fit, "--out", "one", "--name", "clinic-a")
     for name in ((), ("--name", "clinic-b")):
         said = cli(*fit, "--out", "two", *name, code=2).stderr
-        assert "record as 'clinic-a'" in said
+        assert "registered as 'clinic-a'" in said
         assert "'clinic-a', or pass" in said
     assert (len(charges()), leftovers(tmp_path)) == (1, ["one"])
     cli(*fit, "--out", "two", "--name", "CLINIC-A")
