@@ -8,9 +8,7 @@ from dptransfer.data import Columns
 from dptransfer.sources import read_private
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.cells import cells_of
-from dptransfer_lab.engines import sources_of
-from dptransfer_lab.measure import CellFailed, failed_record, run_cell
-from dptransfer_lab.measure import measure as measure_cell
+from dptransfer_lab.measure import failed_record, measure, sources_of
 from dptransfer_lab.results import METRICS
 from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.study import parse_study
@@ -29,10 +27,6 @@ def bench(text, folder):
     study = parse_study(text)
     stored = stored_arrays(study, [folder])
     return cells_of(study, stored), {one.fingerprint: one for one in stored.values()}
-
-
-def measure(cell, stored):
-    return measure_cell(cell, *sources_of(cell, stored))
 
 
 def first(text, folder, method):
@@ -111,8 +105,6 @@ def test_any_other_error_is_raised_and_a_failed_record_has_the_same_fields(toy, 
     monkeypatch.setattr("dptransfer_lab.measure._evaluated", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         measure(cells[0], tasks)
-    with pytest.raises(CellFailed, match="at test_measure"):
-        run_cell(cells[0], *sources_of(cells[0], tasks))
     record = failed_record(cells[0], "the worker died")
     assert set(record) == FIELDS
     assert (record["status"], record["message"]) == ("failed", "the worker died")

@@ -9,8 +9,7 @@ from PIL import Image
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import DataError
 from dptransfer_lab.cells import cells_of
-from dptransfer_lab.engines import sources_of
-from dptransfer_lab.measure import measure
+from dptransfer_lab.measure import measure, sources_of
 from dptransfer_lab.pictures import read_pictures
 from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.study import parse_study
@@ -79,7 +78,7 @@ def records(text, folder):
     study = parse_study(text)
     stored = stored_arrays(study, [folder])
     by_print = {one.fingerprint: one for one in stored.values()}
-    return {cell.label: measure(cell, *sources_of(cell, by_print)) for cell in cells_of(study, stored)}
+    return {cell.label: measure(cell, by_print) for cell in cells_of(study, stored)}
 
 
 def test_methods_on_rows_and_on_pictures_stand_side_by_side(photos):

@@ -22,7 +22,6 @@ def test_in_a_pipe_each_cell_is_a_line():
     with ProgressView(Console(file=stream, width=200)) as view:
         view.loading("toy")
         view.begin(10, todo)
-        view.started(0, todo[0])
         view.finished(todo[0], finished(todo[0]))
         view.finished(todo[1], finished(todo[1], status="failed"))
     reading, begun, done, failed = stream.getvalue().splitlines()
@@ -34,13 +33,11 @@ def test_in_a_pipe_each_cell_is_a_line():
     assert failed.count("failed, it broke") == 1
 
 
-def test_on_a_terminal_there_is_a_bar_and_a_line_per_worker():
+def test_on_a_terminal_there_is_a_bar():
     stream, todo = io.StringIO(), cells()[:2]
     with ProgressView(Console(file=stream, force_terminal=True, width=120)) as view:
         view.begin(2, todo)
-        view.started(0, todo[0])
         view.finished(todo[0], finished(todo[0]))
-    assert "worker 1: toy" in stream.getvalue()
     assert "1/2" in stream.getvalue()
 
 

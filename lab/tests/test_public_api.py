@@ -18,6 +18,7 @@ MODULES = {  # modules that are public as they are
     "dptransfer.methods.surrogate",
     "dptransfer.base.ray_workers",
     "dptransfer.base.worker_env",
+    "dptransfer.base.workers",
 }
 
 

@@ -3,9 +3,7 @@ import signal
 import sys
 import threading
 import time
-from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -31,56 +29,13 @@ def cores_of(folder):
     return set(read_results(folder)["host_cores"])
 
 
-class Here:
-    """What the engine needs of Ray, in this process."""
-
-    def is_initialized(self):
-        return True
-
-    def remote(self, **options):
-        self.options = options
-        return lambda call: SimpleNamespace(remote=lambda *given: Promise(lambda: call(*given)))
-
-    def put(self, array):
-        return Promise(lambda: array)
-
-    def get(self, promise):
-        return promise.future().result()
-
-
-class Promise:
-    def __init__(self, work):
-        self.work = work
-
-    def future(self):
-        done = Future()
-        done.set_result(self.work())
-        return done
-
-
-def test_a_task_has_one_core_and_one_thread(toy, small, monkeypatch):
-    here = Here()
-    monkeypatch.setitem(sys.modules, "ray", here)
-    before = os.sched_getaffinity(0)
-    tally = run_study(small, toy / "out", folders=[toy], engine="ray", workers=2)
-    assert tally.counts == {"done": tally.total}
-    assert cores_of(toy / "out") == {1}
-    assert os.sched_getaffinity(0) == before
-    assert here.options["num_cpus"] == 1
-    given = here.options["runtime_env"]["env_vars"]
-    assert given["OPENBLAS_NUM_THREADS"] == given["OMP_NUM_THREADS"] == "1"
-    assert given["PYTHONPATH"]
-    run_study(small, toy / "whole", folders=[toy], workers=0)
-    assert results_of(toy / "out") == results_of(toy / "whole")
-
-
 def workers_at_work():
     """Processes in which our Ray, which has this test's cache folder, runs a cell just now."""
     ours = f"DPTRANSFER_CACHE={os.environ['DPTRANSFER_CACHE']}".encode()
     found = []
     for process in Path("/proc").iterdir():
         try:
-            busy = process.name.isdigit() and b"ray::_on_own_core" in (process / "cmdline").read_bytes()
+            busy = process.name.isdigit() and b"ray::_run_on_own_core" in (process / "cmdline").read_bytes()
             if busy and ours in (process / "environ").read_bytes().split(b"\0"):
                 found.append(int(process.name))
         except OSError:

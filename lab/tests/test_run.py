@@ -1,18 +1,23 @@
 """Sweeps as a whole: resumed, killed, shared between studies; the results are always the same."""
 
 import json
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError, BudgetError, DataError, PrivacyWarning
+from dptransfer_lab.cells import cells_of
 from dptransfer_lab.results import FILE, read_results, read_study
-from dptransfer_lab.run import Watcher, run_study
+from dptransfer_lab.run import MeasureTwice, Watcher, run_study
+from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.study import parse_study
+from dptransfer_lab.tasks import task_of
 
 from .samples import SMALL
 
@@ -33,7 +38,7 @@ class Counting(Watcher):
     """A watcher that counts, and interrupts when told to."""
 
     def __init__(self, stop_after=None):
-        self.begun = self.ended = 0
+        self.ended = 0
         self.wanted = None
         self.stop_after = stop_after
 
@@ -42,9 +47,6 @@ class Counting(Watcher):
 
     def begin(self, total, wanted):
         self.wanted = len(wanted)
-
-    def started(self, worker, cell):
-        self.begun += 1
 
     def finished(self, cell, record):
         self.ended += 1
@@ -109,7 +111,7 @@ def test_results_do_not_depend_on_the_number_of_workers(toy, small):
     watcher = Counting()
     tally = swept(toy, small, "two", workers=2, watcher=watcher)
     assert tally.counts == {"done": 16}
-    assert watcher.begun == watcher.ended == 16
+    assert watcher.ended == 16
     assert results_of(toy / "two") == results_of(toy / "here")
     assert 0 < tally.starting < tally.seconds
 
@@ -148,6 +150,39 @@ def test_large_budgets_bring_one_warning_for_the_study_and_none_for_its_cells(to
 def test_unknown_engines_are_refused(toy, small):
     with pytest.raises(ArgumentError, match="processes, ray"):
         swept(toy, small, "out", engine="abacus")
+
+
+@pytest.fixture
+def ready(toy, small):
+    stored = stored_arrays(small, [toy])
+    return cells_of(small, stored)[0], {one.fingerprint: one for one in stored.values()}
+
+
+def test_a_worker_measures_a_cell_that_fails_once_more_and_then_says_what_happened(ready, monkeypatch):
+    cell, stored = ready
+    problems = [ZeroDivisionError("gone"), OSError("full")]
+
+    def fail(*given):
+        if problems:
+            raise problems.pop()
+        return {"status": "done"}
+
+    monkeypatch.setattr("dptransfer_lab.run.measure", fail)
+    record = MeasureTwice(stored)(cell)
+    assert (record["cell"], record["status"]) == (cell.address, "failed")
+    assert record["message"].startswith("ZeroDivisionError: gone at test_run.py:")
+    problems.append(OSError("full"))
+    assert MeasureTwice(stored)(cell) == {"status": "done"}
+
+
+def test_a_worker_on_another_machine_needs_no_file(ready, toy, monkeypatch):
+    cell, stored = ready
+    arrays = {fingerprint: one.in_memory() for fingerprint, one in stored.items()}
+    there = pickle.loads(pickle.dumps(MeasureTwice(arrays)))
+    here = MeasureTwice(stored)(cell)
+    monkeypatch.setattr(np, "load", None)  # a file that is opened would be an error
+    task_of.cache_clear()
+    assert there(cell)["metrics"] == here["metrics"]
 
 
 def test_a_small_version_of_the_demo_study(tmp_path):

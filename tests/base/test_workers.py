@@ -88,9 +88,9 @@ class Scripted:
         self.ended += 1
 
 
-def run(script, count=4, patience=0.01):
+def run(script, count=4, patience=0.01, **more):
     crew = Scripted(script)
-    return crew, map_with_retries(crew.gather, range(count), "piece", patience=patience)
+    return crew, map_with_retries(crew.gather, range(count), "piece", patience=patience, **more)
 
 
 def test_each_piece_is_given_once_and_told_of_once():
@@ -120,6 +120,12 @@ def test_losses_at_once_and_losses_with_successes_in_between_are_borne():
     crew, results = run(lambda piece, attempt: "lost" if piece == 0 and attempt < 5 else "done", count=12)
     assert len(list(results)) == 12
     assert crew.attempts.count(0) == 6
+
+
+def test_a_piece_may_be_given_up_alone_after_two_losses():
+    crew, results = run(lambda piece, attempt: "lost" if piece == 1 else "done", give_up="{}: {}".format)
+    assert sorted(results) == [(0, 0), (1, "1: it is gone"), (2, 20), (3, 30)]
+    assert (crew.attempts.count(1), crew.gathered) == (2, 1)
 
 
 def test_whoever_hangs_is_replaced_with_all_that_they_had():

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import os
 import time
-import traceback
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,21 +35,13 @@ _MOST_PROTOTYPES = 200
 _PRINTED = 7  # another stream of random numbers than those of tasks and of the noise
 
 
-class CellFailed(Exception):
-    """A cell ended in an error that no study asks for; the text says which and where."""
+def sources_of(cell: Cell, stored: Mapping[str, Stored]) -> tuple[Stored, Stored | None]:
+    """The arrays a cell needs: of its data set, and of its pool."""
+    pool = cell.task.pool_fingerprint
+    return stored[cell.task.data_fingerprint], None if pool is None else stored[pool]
 
 
-def run_cell(cell: Cell, data: Stored, pool: Stored | None) -> Record:
-    """What a worker does: `measure`, with any error in one line that finds its way to another process."""
-    try:
-        return measure(cell, data, pool)
-    except Exception as problem:
-        frame = traceback.extract_tb(problem.__traceback__)[-1]
-        place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-        raise CellFailed(f"{type(problem).__name__}: {problem} at {place}") from None
-
-
-def measure(cell: Cell, data: Stored, pool: Stored | None) -> Record:
+def measure(cell: Cell, stored: Mapping[str, Stored]) -> Record:
     """Fit and test one cell.
 
     A refusal of the library's (a budget the method cannot be paid from, a missing pool) is a result and is
@@ -59,14 +49,13 @@ def measure(cell: Cell, data: Stored, pool: Stored | None) -> Record:
 
     Args:
         cell: what to fit.
-        data: the arrays of its data set.
-        pool: those of its pool.
+        stored: data sets and pools by fingerprint.
     """
     started, before = time.perf_counter(), time.process_time()
     clock = _Clock()
     task: Task | None = None
     try:
-        task = task_of(cell.task, data, pool)
+        task = task_of(cell.task, *sources_of(cell, stored))
         with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # `run_study` gave it, once
             outcome = _fitted(cell, task, clock)
     except DPTransferError as refusal:

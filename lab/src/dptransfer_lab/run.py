@@ -1,23 +1,29 @@
-"""A sweep: a study's cells that have no result yet, run by an engine, and written down one by one.
+"""A sweep: run the cells of a study that have no result yet, and write down each record as it comes.
 
-Whatever ends a sweep early, running it again goes on where it stopped: what is on disk is finished, and what
-is not is run.
+Cells run on a pool of the library's workers: processes, a Ray cluster, or this process. A cell that ends in
+an error, or whose worker dies, is tried once more and then recorded as failed. Records are written by the
+process that started the sweep, so that none is lost or doubled. Whatever ends a sweep early, running it again
+goes on where it stopped: what is on disk is finished, and what is not is run.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from dptransfer import __version__
 from dptransfer.accounting import warn_if_weak
+from dptransfer.base.ray_workers import RayCluster
 from dptransfer.base.types import JsonObject
+from dptransfer.base.workers import Processes, ThisProcess
 from dptransfer.errors import ArgumentError
 from dptransfer_lab.cells import FORMAT, Cell, cells_of
-from dptransfer_lab.engines import Engine, Processes, ThisProcess, run_cells
-from dptransfer_lab.measure import OWN
+from dptransfer_lab.measure import OWN, failed_record, measure
 from dptransfer_lab.results import Record, RecordFile, export_tables, read_results, write_study
 from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.stored import Stored
@@ -38,9 +44,6 @@ class Watcher:
     def begin(self, total: int, wanted: Sequence[Cell]) -> None:
         """There are `total` cells; `wanted` have no result yet."""
 
-    def started(self, worker: int, cell: Cell) -> None:
-        """A worker begins a cell."""
-
     def finished(self, cell: Cell, record: Record) -> None:
         """A cell has its record, which is on disk."""
 
@@ -57,7 +60,7 @@ class Tally:
         seconds: wall time of the sweep, without reading the data.
         starting: wall time until the first cell began.
         own_seconds: time spent in fits, predictions, attacks and losses.
-        overhead: time that cells took beyond that, from being handed out to being on disk.
+        overhead: time that cells took beyond that, and to be written down.
     """
 
     total: int
@@ -128,35 +131,58 @@ def run_study(
         tally = Tally(len(cells), len(cells) - len(wanted), max(1, workers))
         told.begin(len(cells), wanted)
         began = time.perf_counter()
-
-        def started(place: int, cell: Cell) -> None:
-            tally.starting = tally.starting or time.perf_counter() - began
-            told.started(place, cell)
-
-        def finished(cell: Cell, record: Record) -> None:
-            writing = time.perf_counter()
-            results.append(record)
-            tally.add(record, time.perf_counter() - writing)
-            told.finished(cell, record)
-
+        arrays = {one.fingerprint: one for one in stored.values()}
         try:
-            if wanted:
-                arrays = {one.fingerprint: one for one in stored.values()}
-                run_cells(
-                    wanted, _engine(engine, arrays, workers, address), started=started, finished=finished
-                )
+            with closing(_records(wanted, arrays, engine, workers, address)) as records:
+                for number, record in records:
+                    came = time.perf_counter()
+                    tally.starting = tally.starting or came - began - (record["cost"]["cell_seconds"] or 0.0)
+                    results.append(record)
+                    tally.add(record, time.perf_counter() - came)
+                    told.finished(wanted[number], record)
         finally:
             tally.seconds = time.perf_counter() - began
     export_tables(read_results(out), out)
     return tally
 
 
-def _engine(engine: str, stored: Mapping[str, Stored], workers: int, address: str | None) -> Engine:
+def _records(
+    cells: Sequence[Cell], stored: Mapping[str, Stored], engine: str, workers: int, address: str | None
+) -> Generator[tuple[int, Record]]:
+    """The number of each cell and its record, as they come."""
     if engine == "ray":
-        from dptransfer_lab.engines import RayCluster
+        cluster = RayCluster(address or "local", max(1, workers), _PATIENCE, give_up=failed_record)
+        arrays = {fingerprint: one.in_memory() for fingerprint, one in stored.items()}
+        yield from cluster.each(MeasureTwice(arrays), cells, "cell")
+    elif workers:
+        yield from Processes(workers, _PATIENCE, failed_record).each(MeasureTwice(stored), cells, "cell")
+    else:  # an error ends the sweep, which is what one wants while looking for it
+        yield from ThisProcess().each(partial(measure, stored=stored), cells, "cell")
 
-        return RayCluster(stored, max(1, workers), address)
-    return Processes(stored, workers) if workers else ThisProcess(stored)
+
+_PATIENCE = 1e9  # seconds: cells of one study take seconds or hours, so that none is taken to hang
+
+
+@dataclass(frozen=True)
+class MeasureTwice:
+    """What a worker does with a cell: measure it, once more if that fails, and else say what went wrong.
+
+    Attributes:
+        stored: data sets and pools by fingerprint.
+    """
+
+    stored: Mapping[str, Stored]
+
+    def __call__(self, cell: Cell) -> Record:
+        """The record of the cell."""
+        for _ in range(2):
+            try:
+                return measure(cell, self.stored)
+            except Exception as problem:
+                frame = traceback.extract_tb(problem.__traceback__)[-1]
+                place = f"{Path(frame.filename).name}:{frame.lineno}"
+                message = f"{type(problem).__name__}: {problem} at {place}"
+        return failed_record(cell, message)
 
 
 def _is_finished(status: str | None, retry_failed: bool) -> bool:

@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,19 +38,25 @@ class Stored:
     """
 
     fingerprint: str
-    files: Mapping[str, str] = field(default_factory=dict, hash=False)
+    files: Mapping[str, str | AnyArray] = field(default_factory=dict, compare=False)
     classes: tuple[str | int, ...] = ()
     encoder: EncoderIdentity | None = None
     rows_fingerprint: str | None = None
 
     def open(self) -> Arrays:
         """The arrays; rows and pixels are memory-mapped, labels and people are read."""
-        return {
-            name: np.load(
-                file, mmap_mode="r" if name.endswith(("rows", "pixels")) else None, allow_pickle=False
-            )
-            for name, file in self.files.items()
-        }
+        return {name: self._opened(name, file) for name, file in self.files.items()}
+
+    def in_memory(self) -> Stored:
+        """The same with the arrays themselves, for machines that cannot open the files."""
+        return replace(self, files={name: np.asarray(array) for name, array in self.open().items()})
+
+    def _opened(self, name: str, file: str | AnyArray) -> AnyArray:
+        if not isinstance(file, str):
+            return file
+        mapped = name.endswith(("rows", "pixels"))
+        array: AnyArray = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
+        return array
 
 
 def cached_arrays(key: JsonObject, make: Callable[[], tuple[Stored, Arrays]]) -> Stored:

@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dptransfer.base.checks import import_optional, or_none, positive, whole
@@ -106,12 +107,14 @@ class RayCluster:
         patience: seconds after which tasks that give nothing back are taken to hang, and are begun again;
             default twenty times what the slowest piece took, and at least ten minutes.
         gpus: how many each task needs for itself; Ray shows it these alone.
+        give_up: as `map_with_retries` takes it.
     """
 
     address: str
     workers: int | None = None
     patience: float | None = None
     gpus: int = field(default=0, repr=False)
+    give_up: Callable[[Any, str], Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workers", or_none(whole)("workers", self.workers))
@@ -136,9 +139,8 @@ class RayCluster:
         ray = connect(self.address, self.workers)
         there = ray.cluster_resources().get("GPU" if self.gpus else "CPU", 1)
         window = self.workers or 2 * max(1, int(there))
-        return map_with_retries(
-            lambda: _RayPool(ray, work, window, self.gpus), pieces, what, patience=self.patience
-        )
+        start = partial(_RayPool, ray, work, window, self.gpus)
+        return map_with_retries(start, pieces, what, patience=self.patience, give_up=self.give_up)
 
 
 class _RayPool:

@@ -16,8 +16,8 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -130,7 +130,12 @@ class WorkerPool(Protocol):
 
 
 def map_with_retries(
-    start_pool: Callable[[], WorkerPool], pieces: Sequence[object], what: str, *, patience: float | None
+    start_pool: Callable[[], WorkerPool],
+    pieces: Sequence[object],
+    what: str,
+    *,
+    patience: float | None,
+    give_up: Callable[[Any, str], Any] | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """(number, result) of every piece, each once, as they come back.
 
@@ -146,10 +151,12 @@ def map_with_retries(
         what: what a piece is called.
         patience: seconds in which one piece must come back; None for twenty times what the slowest has taken
             so far, and at least ten minutes.
+        give_up: what a piece gives, and why, once two workers died with it; default none is given up alone.
     """
     from concurrent.futures import FIRST_COMPLETED, Future, wait
 
     waiting, losses, done, slowest = deque(range(len(pieces))), Counter[int](), 0, 0.0
+    deaths = Counter[int]()
     running: dict[Future[TaskResult], tuple[int, float]] = {}
     if not pieces:
         return
@@ -176,9 +183,12 @@ def map_with_retries(
                 try:
                     result, problem = pool.outcome(answer)
                 except WorkerLost as why:
-                    _count(losses, [number], what, str(why))
-                    waiting.appendleft(number)
-                    continue
+                    deaths[number] += 1
+                    if give_up is None or deaths[number] < 2:
+                        _count(losses, [number], what, str(why))
+                        waiting.appendleft(number)
+                        continue
+                    result, problem = give_up(pieces[number], str(why)), None
                 if problem is not None:
                     raise problem
                 losses.clear()
@@ -233,10 +243,12 @@ class Processes:
         workers: how many; default one for every core that this process may use.
         patience: seconds after which workers that give nothing back are taken to hang, and are replaced;
             default twenty times what the slowest piece took, and at least ten minutes.
+        give_up: as `map_with_retries` takes it.
     """
 
     workers: int | None = None
     patience: float | None = None
+    give_up: Callable[[Any, str], Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workers", or_none(whole)("workers", self.workers))
@@ -258,7 +270,8 @@ class Processes:
         count = min(self.workers or len(cores_here()), max(1, len(pieces)))
         with require_packable(work):
             packed = pickle.dumps(work, protocol=5)
-        return map_with_retries(lambda: _ProcessPool(packed, count), pieces, what, patience=self.patience)
+        start = partial(_ProcessPool, packed, count)
+        return map_with_retries(start, pieces, what, patience=self.patience, give_up=self.give_up)
 
 
 @cache

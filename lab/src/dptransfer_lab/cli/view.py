@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from dptransfer.cli.screen import say, show_facts, show_table
 from dptransfer_lab.cells import Cell
@@ -44,7 +44,6 @@ class ProgressView(Watcher):
             disable=not console.is_terminal,
         )
         self._whole = self._bar.add_task("All cells", total=None, left="")
-        self._lines: dict[int, TaskID] = {}
         self._total = self._done = self._before = 0
         self._began = time.monotonic()
 
@@ -71,12 +70,6 @@ class ProgressView(Watcher):
         self._bar.update(self._whole, total=total, completed=self._done)
         if not self._console.is_terminal:
             self._console.print(f"{total} cells, {self._done} of them finished before")
-
-    def started(self, worker: int, cell: Cell) -> None:
-        """A worker begins a cell."""
-        if worker not in self._lines:
-            self._lines[worker] = self._bar.add_task("", total=None, left="")
-        self._bar.update(self._lines[worker], description=f"  worker {worker + 1}: {cell.words}")
 
     def finished(self, cell: Cell, record: Record) -> None:
         """A cell has its record."""
