@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import Columns
-from dptransfer.data.columns import feature_names
+from dptransfer.data.tables import feature_names
 from dptransfer.errors import DataError
 from dptransfer.sources import find_texts, read_private, read_table
 

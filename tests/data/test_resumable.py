@@ -2,9 +2,9 @@ import errno
 
 import pytest
 
-from dptransfer.data import atomic_files, resumable
-from dptransfer.data.atomic_files import claim
-from dptransfer.data.resumable import (
+from dptransfer.data import atomic_files
+from dptransfer.data.atomic_files import (
+    claim,
     draft_folder,
     finish_placing,
     kept_on_disk,
@@ -54,7 +54,7 @@ def test_a_disk_without_a_byte_left_leaves_no_job_of_somebody_else(tmp_path, mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(resumable, "write_synced", full)
+        patch.setattr(atomic_files, "write_synced", full)
         with pytest.raises(DataError, match="No space left"):
             draft(tmp_path / "a")
     with claim(tmp_path / "a"):

@@ -4,7 +4,7 @@ import pytest
 from dptransfer.data import Columns, PublicEmbeddings, ShardedRows
 from dptransfer.errors import DataError
 from dptransfer.sources import find_images, read_private, read_public, read_table
-from dptransfer.sources.contents import contents_of, shards_in
+from dptransfer.sources.readers import contents_of, shards_in
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

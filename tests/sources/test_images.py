@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from dptransfer.data import Columns, Labelled
-from dptransfer.data.arrow import picture_column
+from dptransfer.data.table_files import picture_column
 from dptransfer.errors import DataError
 from dptransfer.sources import ImageList, find_images, find_texts, open_image
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import Columns
-from dptransfer.data.columns import is_person_file
+from dptransfer.data.tables import is_person_file
 from dptransfer.errors import DataError
 from dptransfer.sources.listings import find_images, people_by_folder, people_in_file
 

@@ -9,7 +9,7 @@ import pytest
 from dptransfer.data import Columns, RawTable
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import read_table
-from dptransfer.sources.contents import READERS, contents_of, has_added_reader, read_with
+from dptransfer.sources.readers import READERS, contents_of, has_added_reader, read_with
 from dptransfer.testing import reader_rules as module
 from dptransfer.testing.contract import ContractBroken
 from dptransfer.testing.reader_rules import READER_CHECKS, check_reader

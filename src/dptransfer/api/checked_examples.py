@@ -14,16 +14,14 @@ from numpy.typing import ArrayLike
 from dptransfer.api.source import Source
 from dptransfer.base.types import AnyArray, Labels, People
 from dptransfer.data import Columns, EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.columns import DICOM, FOLDER, STORED, column_of, read_label_words
 from dptransfer.data.labels import label_positions, person_positions, places, word_positions
-from dptransfer.data.tables import require
+from dptransfer.data.table_files import has_columns, open_columns
+from dptransfer.data.tables import DICOM, FOLDER, STORED, column_of, read_label_words, require
 from dptransfer.errors import ArgumentError
 from dptransfer.sources import TextList, find_images, find_texts, read_table
-from dptransfer.sources.contents import Contents
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import patient_of
-from dptransfer.sources.open_columns import has_columns, open_columns
-from dptransfer.sources.readers import people_of, with_labels
+from dptransfer.sources.readers import Contents, people_of, with_labels
 
 
 def _ids_of(path: Path, people: str | Path, found: Examples, split: str | None) -> list[object] | None:

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
-from dptransfer.data.columns import STORED, USUAL_COLUMNS, Columns
 from dptransfer.data.embeddings import PoolOutline
 from dptransfer.data.examples import file_digests, picture_digests, text_digests
 from dptransfer.data.facts import require_same_space
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.labels import Classes, declared_classes, person_positions
-from dptransfer.data.tables import require
+from dptransfer.data.tables import STORED, USUAL_COLUMNS, Columns, require
 from dptransfer.encoders.encoding import (
     NOBODY,
     examples_at,
@@ -33,7 +32,8 @@ from dptransfer.encoders.encoding import (
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy.relation import Unit
 from dptransfer.sources import read_private, read_public
-from dptransfer.sources.contents import IMAGE_ENDINGS, Contents, contents_of
+from dptransfer.sources.listings import IMAGE_ENDINGS
+from dptransfer.sources.readers import Contents, contents_of
 
 if TYPE_CHECKING:
     from dptransfer.base.types import EncodedRows

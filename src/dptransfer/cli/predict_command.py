@@ -95,7 +95,7 @@ def predict(
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
-    from dptransfer.data.resumable import finish_placing
+    from dptransfer.data.atomic_files import finish_placing
 
     columns, out = tables.columns(), answers.out
     if out is not None:
@@ -149,7 +149,7 @@ def _predict_in_parts(
     """Write a folder of answers about one pool, or go on with what an earlier run has left."""
     from dptransfer.encoders.model_inputs import table_for
     from dptransfer.release.predictions import PredictPart, predict_in_shards
-    from dptransfer.sources.contents import contents_of
+    from dptransfer.sources.readers import contents_of
 
     out = answers.out
     if len(inputs) > 1:
@@ -198,8 +198,7 @@ def encoded_in_files(
     and the same call goes on with them.
     """
     from dptransfer.data import ShardedRows
-    from dptransfer.data.atomic_files import claim
-    from dptransfer.data.resumable import remove_draft
+    from dptransfer.data.atomic_files import claim, remove_draft
     from dptransfer.encoders.shards import encode_in_shards
     from dptransfer.sources import ImageList
 
@@ -285,7 +284,7 @@ def _rows(
     import numpy as np
 
     from dptransfer.encoders.model_inputs import table_for
-    from dptransfer.sources.contents import contents_of
+    from dptransfer.sources.readers import contents_of
 
     tables = [contents_of(path, columns) == "rows" for path in inputs]
     if any(tables) and not all(tables):
@@ -309,7 +308,7 @@ def _from_examples(
 ) -> list[NamedRows]:
     from dptransfer.encoders.model_inputs import encoded_here
     from dptransfer.sources import find_images
-    from dptransfer.sources.contents import IMAGE_ENDINGS
+    from dptransfer.sources.listings import IMAGE_ENDINGS
 
     found: Sequence[ImageList | TextList]
     if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):

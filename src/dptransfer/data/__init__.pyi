@@ -1,6 +1,3 @@
-from dptransfer.data.columns import LABEL_NAMES as LABEL_NAMES
-from dptransfer.data.columns import ROW_NAMES as ROW_NAMES
-from dptransfer.data.columns import Columns as Columns
 from dptransfer.data.emb_folder import RowMetadata as RowMetadata
 from dptransfer.data.emb_folder import finish_shards as finish_shards
 from dptransfer.data.emb_folder import read_store as read_store
@@ -20,5 +17,8 @@ from dptransfer.data.labels import Labelled as Labelled
 from dptransfer.data.labels import long_tail as long_tail
 from dptransfer.data.labels import long_tail_counts as long_tail_counts
 from dptransfer.data.sharded_rows import ShardedRows as ShardedRows
+from dptransfer.data.tables import LABEL_NAMES as LABEL_NAMES
+from dptransfer.data.tables import ROW_NAMES as ROW_NAMES
+from dptransfer.data.tables import Columns as Columns
 from dptransfer.data.tables import RawTable as RawTable
 from dptransfer.data.vocabulary import Vocabulary as Vocabulary

@@ -8,7 +8,7 @@ A folder and not one file, so that rows are memory-mapped and a manifest can be 
     people.npy      int64, the person of each row as a number from 0; absent if unknown. Ids are not kept
     sources.json    where each row came from; absent if unknown
     digests.npy     int64, of the file or text behind each row (`source_digests`); absent if unknown
-    manifest.json   see `dptransfer.data.emb_manifest`
+    manifest.json   see `Manifest`
 
 It belongs to the owner of the rows: labels, people, sources and digests are as private as they are. So
 nobody else can read it, whatever the umask says, unless it is written as public. Its manifest says which it
@@ -20,14 +20,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.lib import format as npy
@@ -51,11 +52,11 @@ from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.sharded_rows import NpyShard, ShardedRows
-from dptransfer.data.tables import RawTable, parsing, require
+from dptransfer.data.tables import RawTable, parsing, require, unreadable
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from dptransfer.data.emb_manifest import Manifest
+    from pydantic import TypeAdapter
 
 RowType = Literal["float16", "float32", "float64", "int8"]
 MANIFEST, SOURCES = "manifest.json", "sources.json"
@@ -67,6 +68,113 @@ READERS = 8
 _AGAIN = "Restore the folder from a copy, or encode the data again."
 _CHUNK = 4096
 _Classes: TypeAlias = tuple[str | int, ...] | None
+
+
+VERSION = 1
+"""The schema of this release."""
+
+
+def shard_name(number: int) -> str:
+    """The file of a shard, by its number from 0."""
+    return f"rows-{number:05}.npy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Everything about an `.emb` folder except the numbers.
+
+    Attributes:
+        format: always 'dptransfer-embeddings'.
+        version: schema version.
+        public: whether the rows are nobody's data; others, and copies of them, are never public.
+        name: the data set's name, for the ledger.
+        shards: the number of rows in each file of rows, in order.
+        dimension: width of a row.
+        dtype: element type of the rows.
+        scale: what int8 values are multiplied with to be rows; None for floats.
+        finite: whether all rows of a public folder were found to be finite.
+        classes: the declared class list; labels are positions in it. None: labels are whole numbers as given.
+        encoder: the encoder behind the rows, if on record.
+        files: SHA-256 of each file in the folder.
+        fingerprint: SHA-256 of rows and labels, as `PrivateEmbeddings.fingerprint` computes it.
+        rows_fingerprint: SHA-256 of the rows, as `PublicEmbeddings.fingerprint` computes it.
+        created: time of writing, UTC, ISO 8601.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    format: Literal["dptransfer-embeddings"] = "dptransfer-embeddings"
+    version: Literal[1] = 1
+    public: bool
+    name: str | None
+    shards: tuple[int, ...]
+    dimension: int
+    dtype: RowType
+    scale: float | None
+    finite: bool | None
+    classes: tuple[str, ...] | tuple[int, ...] | None
+    encoder: EncoderIdentity | None
+    files: dict[str, str]
+    fingerprint: str
+    rows_fingerprint: str
+    created: str
+
+    @property
+    def shard_files(self) -> list[str]:
+        """The files of rows, in order."""
+        return [shard_name(number) for number in range(len(self.shards))]
+
+    def to_json(self) -> str:
+        """What `read_manifest` reads."""
+        fields = asdict(self) | {"encoder": None if self.encoder is None else self.encoder.to_dict()}
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read the manifest of an `.emb` folder from its file, and check it."""
+    from pydantic import ValidationError
+
+    absent = f"an .emb folder must hold {path.name}, and this one does not."
+    again = "Write it again with write_embeddings or 'dptransfer encode'."
+    require(path.exists(), path.parent, absent, again)
+    with parsing(path, "the manifest must be JSON; it is not.", "Restore or rewrite it."):
+        content = path.read_text(encoding="utf-8")
+        fields: object = json.loads(content)
+    version = fields.get("version") if isinstance(fields, dict) else None
+    newer = isinstance(version, int) and version > VERSION
+    rule = f"the manifest must have schema version {VERSION}; it has {version}."
+    require(not newer, path, rule, "Upgrade dptransfer to read it.")
+    try:
+        found = _schema().validate_json(content)
+        odd = _odd_field(found)
+    except ValidationError as error:
+        odd = str(next(iter(error.errors()[0]["loc"]), "the whole file"))
+    if odd is not None:
+        rule = f"the manifest must follow schema version {VERSION}; the field '{odd}' does not."
+        raise unreadable(path, rule, "Restore or rewrite it.")
+    return found
+
+
+@cache
+def _schema() -> TypeAdapter[Manifest]:
+    """Takes longer to make than a manifest does to read; pydantic takes long to load, too."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Manifest)
+
+
+def _odd_field(manifest: Manifest) -> str | None:
+    """A field that `write_embeddings` cannot have written, or that contradicts another."""
+    scale, rows = manifest.scale, manifest.files.keys() - _COLUMNS.keys() - {SOURCES}
+    digests = (*manifest.files.values(), manifest.fingerprint, manifest.rows_fingerprint)
+    holds = {
+        "files": all(re.fullmatch(r"rows-[0-9]{5,9}\.npy", name) for name in rows),
+        "shards": all(count >= 1 for count in manifest.shards) and rows == {*manifest.shard_files},
+        "dimension": manifest.dimension >= 1,
+        "scale": scale is None if manifest.dtype != "int8" else scale is not None and 1e-12 <= scale <= 1e12,
+        "files or fingerprints": all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests),
+    }
+    return next((name for name, held in holds.items() if not held), None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,8 +240,6 @@ def write_embeddings(
     Returns:
         The folder written.
     """
-    from dptransfer.data.emb_manifest import shard_name  # pydantic: heavy, and not needed to start
-
     target, array, scale = require_target(path, overwrite=overwrite), *_rows_to_write(rows, dtype, scale)
     count, opener = len(array), None if metadata.public else owner_only
     # Without rows there is nothing to keep small.
@@ -173,8 +279,6 @@ def finish_shards(
     Returns:
         The folder written.
     """
-    from dptransfer.data.emb_manifest import shard_name
-
     target, drafts = require_target(path, overwrite=overwrite), ShardedRows(files, scale=scale)
     for shard in drafts.shards:
         plain = isinstance(shard, NpyShard) and not shard.by_column
@@ -205,8 +309,6 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
         path: the folder.
         verify: compare every file with its checksum first (one streaming pass over the rows).
     """
-    from dptransfer.data.emb_manifest import read_manifest
-
     folder = Path(path)
     manifest = read_manifest(folder / MANIFEST)
     there = {file.name for file in folder.iterdir() if file.name.endswith(".npy") or file.name == SOURCES}
@@ -357,8 +459,6 @@ def _complete(
     classes: _Classes,
 ) -> None:
     """Write all but the rows, which are in the folder, or an empty array."""
-    from dptransfer.data.emb_manifest import Manifest
-
     opener = None if metadata.public else owner_only
     for name, column in columns.items():
         _write_array(folder / name, column, slice(0, len(column)), np.dtype("<i8"), opener)

@@ -18,8 +18,8 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers
-from dptransfer.data.arrow import WHOLE_FILE, dense_rows, named_features, row_columns, row_form
 from dptransfer.data.numpy_files import array_header
+from dptransfer.data.table_files import WHOLE_FILE, dense_rows, named_features, row_columns, row_form
 from dptransfer.data.tables import parsing, require, unreadable
 from dptransfer.errors import ArgumentError, DataError
 

@@ -1,17 +1,23 @@
-"""Tables as readers return them, and errors for damaged files."""
+"""Tables: named columns, what readers return, and errors for damaged files."""
 
 from __future__ import annotations
 
 import errno
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 from dptransfer.base.types import AnyArray, People
 from dptransfer.data.facts import EncoderIdentity
+from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions, word_positions
 from dptransfer.errors import DataError, DPTransferError
 
 
@@ -130,3 +136,301 @@ def natural_order(name: str) -> tuple[object, ...]:
     parts = re.split(r"([0-9]+)", name)
     numbers = [part.lstrip("0") for part in parts]
     return (*((len(numbers[place]) * (place % 2), numbers[place]) for place in range(len(parts))), (0, name))
+
+
+ROW_NAMES = ("x", "features", "embeddings", "embedding")
+LABEL_NAMES = ("y", "labels", "label")
+_AGAIN = "Write it again."
+_INDEX = "__index_level_"  # what pandas calls the row numbers that it writes
+_OPTIONS = {"path": "--path-column", "text": "--text-column"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table, or arrays of an archive, hold what; None stands for the usual name.
+
+    >>> Columns(label="diagnosis").label
+    'diagnosis'
+
+    Attributes:
+        path: paths of images, in a CSV; usually 'path'.
+        text: texts; usually 'text'.
+        label: labels; usually 'label', 'labels' or 'y'.
+        features: features, as names or patterns such as 'f*', separated by commas, or as a list of names;
+            usually a list column of a known name, or else every column of numbers but those of labels and
+            people.
+        split: the part of a file that has several, for example 'train'.
+        person: ids of people. For images and texts also a file of ids, 'folder' or 'dicom' (see
+            `find_images`).
+    """
+
+    path: str | None = None
+    text: str | None = None
+    label: str | None = None
+    features: str | Sequence[str] | None = None
+    split: str | None = None
+    person: str | Path | None = None
+
+    @property
+    def ids(self) -> str | None:
+        """The column of ids, where `person` names a column; in a table 'folder' may be the name of one."""
+        by_column = self.person is not None and self.person != DICOM and not is_person_file(self.person)
+        return str(self.person) if by_column else None
+
+
+USUAL_COLUMNS = Columns()
+"""The usual names of all columns."""
+STORED = "stored"
+"""Whose each row is, as an `.emb` folder keeps it; where none does, each row stands for itself."""
+FOLDER = "folder"
+"""The word for people by the folder that pictures are in."""
+DICOM = "dicom"
+"""The word for people by the Patient ID in their DICOM files."""
+
+
+def column_of(people: object) -> str | None:
+    """The column of rows that tells people, where they are told by one."""
+    by_column = (
+        isinstance(people, str) and people not in (STORED, FOLDER, DICOM) and not is_person_file(people)
+    )
+    return str(people) if by_column else None
+
+
+def is_person_file(people: object) -> bool:
+    """Whether this names a file of ids, by its ending, and not a column.
+
+    >>> is_person_file("patients.csv"), is_person_file("patient")
+    (True, False)
+    """
+    return isinstance(people, str | Path) and Path(people).suffix.lower() in (".csv", ".npy")
+
+
+Cells = TypeVar("Cells", bound=Collection[object])
+"""What a kind of table has in a column."""
+CellsByName: TypeAlias = dict[str, Cells]
+Label: TypeAlias = str | float | bool
+"""A label as a file has it, a word or a number."""
+
+
+class ListedExamples(NamedTuple):
+    """Examples that a table lists, and what stands beside them.
+
+    Attributes:
+        examples: paths, texts or pictures.
+        labels: one word each, or None.
+        people: the person of each, or None.
+        classes: the class list that the table declares, or None.
+    """
+
+    examples: Any
+    labels: list[str] | None
+    people: People | None
+    classes: tuple[str | int, ...] | None
+
+
+class NamedColumns(ABC, Generic[Cells]):
+    """A file with columns that are read by name; columns that nobody asks for are not read.
+
+    Attributes:
+        path: the file or folder.
+        names: the columns it has.
+        label_names: usual names of labels, the first one that is there first.
+    """
+
+    path: Path
+    names: Sequence[str]
+    label_names: ClassVar[Sequence[str]] = LABEL_NAMES[::-1]
+
+    @abstractmethod
+    def row_columns(self, columns: Columns) -> tuple[str, ...]:
+        """Find where rows are: one column of whole rows, or one column for each feature."""
+
+    @abstractmethod
+    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, CellsByName[Cells]]:
+        """Read the rows in the columns `rows`, and the cells of the columns `beside`."""
+
+    @abstractmethod
+    def labels(self, name: str, cells: Cells) -> AnyArray | Sequence[Label]:
+        """One label for each row, from the cells of their column."""
+
+    def classes(self, label: str | None) -> tuple[str | int, ...] | None:
+        """The class list that the file declares for its labels, or None."""
+        return None
+
+    def features(self, rows: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The names of the features, where each has a column."""
+        return None
+
+    def require_ids(self, person: str | None) -> None:
+        """Raise unless the column of ids is there, if one is named."""
+        require_person_column(self.path, person, self.names)
+
+    def people(self, person: str, cells: Cells, count: int) -> People:
+        """The person of each row, from the cells of the column of ids."""
+        with parsing(self.path, f"'{person}' must be one column of words or numbers; it is not.", _AGAIN):
+            return person_positions(cells, count)
+
+    def values(self, name: str, cells: Cells | None = None) -> list[object]:
+        """The cells of a column as a list."""
+        with parsing(self.path, f"'{name}' must be one column of words or numbers; it is not.", _AGAIN):
+            found = self.read([name])[1][name] if cells is None else cells
+            listing = next((one for one in ("to_pylist", "tolist") if hasattr(found, one)), None)
+            return list(found if listing is None else getattr(found, listing)())
+
+
+def read_rows(table: NamedColumns[Cells], columns: Columns) -> RawTable:
+    """Read rows of numbers, with labels and people as far as the table has them."""
+    person, label = columns.ids, label_column_in(table.names, columns.label, table.label_names)
+    table.require_ids(person)
+    chosen = table.row_columns(columns)
+    rows, cells = table.read([one for one in (label, person) if one is not None], chosen)
+    labels = None if label is None else np.asarray(table.labels(label, cells[label]))
+    if labels is not None:
+        one_each = f"'{label}' must hold one label for each row; it does not."
+        require(labels.shape == (len(rows),), table.path, one_each, "Write the file again.")
+    return RawTable(
+        rows,
+        labels,
+        table.classes(label),
+        people=None if person is None else table.people(person, cells[person], len(rows)),
+        columns=table.features(chosen),
+    )
+
+
+def read_listed(
+    table: NamedColumns[Cells], column: str, columns: Columns, kind: str | None = None
+) -> ListedExamples:
+    """Read a column of examples, with labels, by default under 'label', and people if they are named.
+
+    Args:
+        table: the table.
+        column: where the examples are.
+        columns: those of labels and people.
+        kind: 'path' or 'text' for examples that must be words; an error names the option for their column.
+    """
+    label, person = columns.label or "label", columns.ids
+    if column not in table.names:
+        line = ",".join(filter(None, (column, label, person)))
+        option = _OPTIONS.get(kind or "")
+        other = "" if option is None else f", or name the column with {option} NAME"
+        texts = "; for texts choose an encoder of texts" if kind == "path" and "text" in table.names else ""
+        absent = f"examples must be in the column '{column}'; there is none of that name."
+        begin = f"Begin a CSV with a line such as: {line}{other}{texts}."
+        require(False, table.path, absent, begin)
+    table.require_ids(person)
+    labelled = label in table.names
+    beside = [one for one in (label if labelled else None, person) if one is not None]
+    _, cells = table.read([column, *beside])
+    examples = cells[column]
+    if kind is not None:
+        examples = examples.to_pylist() if hasattr(examples, "to_pylist") else examples
+        whole = examples and all(isinstance(one, str) for one in examples)
+        require(whole, table.path, f"'{column}' must be filled with words in every row.", "Fill or drop it.")
+    classes = table.classes(label)
+    labels = _words(table.labels(label, cells[label]), classes) if labelled else None
+    people = None if person is None else table.people(person, cells[person], len(examples))
+    return ListedExamples(examples, labels, people, classes)
+
+
+def read_label_words(
+    table: NamedColumns[Cells], label: str | None
+) -> tuple[list[str] | None, tuple[str | int, ...] | None]:
+    """Read labels alone, by default under 'label', as words or None, and the class list on record."""
+    label = label or "label"
+    classes = table.classes(label)
+    if label not in table.names:
+        return None, classes
+    _, cells = table.read([label])
+    return _words(table.labels(label, cells[label]), classes), classes
+
+
+def _words(labels: AnyArray | Sequence[Label], classes: tuple[str | int, ...] | None) -> list[str]:
+    """Labels as they are written; whole numbers beside recorded names are positions among them."""
+    found = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    whole = [label for label in found if type(label) is int]
+    if classes is None or len(whole) < len(found):
+        return [str(label) for label in found]
+    # One that is no position, such as −1 for none, is no class, and is told of where labels are placed.
+    return [str(classes[label]) if 0 <= label < len(classes) else "" for label in whole]
+
+
+def require_person_column(path: Path, person: str | None, columns: Collection[str]) -> None:
+    """Raise unless the column of ids is there, if one is named."""
+    found = f"found {list_names(columns)}" if columns else "there are no columns"
+    remedy = "Name the column that has them." if columns else "Name a .csv or .npy file that has them."
+    known = person is None or person in columns
+    require(known, path, f"people must be in the column '{person}'; {found}.", remedy)
+
+
+def label_column_in(
+    columns: Collection[str], named: str | None, usual: Iterable[str] = LABEL_NAMES[::-1]
+) -> str | None:
+    """The column of labels: the named one, or else the first of the usual names; None where it is not there.
+
+    Who needs labels says so where there are none. Nobody else has to: one name is given for all the tables
+    of a fit, and a pool need not have it.
+    """
+    return next((name for name in ([named] if named is not None else usual) if name in columns), None)
+
+
+def require_label_column(path: Path, named: str | None, found: object) -> None:
+    """Raise where a column of labels is named for labelled examples, and there is none."""
+    absent = f"labels must be in the column '{named}'; there is none of that name."
+    require(named is None or found is not None, path, absent, "Name the column that has them.")
+
+
+def feature_names(
+    path: Path,
+    columns: Sequence[str],
+    wanted: str | Sequence[str] | None,
+    others: Collection[str | None] = (),
+) -> list[str]:
+    """The features among the columns, in the order of a list of names, or one that names alone decide.
+
+    So two files whose columns stand in another order give the same rows. Numbers in names count as numbers:
+    f2 comes before f10. Names and types decide, and no cell does.
+
+    >>> columns = ["f10", "label", "f2", "age", "patient"]
+    >>> feature_names(Path("a.csv"), columns, None, ["patient"])
+    ['age', 'f2', 'f10']
+    >>> feature_names(Path("a.csv"), columns, "f*")
+    ['f2', 'f10']
+    >>> feature_names(Path("a.csv"), columns, ["f10", "age"])
+    ['f10', 'age']
+
+    Args:
+        path: the file, for a message.
+        columns: those that could be features.
+        wanted: names with * and ? for letters, separated by commas; a list of names, such as a release has
+            them, of which all must be there; None for all columns but those of a usual name for labels, and
+            row numbers that pandas wrote.
+        others: columns that say something else, people or labels, and so are no features.
+    """
+    require(len(set(columns)) == len(columns), path, "two columns have one name.", "Rename one of them.")
+    if wanted is not None and not isinstance(wanted, str):
+        absent = [name for name in wanted if name not in columns]
+        rule = f"it must have all columns of features; '{''.join(absent[:1])}' is missing."
+        require(not absent, path, rule, "Columns are found by their names: rename one, or add it.")
+        return list(wanted)
+    columns = [one for one in columns if one not in others]
+    if wanted is None:
+        features = (one for one in columns if one not in LABEL_NAMES and not one.startswith(_INDEX))
+        return sorted(features, key=natural_order)
+    chosen: set[str] = set()
+    for pattern in filter(None, map(str.strip, wanted.split(","))):
+        found = {one for one in columns if fnmatchcase(one, pattern)}
+        none = f"the pattern '{pattern}' must fit a column of numbers; it fits none."
+        require(found, path, none, "Write names, or patterns such as 'f*', with commas between them.")
+        chosen |= found
+    return sorted(chosen, key=natural_order)
+
+
+def declared_labels(path: Path, words: Sequence[str] | None, classes: Classes | None) -> Labelled | None:
+    """Label words among the declared classes; whole numbers are matched as they are written, or as 1.0."""
+    declared = None if classes is None else declared_classes(classes)
+    if words is None:
+        return None
+    if declared is None:
+        undeclared = "classes must be declared, for they are never inferred from labels."
+        raise unreadable(path, undeclared, "Pass classes=[...], the full public list.")
+    return Labelled(word_positions(words, declared), declared)

@@ -76,7 +76,7 @@ def examples_at(
     path: Path, kind: Kind, classes: Classes | None, columns: Columns | None = None, *, labelled: bool = True
 ) -> ImageList | TextList:
     """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
-    from dptransfer.data.columns import USUAL_COLUMNS
+    from dptransfer.data.tables import USUAL_COLUMNS
     from dptransfer.sources import find_images, find_texts
 
     columns = columns or USUAL_COLUMNS
@@ -146,8 +146,7 @@ def kept_rows(
     refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
     # A name that is nobody else's: of private rows or public ones, for this `out` and none of the same name.
     rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}-{_digest(out)[:8]}.emb")
-    from dptransfer.data.atomic_files import claim, discard
-    from dptransfer.data.resumable import remove_draft
+    from dptransfer.data.atomic_files import claim, discard, remove_draft
     from dptransfer.encoders import EncodeOptions
 
     done = False

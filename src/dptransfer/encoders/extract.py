@@ -30,9 +30,8 @@ import numpy as np
 
 from dptransfer.base.progress import tell
 from dptransfer.data import EncoderIdentity
-from dptransfer.data.atomic_files import claim
+from dptransfer.data.atomic_files import claim, remove_draft
 from dptransfer.data.emb_folder import MANIFEST, RowMetadata, finish_shards, require_target, write_embeddings
-from dptransfer.data.resumable import remove_draft
 from dptransfer.encoders.encoder import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, require_kind
 from dptransfer.encoders.shards import EncodeOptions, encode_in_shards, request_of

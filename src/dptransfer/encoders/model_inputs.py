@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dptransfer.base.types import AnyArray, EncodedRows, PixelArray
-from dptransfer.data.columns import USUAL_COLUMNS, Columns
 from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.tables import USUAL_COLUMNS, Columns
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.exact.cuda import on_cuda
 
@@ -146,7 +146,7 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
 
 def _at_path(model: InputModel, path: Path, device: str) -> AnyArray | ShardedRows:
     from dptransfer.encoders.encoding import examples_in, held_in
-    from dptransfer.sources.contents import contents_of
+    from dptransfer.sources.readers import contents_of
 
     there = False
     with suppress(OSError):  # a text may be too long for a name

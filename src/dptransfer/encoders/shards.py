@@ -30,10 +30,9 @@ from dptransfer.base import checks
 from dptransfer.base.progress import reported_to, tell
 from dptransfer.base.types import EncodedRows, Integers, JsonObject, Rows
 from dptransfer.base.workers import ThisProcess, Workers
-from dptransfer.data.atomic_files import owner_only
+from dptransfer.data.atomic_files import draft_folder, kept_on_disk, owner_only, require_seen, written_whole
 from dptransfer.data.emb_folder import RowType
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
-from dptransfer.data.resumable import draft_folder, kept_on_disk, require_seen, written_whole
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.encoders.device import take_gpu
 from dptransfer.encoders.encoder import MADE_BY, Encoder

@@ -19,8 +19,15 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.base.workers import ThisProcess, Workers
-from dptransfer.data.atomic_files import claim, owner_only
-from dptransfer.data.resumable import draft_folder, kept_on_disk, place_draft, require_seen, written_whole
+from dptransfer.data.atomic_files import (
+    claim,
+    draft_folder,
+    kept_on_disk,
+    owner_only,
+    place_draft,
+    require_seen,
+    written_whole,
+)
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.release.classifier import CHUNK, PrivateClassifier
 

@@ -13,27 +13,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import People
-from dptransfer.data.arrow import ArrowColumns, is_columnar, picture_column
-from dptransfer.data.columns import (
-    DICOM,
-    FOLDER,
-    USUAL_COLUMNS,
-    Columns,
-    ListedExamples,
-    declared_labels,
-    is_person_file,
-    read_listed,
-    require_label_column,
-)
+from dptransfer.data import tables
 from dptransfer.data.examples import file_digests, text_digests
 from dptransfer.data.labels import Classes, Labelled, LabelledList, declared_classes, person_positions, places
 from dptransfer.data.numpy_files import load_array
-from dptransfer.data.tables import list_names, parsing, require
+from dptransfer.data.table_files import ArrowColumns, CsvColumns, is_columnar, open_columns, picture_column
+from dptransfer.data.tables import USUAL_COLUMNS, Columns, ListedExamples, parsing, require
+from dptransfer.errors import DataError
+from dptransfer.sources.archives import ENDINGS as ARCHIVE_ENDINGS
 from dptransfer.sources.archives import TemporaryFolder, archive_in, unpack
-from dptransfer.sources.contents import IMAGE_ENDINGS, require_known_type
 from dptransfer.sources.decode import without_warnings
 from dptransfer.sources.dicom import DICOM_ENDINGS, patient_of, require_reader
-from dptransfer.sources.open_columns import CsvColumns, open_columns
+
+ROW_ENDINGS = (".emb", ".npy", ".npz", ".safetensors", ".pt", ".pth")
+IMAGE_ENDINGS = frozenset(
+    ".jpg .jpeg .jfif .png .webp .bmp .gif .tif .tiff .ppm .pgm .pbm .jp2 .avif".split()  # what Pillow reads
+).union(DICOM_ENDINGS)
+_TABLES = (".csv", ".parquet")
+_KNOWN = frozenset((*ROW_ENDINGS, *_TABLES, ".txt")) | IMAGE_ENDINGS
+
+
+def require_known_type(path: Path) -> None:
+    """Raise for a file whose name has an ending that nothing here reads; a folder may be called anything."""
+    if path.is_file() and path.suffix.lower() not in _KNOWN and archive_in(path) is None:
+        raise unknown_type(path)
+
+
+def unknown_type(path: Path) -> DataError:
+    """The error for a file whose ending nothing reads, with the endings that are read."""
+    listed = (
+        f"rows {' '.join((*ROW_ENDINGS, *_TABLES))}; images {' '.join(sorted(IMAGE_ENDINGS))}, an archive "
+        f"({' '.join(ARCHIVE_ENDINGS)}), a folder, {' '.join(_TABLES)}; texts .txt {' '.join(_TABLES)}"
+    )
+    kind = (
+        f"Unknown file type '{path.suffix}'" if path.suffix else "A file needs an ending that tells its type"
+    )
+    return DataError(f"'{path}': {kind}. Supported: {listed}.")
 
 
 def people_in_file(
@@ -56,7 +71,7 @@ def people_in_file(
     if file.suffix.lower() == ".npy":
         return person_positions(np.array(load_array(file)), count)
     column = "example" if paths is None else "path"
-    lines = read_listed(CsvColumns(file), column, Columns(person="person"), "example")
+    lines = tables.read_listed(CsvColumns(file), column, Columns(person="person"), "example")
 
     def place(name: str | Path, beside: Path) -> str:
         return str(name).strip() if paths is None else os.path.abspath(beside / name)
@@ -117,11 +132,10 @@ def _unpack_pictures(path: Path, columns: Columns) -> tuple[ListedExamples, Temp
     """
     table = ArrowColumns(path, columns.split)
     column = picture_column(table.schema)
-    found = (
-        f"pictures must be in a column of structs (bytes, path) or of bytes; found {list_names(table.names)}."
-    )
+    there = tables.list_names(table.names)
+    found = f"pictures must be in a column of structs (bytes, path) or of bytes; found {there}."
     require(column is not None, path, found, "Write it again with datasets, or name that column 'image'.")
-    pictures = read_listed(table, str(column), columns)
+    pictures = tables.read_listed(table, str(column), columns)
     held = TemporaryFolder()
     stamp = path.stat().st_mtime_ns  # so that an interrupted encoding knows them again
     names: list[str] = []
@@ -205,7 +219,7 @@ def find_images(
     - a folder of images, or a list of files: unlabelled;
     - a CSV file with the columns `path` (relative to the CSV) and, optionally, `label`: with labels,
       `classes` must be passed, for a class list is never read off private labels. Columns are separated by
-      commas, semicolons or tabs (see `open_columns.delimiter_of`);
+      commas, semicolons or tabs (see `table_files.delimiter_of`);
     - a zip or tar archive of such a folder, or a folder in it: 'photos.zip/train'. It is unpacked into a
       temporary folder that goes with the list (see `archives.unpack`);
     - a Parquet file or a saved Hugging Face data set with a column of pictures and, optionally, `label`.
@@ -227,16 +241,16 @@ def find_images(
     else:
         found = _from_path(Path(source), columns, classes, labelled)
         if labelled:
-            require_label_column(Path(source), columns.label, found.labelled)
+            tables.require_label_column(Path(source), columns.label, found.labelled)
     require_reader(found.paths)
     if person is None or found.people is not None:
         return found
-    if is_person_file(person):
+    if tables.is_person_file(person):
         people = people_in_file(Path(person), len(found), paths=found.paths, root=found.root)
-    elif person == DICOM:
+    elif person == tables.DICOM:
         people = people_by_dicom(found.root or Path(), found.paths)
     else:
-        by_folder = person == FOLDER and found.root is not None and found.labelled is not None
+        by_folder = person == tables.FOLDER and found.root is not None and found.labelled is not None
         rule = f"a folder identifies people by 'folder', as class/person/picture; got '{person}'."
         require(by_folder, found.root or Path(), rule, "Name a .csv or .npy file that identifies them.")
         people = people_by_folder(found.root or Path(), found.sources())
@@ -257,7 +271,7 @@ def _from_path(path: Path, columns: Columns, classes: Classes | None, labelled: 
         table, column = CsvColumns(path, columns.split), columns.path or _PATH
         if column not in table.names and _PATH in table.names:
             column = _PATH  # one name is given for all tables of a command; a pool need not have it
-        named = read_listed(table, column, columns, "path")
+        named = tables.read_listed(table, column, columns, "path")
         return _from_table(path, named, path.parent, classes, labelled)
     require_known_type(path)
     kinds = "images come as a folder, an archive, image files or a table; this file holds something else."
@@ -276,7 +290,7 @@ def _from_table(
 ) -> ImageList:
     """Images that a table lists by their names in `root`."""
     declared = table.classes if classes is None else classes
-    known = declared_labels(path, table.labels if labelled else None, declared)
+    known = tables.declared_labels(path, table.labels if labelled else None, declared)
     return ImageList(tuple(root / name for name in table.examples), known, root, table.people, held)
 
 
@@ -361,15 +375,15 @@ def find_texts(
         labelled: False to ignore a column of labels, as for a prediction.
     """
     path, person = Path(source), columns.person
-    known = person is None or columns.ids is not None or is_person_file(person)
+    known = person is None or columns.ids is not None or tables.is_person_file(person)
     require(known, path, f"people of texts are in a column or a file; got '{person}'.", "Name one.")
     there = path.is_file() or is_columnar(path)
     require(there, path, "the file of texts must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv" or is_columnar(path):
         with open_columns(path, columns.split) as table:
-            found = read_listed(table, columns.text or "text", columns, "text")
+            found = tables.read_listed(table, columns.text or "text", columns, "text")
         words = found.labels if labelled else None
-        labels = declared_labels(path, words, found.classes if classes is None else classes)
+        labels = tables.declared_labels(path, words, found.classes if classes is None else classes)
         listed = TextList(tuple(found.examples), labels, found.people)
     else:
         if path.suffix.lower() != ".txt":
@@ -380,7 +394,7 @@ def find_texts(
         no_column = "a .txt has no column of people."
         require(columns.ids is None, path, no_column, "Name a .csv or .npy file that has them.")
     if labelled:
-        require_label_column(path, columns.label, listed.labelled)
+        tables.require_label_column(path, columns.label, listed.labelled)
     if person is None or listed.people is not None:
         return listed
     return replace(listed, people=people_in_file(Path(person), len(listed)))

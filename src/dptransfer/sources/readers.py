@@ -14,51 +14,208 @@ reader by the name's ending:
     .parquet                 a list column (names as for .npz), or a column of numbers per feature; labels
     .csv                     a column of numbers per feature, and a column of labels
     Hugging Face folder      a `datasets` folder saved to disk, with the columns of .parquet
-    folder of .npy           rows in many files, which are read in part (see `dptransfer.sources.contents`)
+    folder of .npy           rows in many files, which are read in part (see `dptransfer.sources.readers`)
     folder of .parquet       the same, with the columns of .parquet
-    any other ending         what an installed package reads (see `dptransfer.sources.contents`)
+    any other ending         what an installed package reads (see `dptransfer.sources.readers`)
 
 An `.emb` folder may know whose each row is; the others, but for .npy, may have ids in a column of any name.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dptransfer.base.plugins import Registry
 from dptransfer.base.types import AnyArray, People
-from dptransfer.data.arrow import is_columnar, is_dataset_folder
-from dptransfer.data.columns import (
-    FOLDER,
-    STORED,
-    USUAL_COLUMNS,
-    Columns,
-    column_of,
-    is_person_file,
-    read_rows,
-    require_person_column,
-)
+from dptransfer.data import table_files, tables
 from dptransfer.data.emb_folder import in_private_folder, read_store
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import DeclaredSizes
 from dptransfer.data.labels import Classes, Labelled, declared_classes, person_positions
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.tables import RawTable, chosen_split, require, unreadable
-from dptransfer.sources.contents import (
-    READERS,
-    has_added_reader,
-    read_shards,
-    read_with,
-    shards_in,
+from dptransfer.data.tables import USUAL_COLUMNS, Columns, RawTable, parsing, require
+from dptransfer.errors import ArgumentError
+from dptransfer.sources.archives import ENDINGS as ARCHIVE_ENDINGS
+from dptransfer.sources.listings import (
+    IMAGE_ENDINGS,
+    ROW_ENDINGS,
+    people_by_folder,
+    people_in_file,
+    require_known_type,
     unknown_type,
 )
-from dptransfer.sources.listings import people_by_folder, people_in_file
-from dptransfer.sources.open_columns import as_rows, has_columns, open_columns
+
+Reader = Callable[..., RawTable]
+
+_OWN = ".csv .emb .npy .npz .parquet .pt .pth .safetensors .txt".split()
+
+
+def _accepted(ending: str, found: object) -> Reader:
+    if not callable(found):
+        raise ArgumentError(f"A reader is a function that takes a path and gives a RawTable; got {found!r}.")
+    if ending != ending.lower().strip("."):
+        raise ArgumentError(
+            f"A reader's name is an ending in small letters without its dot; got '{ending}'. Rename it."
+        )
+    read: Reader = found
+    return read
+
+
+READERS: Registry[Reader] = Registry(
+    "reader",
+    "dptransfer.readers",
+    {
+        ending.removeprefix("."): "dptransfer.sources.readers:read_table"
+        for ending in (*_OWN, *ARCHIVE_ENDINGS, *IMAGE_ENDINGS)
+    },
+    _accepted,
+)
+
+
+def has_added_reader(path: Path) -> bool:
+    """Whether an installed package adds a reader for files of this ending; nothing is imported."""
+    name = path.suffix.lower().removeprefix(".")
+    return name not in READERS.own and name in READERS.names
+
+
+def read_with(reader: Reader, path: Path, columns: Columns = USUAL_COLUMNS) -> RawTable:
+    """What a reader finds in a file; columns that it does not take must not be named.
+
+    Whatever it raises becomes an error of ours that quotes nothing.
+    """
+    taken = inspect.signature(reader).parameters
+    if "split" not in taken:
+        tables.chosen_split(path, (), columns.split)
+    if "person" not in taken:
+        tables.require_person_column(path, columns.ids, ())
+    asked = {"split": columns.split, "person": columns.ids, "label_column": columns.label}
+    given = {name: value for name, value in asked.items() if name in taken}
+    rule = f"the file must be whole, and what its ending '{path.suffix}' says; it is not."
+    with parsing(path, rule, "Write it again."):
+        table = reader(path, **given)
+    wrong = f"its reader must give a RawTable; it gives {type(table).__name__}."
+    require(isinstance(table, RawTable), path, wrong, "Tell the authors of its package.")
+    for name in ("labels", "people", "sources"):
+        found = getattr(table, name)
+        one_each = f"there must be one entry per row in its {name}; there is not."
+        require(found is None or len(found) == len(table.rows), path, one_each, "Write the file again.")
+    return table
+
+
+_KINDS = (".npy", ".parquet")
+
+
+def shards_in(folder: Path) -> list[Path]:
+    """The files of a folder that is one table, in order; none if it is no such folder.
+
+    Names alone decide. A folder whose subfolders hold pictures is one of pictures, whatever lies beside them.
+    """
+    with os.scandir(folder) as entries:
+        shown = [entry for entry in entries if not entry.name.startswith(".")]
+        names = [entry.name for entry in shown if entry.is_file()]
+        deeper = [Path(entry.path) for entry in shown if entry.is_dir()]
+    by_kind = {kind: [name for name in names if Path(name).suffix.lower() == kind] for kind in _KINDS}
+    found = [kind for kind in _KINDS if by_kind[kind]]
+    if not found or any(_has_pictures(below) for below in deeper):
+        return []
+    if any(Path(name).suffix.lower() in IMAGE_ENDINGS for name in names):
+        found.append("pictures")
+    mixed = f"a folder must hold files of one kind; this has {' and '.join(found)}."
+    require(len(found) == 1, folder, mixed, "Give each kind a folder of its own.")
+    return [folder / name for name in sorted(by_kind[found[0]], key=tables.natural_order)]
+
+
+def _has_pictures(folder: Path) -> bool:
+    return any(
+        Path(name).suffix.lower() in IMAGE_ENDINGS for _, _, names in os.walk(folder) for name in names
+    )
+
+
+def read_shards(folder: Path, files: list[Path], columns: Columns) -> RawTable:
+    """Rows that stay in their files; labels and people of Parquet files are read from all of them.
+
+    Args:
+        folder: where they are, for a message.
+        files: from `shards_in`.
+        columns: those of features, labels and people; a split is refused, for there are none.
+    """
+    tables.chosen_split(folder, (), columns.split)
+    rows = ShardedRows(files, features=columns.features, others=(columns.ids, columns.label))
+    if files[0].suffix.lower() == ".npy":
+        no_columns = "columns of features are those of tables; .npy files have none."
+        require(not isinstance(columns.features, str), folder, no_columns, "Leave the names of columns out.")
+        tables.require_person_column(folder, columns.ids, ())
+        return RawTable(cast(AnyArray, rows))
+    labels, ids = [], []
+    for file in files:
+        table, person = table_files.ArrowColumns(file), columns.ids
+        table.require_ids(person)
+        label = tables.label_column_in(table.names, columns.label)
+        _, cells = table.read([one for one in (label, person) if one is not None])
+        own = None if label is None else np.asarray(table.labels(label, cells[label]))
+        labels.append((own, table.classes(label)))
+        ids += [] if person is None else table.values(person, cells[person])
+    (first, classes), *others = labels
+    for file, (own, listed) in zip(files[1:], others, strict=True):
+        alike = _kind(own) == _kind(first) and listed == classes
+        require(alike, file, "its files differ in label type or class list.", "Write them all in one way.")
+    joined = np.concatenate([own for own, _ in labels if own is not None]) if first is not None else None
+    people = None if columns.person is None else person_positions(ids, len(rows))
+    return RawTable(cast(AnyArray, rows), joined, classes, people=people, columns=rows.columns)
+
+
+def _kind(labels: AnyArray | None) -> str | None:
+    return None if labels is None else labels.dtype.kind
+
+
+Contents = Literal["rows", "images", "texts"]
+
+_PATH, _TEXT = "path", "text"
+
+
+def contents_of(path: Path, columns: Columns = USUAL_COLUMNS) -> Contents:
+    """What is there; no cell is looked at, so that two data sets of one form are taken for the same.
+
+    Args:
+        path: a file or folder; one that is not there is taken for what its name says.
+        columns: those of texts, of paths of pictures, and of features; with features these are rows.
+    """
+    text_column, path_column, features = columns.text, columns.path, columns.features
+    kind = path.suffix.lower()
+    if features is not None or kind in ROW_ENDINGS or (path / "manifest.json").is_file():
+        return "rows"
+    if kind == ".txt":
+        return "texts"
+    if has_added_reader(path):
+        return "rows"
+    shards = shards_in(path) if path.is_dir() and not table_files.is_columnar(path) else []
+    if shards and shards[0].suffix.lower() == ".npy":
+        return "rows"
+    if shards or table_files.is_columnar(path):
+        schema = table_files.schema_of(shards[0] if shards else path)
+        if text_column is not None and text_column in schema.names:
+            return "texts"
+        if set(tables.ROW_NAMES) & set(schema.names):
+            return "rows"
+        if table_files.picture_column(schema) is not None:
+            return "images"
+        return "texts" if _TEXT in schema.names else "rows"
+    if kind == ".csv" and path.is_file():
+        header = table_files.CsvColumns(path).names
+        if text_column is not None and text_column in header:
+            return "texts"
+        return "images" if {path_column, _PATH} & set(header) else "texts" if _TEXT in header else "rows"
+    require_known_type(path)
+    return "rows" if kind == ".parquet" else "images"
 
 
 def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bool = True) -> RawTable:
@@ -75,16 +232,16 @@ def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bo
     require(by_column, found, f"people of rows are in a column; got '{columns.person}'.", "Name a column.")
     if found.is_dir() and not _is_known_folder(found) and (files := shards_in(found)):
         return read_shards(found, files, columns)
-    named = found.suffix.lower() == ".csv" or is_columnar(found)
+    named = found.suffix.lower() == ".csv" or table_files.is_columnar(found)
     no_columns = "columns of features are those of a CSV, Parquet file or Hugging Face folder; this is none."
     by_name = isinstance(columns.features, str)
     require(named or not by_name, found, no_columns, "Leave the names of columns out.")
-    if has_columns(found):
-        with open_columns(found, columns.split) as table:
-            return read_rows(table, columns)
+    if table_files.has_columns(found):
+        with table_files.open_columns(found, columns.split) as table:
+            return tables.read_rows(table, columns)
     if has_added_reader(found):
         added = read_with(READERS[found.suffix.lower().removeprefix(".")], found, columns)
-        return replace(added, rows=as_rows(found, added.rows))
+        return replace(added, rows=table_files.as_rows(found, added.rows))
     if found.is_dir():
         kinds = (
             "a folder must be an .emb folder, a saved Hugging Face data set, or of .npy or .parquet files; "
@@ -94,16 +251,16 @@ def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bo
         require(_is_known_folder(found), found, kinds, images)
     elif found.suffix.lower() != ".npy":
         raise unknown_type(found)
-    chosen_split(found, (), columns.split)
-    require_person_column(found, columns.ids, ())
+    tables.chosen_split(found, (), columns.split)
+    tables.require_person_column(found, columns.ids, ())
     if found.is_dir():
         return read_store(found, verify=verify)
-    return RawTable(as_rows(found, load_array(found)))
+    return RawTable(table_files.as_rows(found, load_array(found)))
 
 
 def _is_known_folder(path: Path) -> bool:
     """Whether it is a folder that has a list of its files: an `.emb` folder or a saved data set."""
-    return path.suffix == ".emb" or (path / "manifest.json").is_file() or is_dataset_folder(path)
+    return path.suffix == ".emb" or (path / "manifest.json").is_file() or table_files.is_dataset_folder(path)
 
 
 def read_labels(path: str | Path) -> AnyArray:
@@ -119,7 +276,7 @@ def read_private(
     *,
     classes: Classes | None = None,
     name: str | None = None,
-    people: str | Path | ArrayLike | None = STORED,
+    people: str | Path | ArrayLike | None = tables.STORED,
     labels: str | Path | ArrayLike | None = None,
     verify: bool = True,
     **sizes: Unpack[DeclaredSizes],
@@ -142,15 +299,15 @@ def read_private(
         sizes: what is declared public of their number, as for `PrivateEmbeddings`.
     """
     path = Path(path)
-    table = read_table(path, replace(columns, person=column_of(people)), verify=verify)
+    table = read_table(path, replace(columns, person=tables.column_of(people)), verify=verify)
     table = with_labels(path, labels, table)
     if table.labels is None:
         where = "'label', 'labels' or 'y'" if columns.label is None else f"'{columns.label}'"
         none = f"private rows must have labels; these have none, under {where}."
-        raise unreadable(path, none, "Name their column, --label-column NAME, or pass labels=...")
+        raise tables.unreadable(path, none, "Name their column, --label-column NAME, or pass labels=...")
     if classes is None and table.classes is None:
         rule = "classes must be declared, and the file declares none (private labels are never asked)."
-        raise unreadable(path, rule, "Pass classes=[...], the full public list.")
+        raise tables.unreadable(path, rule, "Pass classes=[...], the full public list.")
     labelled = _labelled(table, table.labels, table.classes if classes is None else classes)
     return PrivateEmbeddings(
         table.rows,
@@ -171,9 +328,9 @@ def people_of(path: Path, table: RawTable, people: str | Path | ArrayLike | None
         return None
     if not isinstance(people, str | Path):
         return person_positions(people, len(table.rows))
-    if is_person_file(people):
+    if tables.is_person_file(people):
         return people_in_file(Path(people), len(table.rows), paths=table.sources)
-    if people != FOLDER:
+    if people != tables.FOLDER:
         return table.people
     rule = "people by folder need the names of the pictures behind the rows; these are not on record."
     require(table.sources is not None, path, rule, "Name a column, or a file that identifies the people.")

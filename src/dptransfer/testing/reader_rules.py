@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from dptransfer.base.types import AnyArray
 from dptransfer.data import RawTable
 from dptransfer.errors import DPTransferError
-from dptransfer.sources.contents import READERS, Reader, read_with
+from dptransfer.sources.readers import READERS, Reader, read_with
 from dptransfer.testing.contract import ContractBroken, require, run_checks
 
 EDGES = [b"\xff" * 8, b"\0" * 8, b"\xff" * 7 + b"\x7f", b"\0" * 7 + b"\x80"]

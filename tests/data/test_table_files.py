@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from dptransfer.data import Columns
-from dptransfer.data.columns import declared_labels
+from dptransfer.data.table_files import delimiter_of
+from dptransfer.data.tables import declared_labels
 from dptransfer.errors import DataError
 from dptransfer.sources import find_images, find_texts, read_private, read_public, read_table
-from dptransfer.sources.open_columns import delimiter_of
 
 TABLE = "f2,label,f10,patient,f1\n2,cat,10,ann,1\n2.5,dog,,bob,1e3\n-2,cat,10,ann,nan\n"
 CAT_DOG = {"classes": ["cat", "dog"]}
