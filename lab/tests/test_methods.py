@@ -2,8 +2,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import METHODS
-from dptransfer_lab.as_published import AS_PUBLISHED
-from dptransfer_lab.methods import is_private, method_of, settings_of
+from dptransfer_lab.as_published import AS_PUBLISHED, is_private, method_of, settings_of
 
 
 @pytest.mark.parametrize("name", [*METHODS, *AS_PUBLISHED])

@@ -12,6 +12,7 @@ import dptransfer_lab
 LABORATORY = Path(dptransfer_lab.__file__).parent
 LIBRARY = Path(dptransfer.__file__).parent
 MODULES = {  # modules that are public as they are
+    "dptransfer.data.atomic_files",
     "dptransfer.errors",
     "dptransfer.methods.configuration",
     "dptransfer.methods.about",
@@ -56,7 +57,7 @@ def test_only_public_names_of_the_library_are_used(file):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("dptransfer.data.atomic_files", "make_owner_folder"),
+        ("dptransfer.data.resumable", "remove_draft"),
         ("dptransfer.data", "_hidden"),
         ("dptransfer", "_check"),
         ("dptransfer.methods.configuration", "Any"),

@@ -11,11 +11,10 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import DPTransferError
 from dptransfer.methods import PrivateMethod
 from dptransfer.privacy import Budget
-from dptransfer_lab.as_published import AS_PUBLISHED
+from dptransfer_lab.as_published import AS_PUBLISHED, method_of
 from dptransfer_lab.catalogue import built_in
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.claims import Claim, entries_of
-from dptransfer_lab.methods import method_of
 from dptransfer_lab.report import FigureEntry
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import Size, parse_study

@@ -1,20 +1,24 @@
 """Mechanisms as papers print them, or as their scripts run them, which are NOT PRIVATE or waste budget.
 
 They run in the laboratory alone, beside the right ones, so that the difference can be seen. They are no
-`PrivateMethod`: no plan, no ledger, no guarantee, and what they return cannot be saved.
+`PrivateMethod`: no plan, no ledger, no guarantee, and what they return cannot be saved. A study names them as
+it names methods: see `method_of`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.accounting import epsilon_of_mu, mu_for
-from dptransfer.errors import BudgetError, DataError
+from dptransfer.base.types import JsonObject
+from dptransfer.errors import ArgumentError, BudgetError, DataError
+from dptransfer.methods import ImageMethod, PrivateMethod, configuration_of
+from dptransfer.methods.configuration import configure, named_method, setting_names
 from dptransfer.privacy import Budget
 from dptransfer_lab.unprotected import (
     PREFIX,
@@ -29,7 +33,6 @@ from dptransfer_lab.unprotected import (
 )
 
 if TYPE_CHECKING:
-    from dptransfer.privacy import Budget
     from dptransfer_lab.tasks import Task
 
 
@@ -44,19 +47,14 @@ def printed_theorem_noise(epsilon: float, delta: float) -> float:
     >>> round(printed_theorem_noise(1.0, 1e-5), 2)
     1.23
     """
+    from scipy.optimize import brentq
     from scipy.special import ndtr
 
     def excess(sigma: float) -> float:
         near, far = 1 / (2 * sigma), sigma * epsilon / 2
         return float(ndtr(near - far) - math.exp(epsilon) * ndtr(-near - far)) - delta / 2
 
-    low, high = 1e-6, 1.0
-    while excess(high) > 0:
-        high *= 2
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high
+    return float(brentq(excess, 1e-6, 1e6, xtol=1e-15))
 
 
 def printed_log_weights(candidates: int, k: int, *, from_zero: bool = False) -> FloatArray:
@@ -314,3 +312,46 @@ AS_PUBLISHED: dict[str, NotPrivate] = {
     )
 }
 """What a study may name beside the methods; every one of them is marked NOT PRIVATE wherever it is shown."""
+
+
+def method_of(name: str, given: JsonObject) -> PrivateMethod | NotPrivate:
+    """What runs under this name with these settings.
+
+    >>> method_of("mean", {}).name
+    'mean'
+    """
+    return named_method(name, given) if is_private(name) else _printed(name, given)
+
+
+def settings_of(name: str, given: JsonObject) -> JsonObject:
+    """All settings, JSON-ready: what was given, and the defaults of the rest."""
+    whole: JsonObject = configuration_of(method_of(name, given))
+    return {field: value for field, value in whole.items() if field != "type"}
+
+
+def is_private(name: str) -> bool:
+    """Whether it is a private method; all others run here alone, and are marked NOT PRIVATE.
+
+    >>> is_private("mean"), is_private("as-published-mean")
+    (True, False)
+    """
+    return not name.startswith(PREFIX)
+
+
+def sees_pictures(method: PrivateMethod | NotPrivate) -> TypeGuard[ImageMethod]:
+    """Whether it takes pictures; what is printed takes rows."""
+    return isinstance(method, ImageMethod)
+
+
+def _printed(name: str, given: JsonObject) -> NotPrivate:
+    if name not in AS_PUBLISHED:
+        raise ArgumentError(f"A printed mechanism is one of {', '.join(AS_PUBLISHED)}; got '{name}'.")
+    default: Any = AS_PUBLISHED[name]
+    known = setting_names(default)
+    if not set(known) >= given.keys():
+        its = ", ".join(known) or "none"
+        raise ArgumentError(f"A setting must be a field of '{name}'; got {dict(given)}. Its settings: {its}.")
+    chosen: Any = configure(default, given)
+    if chosen.name != name:
+        raise ArgumentError(f"These settings make another mechanism, '{chosen.name}'; name that one instead.")
+    return cast(NotPrivate, chosen)

@@ -10,7 +10,7 @@ from itertools import product
 from dptransfer import __version__
 from dptransfer.base.types import JsonObject
 from dptransfer.privacy import Budget
-from dptransfer_lab.methods import method_of, sees_pictures, settings_of
+from dptransfer_lab.as_published import method_of, sees_pictures, settings_of
 from dptransfer_lab.results import canonical
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import NO_POOL, MethodEntry, Size, Study

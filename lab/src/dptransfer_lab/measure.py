@@ -21,9 +21,9 @@ from dptransfer.errors import DPTransferError, PrivacyWarning
 from dptransfer.methods import EmbeddingMethod, PrivateMethod
 from dptransfer.privacy import Budget
 from dptransfer.release import Evaluation, PrivateClassifier, evaluate_scores
+from dptransfer_lab.as_published import is_private, method_of, sees_pictures
 from dptransfer_lab.cell_privacy import budget_of_one, group_epsilon, loss_metrics, loss_summary
 from dptransfer_lab.cells import Cell
-from dptransfer_lab.methods import is_private, method_of, sees_pictures
 from dptransfer_lab.results import COST, METRICS, SIZES, Record
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.tasks import Task, task_of

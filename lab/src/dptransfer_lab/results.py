@@ -37,6 +37,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dptransfer.data.atomic_files import try_lock, write_whole
 from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
@@ -66,7 +67,12 @@ class RecordFile:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / FILE
         with ExitStack() as opened:
-            opened.callback(os.close, _locked(self.folder / _LOCK))  # which gives the lock back
+            lock = opened.enter_context(open(self.folder / _LOCK, "a"))  # closing it gives it back
+            if not try_lock(lock.fileno()):
+                raise DataError(
+                    f"One sweep at a time writes to a folder; another is at work in '{self.folder}'. "
+                    "Wait for it, or pass another --out."
+                )
             self._handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             opened.callback(os.close, self._handle)
             os.ftruncate(self._handle, file.read_bytes().rfind(b"\n") + 1)  # the rest is the trace of a kill
@@ -111,27 +117,6 @@ def lines_of(file: Path) -> Iterator[Record]:
 def canonical(value: object) -> str:
     """JSON in one form for one value: sorted, without spaces; numbers JSON does not have are refused."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _locked(file: Path) -> int:
-    """An open handle that no other process has at the same time; the system frees it when we end."""
-    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        else:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise DataError(
-            f"One sweep at a time writes to a folder; another is at work in '{file.parent}'. "
-            "Wait for it, or pass another --out."
-        ) from None
-    return handle
 
 
 STUDIES = "studies"
@@ -257,11 +242,8 @@ def read_study(folder: str | Path, study: str) -> dict[str, Any]:
 
 def write_study(folder: Path, study: str, whole: JsonObject) -> None:
     """Keep what was asked for next to the results, whole or not at all."""
-    file = folder / STUDIES / f"{study}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    partial.write_text(json.dumps(whole, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    partial.replace(file)
+    text = json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+    write_whole(folder / STUDIES / f"{study}.json", text.encode(), overwrite=True)
 
 
 def export_tables(frame: pd.DataFrame, folder: str | Path) -> None:

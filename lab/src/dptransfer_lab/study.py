@@ -24,7 +24,7 @@ from dptransfer.base.types import JsonObject
 from dptransfer.data import declared_range
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.privacy import Bound, Budget, Relation, Unit
-from dptransfer_lab.methods import method_of
+from dptransfer_lab.as_published import method_of
 from dptransfer_lab.results import canonical
 
 NO_POOL = "none"

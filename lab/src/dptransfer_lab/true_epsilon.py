@@ -19,7 +19,7 @@ number of runs: where an output betrays a data set for certain, the exact value 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,7 @@ def mean_epsilon(rho: float, size: int, dimension: int, delta: float) -> float:
     """
     wide, narrow = (float(printed_mean_deviation(rho, np.array([n]))[0]) for n in (size, size + 1))
     pairs = [GaussianPair(s, t, 2.0 / (size + 1), dimension) for s, t in ((wide, narrow), (narrow, wide))]
-    return max(_smallest(pair.delta, delta) for pair in pairs)
+    return max(pair.epsilon(delta) for pair in pairs)
 
 
 class GaussianPair:
@@ -110,16 +110,13 @@ class GaussianPair:
         """δ(ε) = E[(1 − e^(ε − L))₊]."""
         return float((self.mass * -np.expm1(np.minimum(0.0, epsilon - self.loss))).sum())
 
+    def epsilon(self, delta: float) -> float:
+        """The ε at which the falling curve of δ reaches `delta`."""
+        from scipy.optimize import brentq
 
-def _smallest(delta_at: Callable[[float], float], delta: float) -> float:
-    """The ε at which a falling curve of δ reaches `delta`."""
-    low, high = 0.0, 1.0
-    while delta_at(high) > delta:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
-    return high
+        if self.delta(0.0) <= delta:
+            return 0.0
+        return float(brentq(lambda epsilon: self.delta(epsilon) - delta, 0.0, 1e6, xtol=1e-12))
 
 
 def theorem_epsilon(epsilon: float, delta: float) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from dptransfer.base.types import AnyArray, Integers, PixelArray
+from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, read_store
 from dptransfer.encoders import EncodeOptions, Encoder, encode_images
 from dptransfer.errors import DataError, DPTransferError
@@ -55,8 +54,7 @@ def claim_folder(out: Path) -> None:
         )
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if not (out / RECORD).is_file():
-            _write_record(out, {})
+        (out / RECORD).touch()
     except OSError as problem:
         raise DataError(f"The demo must be able to write to '{out}'; {problem.strerror}.") from None
 
@@ -78,16 +76,12 @@ def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) ->
             reused.append(part)
             progress(part, len(pictures), len(pictures))
             continue
-        if record.get(f"images of {part}") != digest:
-            shutil.rmtree(out / "images" / part, ignore_errors=True)
         listed = _write_pictures(out / "images" / part, pictures, sets.classes if part != "public" else None)
-        record[f"images of {part}"] = digest
-        _write_record(out, record)
         name = sets.name if part == "private" else None
         options = EncodeOptions(name=name, overwrite=True, public=part == "public")
         encode_images(listed, encoder, store, options, progress=partial(progress, part))
         record[part] = digest
-        _write_record(out, record)
+        (out / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     test = read_store(out / "test.emb")
     assert test.labels is not None
     return Embedded(
@@ -107,24 +101,22 @@ def _encoder_of(store: Path) -> EncoderIdentity | None:
 
 
 def _write_pictures(folder: Path, pictures: PictureSet, classes: tuple[str, ...] | None) -> ImageList:
-    """One PNG a picture, in a folder per class where there are classes; a right file is left alone."""
+    """One PNG a picture, in a folder per class where there are classes, and no other; a right one stays."""
     labelled = None if classes is None or pictures.labels is None else Labelled(pictures.labels, classes)
     homes = [""] * len(pictures) if labelled is None else labelled.names.tolist()
     for home in classes or ("",):
         (folder / home).mkdir(parents=True, exist_ok=True)
     paths = [folder / home / f"{name}.png" for home, name in zip(homes, pictures.names, strict=True)]
+    for path in {*folder.rglob("*.png")}.difference(paths):
+        path.unlink()
     for path, pixels in zip(paths, pictures.pixels, strict=True):
-        content = _png(pixels)
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, format="PNG")
+        content = buffer.getvalue()
         # An unchanged file keeps its time, by which an interrupted encoding recognises it.
         if not path.is_file() or path.read_bytes() != content:
             path.write_bytes(content)
     return ImageList(tuple(paths), labelled, root=folder)
-
-
-def _png(pixels: PixelArray) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
-    return buffer.getvalue()
 
 
 def _read_record(out: Path) -> dict[str, str]:
@@ -133,7 +125,3 @@ def _read_record(out: Path) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _write_record(out: Path, record: dict[str, str]) -> None:
-    (out / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -80,14 +80,10 @@ def _map(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Drawi
         "Holm's correction tells it from every other label"
     )
     what += "; what is not private does not compete" if cells["not_private"].any() else ""
-    return finish_figure(
-        figure,
-        [style for label, style in styles.items() if label in boxes],
-        name=figure_name("best", metric, cells=cells, over=_WHOLE),
-        title=f"Best method per cell by {words}",
-        caption=caption(what, cells, bands="means over seeds", vary=_WHOLE),
-        bars=True,
-    )
+    file_name = figure_name("best", metric, cells=cells, over=_WHOLE)
+    note = caption(what, cells, bands="means over seeds", vary=_WHOLE)
+    shown, title = [styles[label] for label in styles if label in boxes], f"Best method per cell by {words}"
+    return finish_figure(figure, shown, file_name, title, note, bars=True)
 
 
 def _words(winner: Winner | None) -> str:
@@ -153,13 +149,9 @@ def _k_curve(cells: pd.DataFrame, metric: str) -> Drawing:
         f"{data}; lines are moved apart by a few percent where they agree. The choice looks at test results, "
         "so it is oracle-tuned: no release may use it without paying"
     )
-    return finish_figure(
-        figure,
-        [],
-        name=figure_name("best-k", metric, cells=cells, over=("imbalance",)),
-        title=f"Best number of prototypes against ε: {data}",
-        caption=caption(what, cells, bands="means over seeds", vary=("imbalance", "rows")),
-    )
+    file_name = figure_name("best-k", metric, cells=cells, over=("imbalance",))
+    note = caption(what, cells, bands="means over seeds", vary=("imbalance", "rows"))
+    return finish_figure(figure, [], file_name, f"Best number of prototypes against ε: {data}", note)
 
 
 _MOST_BUDGETS = 3
@@ -203,14 +195,9 @@ def _bars(
     data = cells.iloc[0]["data"]
     budgets = " and ".join(f"ε = {budget:.3g}" for budget in chosen)
     whiskers = "the bar is the mean over seeds, the whisker its 95 % interval, none with one seed"
-    return finish_figure(
-        grid.figure,
-        shown,
-        name=figure_name(*name, cells=cells),
-        title=f"Variants side by side: {data}",
-        caption=caption(f"{opening(words)} of each variant on {data}, at {budgets}", cells, bands=whiskers),
-        bars=None,
-    )
+    file_name = figure_name(*name, cells=cells)
+    note = caption(f"{opening(words)} of each variant on {data}, at {budgets}", cells, bands=whiskers)
+    return finish_figure(grid.figure, shown, file_name, f"Variants side by side: {data}", note, bars=None)
 
 
 def _dress(axes: Axes, cells: pd.DataFrame, shown: Sequence[Style], metric: str) -> None:

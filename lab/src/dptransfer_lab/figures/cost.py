@@ -53,15 +53,9 @@ def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_s
         f"{'; '.join(told) or 'none, with fewer than three sizes'}. Machine with {cores} usable cores"
     )
     bands = "the line is the mean over seeds and budgets, the band its 95 % interval"
-    return [
-        finish_figure(
-            figure,
-            shown_in(cells, styles),
-            name=slug("cost", cost, cells.iloc[0]["flavour"]),
-            title=f"{opening(COSTS[cost])} against size",
-            caption=caption(what, cells, bands=bands, vary=FACTORS),
-        )
-    ]
+    file_name, title = slug("cost", cost, cells.iloc[0]["flavour"]), f"{opening(COSTS[cost])} against size"
+    note = caption(what, cells, bands=bands, vary=FACTORS)
+    return [finish_figure(figure, shown_in(cells, styles), file_name, title, note)]
 
 
 def _varied(cells: pd.DataFrame, size: str) -> pd.DataFrame:

@@ -104,12 +104,10 @@ def _curve(
     what += "" if over is None else f", one panel per {_FACTOR_WORDS.get(over, over)}"
     kind = "" if words == METRIC_WORDS.get(metric, metric) else "error"
     vary = (*free, "rows") if over == "imbalance" else free
+    file_name = figure_name(metric, kind, "by", over or "epsilon", cells=cells, over=free)
+    note = caption(what, cells, bands=MEAN_AND_INTERVAL, vary=vary)
     return finish_figure(
-        figure,
-        shown_in(cells, styles),
-        name=figure_name(metric, kind, "by", over or "epsilon", cells=cells, over=free),
-        title=f"{opening(words)} against ε: {where}",
-        caption=caption(what, cells, bands=MEAN_AND_INTERVAL, vary=vary),
+        figure, shown_in(cells, styles), file_name, f"{opening(words)} against ε: {where}", note
     )
 
 
@@ -143,13 +141,9 @@ def _trade(cells: pd.DataFrame, styles: Mapping[str, Style]) -> Drawing:
         f"How well members are told from non-members against the test error on {data}; lower left is better, "
         "0.5 (dotted) is a coin toss; the ends of a line say its smallest and largest ε, where they are apart"
     )
-    return finish_figure(
-        figure,
-        shown_in(cells, styles),
-        name=figure_name("attack", cells=cells),
-        title=f"Attack against error: {data}",
-        caption=caption(what, cells, bands="points are means over seeds"),
-    )
+    file_name = figure_name("attack", cells=cells)
+    note = caption(what, cells, bands="points are means over seeds")
+    return finish_figure(figure, shown_in(cells, styles), file_name, f"Attack against error: {data}", note)
 
 
 ONLY_PUBLIC, PARAGON = "only-public", "as-published-paragon"
@@ -202,12 +196,10 @@ def _figure(cells: pd.DataFrame, found: pd.DataFrame, styles: Mapping[str, Style
         "alone"
     )
     what += f". Left out: {lost} as good as without privacy, for which the boost has no value" if lost else ""
+    file_name = figure_name("boost", cells=cells, over=("shots",))
+    note = caption(what, cells, bands="of mean errors over seeds", vary=("shots", "rows"))
     return finish_figure(
-        figure,
-        shown_in(found, styles),
-        name=figure_name("boost", cells=cells, over=("shots",)),
-        title=f"Performance boost against public shots: {data}",
-        caption=caption(what, cells, bands="of mean errors over seeds", vary=("shots", "rows")),
+        figure, shown_in(found, styles), file_name, f"Performance boost against public shots: {data}", note
     )
 
 
@@ -229,6 +221,4 @@ def predicted_curve(outlook: Outlook) -> Drawing:
         f"Predicted balanced accuracy against ε for one {outlook.unit.words}. The line is the mean of "
         f"{outlook.tasks} simulated tasks, the band reaches from the lowest to the highest. {outlook.how}"
     )
-    return finish_figure(
-        figure, list(styles.values()), name="explore", title="Predicted accuracy against ε", caption=caption
-    )
+    return finish_figure(figure, list(styles.values()), "explore", "Predicted accuracy against ε", caption)

@@ -79,7 +79,7 @@ class Drawing:
 
 
 def finish_figure(
-    figure: Figure, shown: Sequence[Style], *, name: str, title: str, caption: str, bars: bool | None = False
+    figure: Figure, shown: Sequence[Style], name: str, title: str, caption: str, *, bars: bool | None = False
 ) -> Drawing:
     """The drawing, with one legend below all panels: of lines, of bars, or with `bars=None` none."""
     from matplotlib.lines import Line2D

@@ -26,7 +26,6 @@ Pictures = Callable[[str, str, int, int], Picture | None]
 _MOST_CLASSES = 10
 _MOST_BUDGETS = 4
 _SIDE = 96
-_IMAGES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
 
 @plot_style()
@@ -65,13 +64,8 @@ def _figure(cells: pd.DataFrame, label: str, pictures: Pictures) -> Drawing | No
         f"seed {first['seed']} alone, and the first prototype where a class has several. No private picture "
         "is shown"
     )
-    return finish_figure(
-        figure,
-        [],
-        name=figure_name("gallery", label, cells=cells),
-        title=f"Prototypes chosen by {label}: {first['data']}",
-        caption=caption(what, cells),
-    )
+    file_name, note = figure_name("gallery", label, cells=cells), caption(what, cells)
+    return finish_figure(figure, [], file_name, f"Prototypes chosen by {label}: {first['data']}", note)
 
 
 def _row(cell: pd.Series, pictures: Pictures) -> dict[str, Picture | None]:
@@ -126,15 +120,11 @@ def _rows(source: JsonObject | str | None, folders: Sequence[Path]) -> Sequence[
 
 def picture_file(source: str) -> Picture | None:
     """The picture in a file, small; None where the source is no picture or is not there."""
-    path = Path(source)
-    if path.suffix.lower() not in _IMAGES or not path.is_file():
-        return None
-    from PIL import Image, UnidentifiedImageError
+    from dptransfer.sources import open_image
 
     try:
-        with Image.open(path) as image:
-            small = image.convert("RGB")
-            small.thumbnail((_SIDE, _SIDE))
-            return np.asarray(small)
-    except (OSError, UnidentifiedImageError):
+        small = open_image(source)
+    except Exception:  # readers of damaged files raise whatever there is
         return None
+    small.thumbnail((_SIDE, _SIDE))
+    return np.asarray(small)

@@ -62,13 +62,9 @@ def _figure(cells: pd.DataFrame, styles: Mapping[str, Style], epsilon: float) ->
         f"{epsilon:.3g}; dashed is what was promised to all{sizes}. {NOT_FOR_RELEASE}"
     )
     bands = "the line is the mean over seeds, the band reaches to the extremes"
-    return finish_figure(
-        figure,
-        shown_in(cells, styles),
-        name=figure_name("instance-loss", epsilon, cells=cells),
-        title=f"Per-instance privacy loss at ε = {epsilon:.3g}: {name}",
-        caption=caption(what, cells, bands=bands),
-    )
+    file_name, note = figure_name("instance-loss", epsilon, cells=cells), caption(what, cells, bands=bands)
+    title = f"Per-instance privacy loss at ε = {epsilon:.3g}: {name}"
+    return finish_figure(figure, shown_in(cells, styles), file_name, title, note)
 
 
 def _points(cells: pd.DataFrame) -> Iterator[JsonObject]:
