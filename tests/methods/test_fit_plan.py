@@ -17,7 +17,7 @@ from dptransfer.ledger import Charge, Ledger
 from dptransfer.methods import method as shared_parts
 from dptransfer.methods import private_evaluation
 from dptransfer.methods.checkpoint import RecordedNoise
-from dptransfer.methods.fit_plan import FitPlan, facts_of_fit
+from dptransfer.methods.fitting import FitPlan, facts_of_fit
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit

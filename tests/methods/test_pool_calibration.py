@@ -6,8 +6,8 @@ import pytest
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.ledger import Ledger
 from dptransfer.methods import LeastSquares, MeanPrototypes
-from dptransfer.methods import pool_calibration as module
-from dptransfer.methods.pool_calibration import calibrate_on_public
+from dptransfer.methods import auto as module
+from dptransfer.methods.auto import calibrate_on_public
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release.calibration import SIMULATED

@@ -13,8 +13,7 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS
-from dptransfer.methods.record import _encoder, _same
-from dptransfer.methods.replan import verify_release
+from dptransfer.methods.replan import _encoder, _same, verify_release
 from dptransfer.privacy import Budget, Relation
 from dptransfer.release import Verification
 from dptransfer.release.verify import RECORD, Check

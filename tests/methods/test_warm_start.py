@@ -12,7 +12,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods import MeanPrototypes, NoisyGD, PrivateEvaluation, WarmStart
 from dptransfer.methods.heads import descent
-from dptransfer.methods.heads.warm_start import released_directions, sums_before
+from dptransfer.methods.heads.noisy_gd import released_directions, sums_before
 from dptransfer.methods.method import Outline
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, GaussianEvent, Relation, SampledGaussianEvent

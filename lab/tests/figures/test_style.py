@@ -122,8 +122,8 @@ def test_a_method_of_somebody_elses_has_a_look_of_its_own_making(monkeypatch):
 
 
 def test_a_method_that_is_not_installed_any_more_looks_the_same_everywhere():
-    (gone,) = styles("long-gone").values()
-    assert gone == styles("long-gone", "mean")["long-gone"]
+    (gone,) = styles("long-forgotten").values()
+    assert gone == styles("long-forgotten", "mean")["long-forgotten"]
     assert gone.marker not in "Xx1234"
 
 

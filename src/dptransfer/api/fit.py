@@ -24,10 +24,9 @@ from dptransfer.data.labels import Classes
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Auto, ImageMethod, PrivateMethod
-from dptransfer.methods.auto import MEASURED_WITH, AutoOnPictures, pixels_pay
+from dptransfer.methods.auto import MEASURED_WITH, AutoOnPictures, calibrate_on_public, pixels_pay
 from dptransfer.methods.configuration import as_method
-from dptransfer.methods.fit_plan import FitPlan
-from dptransfer.methods.pool_calibration import calibrate_on_public
+from dptransfer.methods.fitting import FitPlan
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 

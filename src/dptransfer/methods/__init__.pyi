@@ -2,7 +2,7 @@ from dptransfer.methods.about import About as About
 from dptransfer.methods.auto import Auto as Auto
 from dptransfer.methods.deep.fine_tuning import FiLM as FiLM
 from dptransfer.methods.deep.fine_tuning import LoRA as LoRA
-from dptransfer.methods.deep.warm_start_network import WarmStartNetwork as WarmStartNetwork
+from dptransfer.methods.deep.fine_tuning import WarmStartNetwork as WarmStartNetwork
 from dptransfer.methods.heads.descent import Pace as Pace
 from dptransfer.methods.heads.mixed import NGD as NGD
 from dptransfer.methods.heads.mixed import PPGD as PPGD
@@ -13,6 +13,7 @@ from dptransfer.methods.heads.mixed import OnlyPublic as OnlyPublic
 from dptransfer.methods.heads.noisy_gd import DPSGDProbe as DPSGDProbe
 from dptransfer.methods.heads.noisy_gd import GlobalAdapt as GlobalAdapt
 from dptransfer.methods.heads.noisy_gd import NoisyGD as NoisyGD
+from dptransfer.methods.heads.noisy_gd import WarmStart as WarmStart
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
 from dptransfer.methods.heads.second_order import FeatureCovariance as FeatureCovariance
 from dptransfer.methods.heads.second_order import LeastSquares as LeastSquares
@@ -20,7 +21,6 @@ from dptransfer.methods.heads.second_order import NewtonHead as NewtonHead
 from dptransfer.methods.heads.start import FromNames as FromNames
 from dptransfer.methods.heads.start import FromShots as FromShots
 from dptransfer.methods.heads.start import FromZero as FromZero
-from dptransfer.methods.heads.warm_start import WarmStart as WarmStart
 from dptransfer.methods.known_methods import METHODS as METHODS
 from dptransfer.methods.method import EmbeddingMethod as EmbeddingMethod
 from dptransfer.methods.method import ImageMethod as ImageMethod
@@ -40,5 +40,5 @@ from dptransfer.methods.votes.picture_voting import PATE as PATE
 from dptransfer.methods.votes.picture_voting import PromPATE as PromPATE
 from dptransfer.methods.votes.transfer_pate import TransferPATE as TransferPATE
 from dptransfer.methods.votes.vote_aggregation import Inquiry as Inquiry
+from dptransfer.methods.votes.vote_aggregation import VoteReport as VoteReport
 from dptransfer.methods.votes.vote_aggregation import aggregate_votes as aggregate_votes
-from dptransfer.methods.votes.vote_report import VoteReport as VoteReport

@@ -21,6 +21,7 @@ from functools import cache, partial
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from dptransfer.base import checks
+from dptransfer.methods.known_methods import OWN
 
 PROTOTYPES = (
     "Wahdany, Jagielski, Dziedzic, Boenisch: Differentially Private Prototypes for Imbalanced "
@@ -46,25 +47,22 @@ class Colour(NamedTuple):
     dark: str
 
 
-class Hue:
-    """The colours of methods."""
-
-    BLUE = Colour("#0072b2", "#4aa8e0")
-    VERMILION = Colour("#bf4a00", "#ff8a3c")
-    GOLD = Colour("#cc8a00", "#f0b840")
-    GREEN = Colour("#009e73", "#33c79c")
-    PURPLE = Colour("#cc79a7", "#e49cc4")
-    INDIGO = Colour("#332288", "#9a8cf0")
-    SKY = Colour("#3fa0da", "#7cc6f2")
-    BROWN = Colour("#7a4a1e", "#c89a6a")
-    SLATE = Colour("#444b52", "#b4bcc4")
-    WINE = Colour("#882255", "#dd7aae")
-    OLIVE = Colour("#8a8a2b", "#c4c45a")
-    TEAL = Colour("#2b8c8c", "#62c8c8")
-
-
 FROM_NAME = Colour("", "")  # one of these, by the name of the method
-COLOURS = tuple(one for one in vars(Hue).values() if isinstance(one, Colour))
+COLOURS = (
+    Colour("#444b52", "#b4bcc4"),
+    Colour("#332288", "#9a8cf0"),
+    Colour("#0072b2", "#4aa8e0"),
+    Colour("#bf4a00", "#ff8a3c"),
+    Colour("#cc8a00", "#f0b840"),
+    Colour("#3fa0da", "#7cc6f2"),
+    Colour("#8a8a2b", "#c4c45a"),
+    Colour("#7a4a1e", "#c89a6a"),
+    Colour("#009e73", "#33c79c"),
+    Colour("#882255", "#dd7aae"),
+    Colour("#2b8c8c", "#62c8c8"),
+    Colour("#cc79a7", "#e49cc4"),
+)
+_MARKERS = "*Dos^v<>phPHd"  # as many as colours and one more: no two of the library's methods have both
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,9 @@ class About:
         card: what was released and how, in two or three sentences for the reader of a release.
         reference: where it comes from, and what differs here.
         family: what it is listed with.
-        colour: its colour in every figure. What a paper compares side by side has colours far apart.
-        marker: its marker, as matplotlib names it; crosses are for what is not private.
+        colour: its colour in every figure; by default the library's methods have theirs by their place in the
+            list, so that those of one paper, which are listed together, differ.
+        marker: its marker, as matplotlib names it, likewise; crosses are for what is not private.
         options: settings that many people change, with the words that explain each.
     """
 
@@ -86,18 +85,20 @@ class About:
     reference: str = ""
     family: str = "Others"
     colour: Colour = FROM_NAME
-    marker: str = "8"
+    marker: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
 
     def complete(self, name: str, docstring: str | None) -> About:
         """Fill in what was left out, for the method of this name."""
         first = (docstring or "").strip().partition("\n")[0].strip()
-        derived = COLOURS[sum(map(ord, name)) % len(COLOURS)]  # the same on every machine
+        # The same on every machine, also for a method of another package.
+        place = list(OWN).index(name) if name in OWN else sum(map(ord, name))
         return replace(
             self,
             summary=self.summary or first,
             card=self.card or first,
-            colour=derived if self.colour == FROM_NAME else self.colour,
+            colour=COLOURS[place % len(COLOURS)] if self.colour == FROM_NAME else self.colour,
+            marker=self.marker or (_MARKERS[place % len(_MARKERS)] if name in OWN else "8"),
         )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = "dptransfer.methods"
 # In the order of every list, table and legend.
-_OWN = {
+OWN = {
     "auto": "auto:Auto",
     "public-prior": "heads.public_prior:PublicPriorPrototypes",
     "mean": "prototypes.class_sums:MeanPrototypes",
@@ -23,7 +23,7 @@ _OWN = {
     "coinpress": "prototypes.class_sums:CoinPressPrototypes",
     "least-squares": "heads.second_order:LeastSquares",
     "dpsgd": "heads.noisy_gd:DPSGDProbe",
-    "warm-start": "heads.warm_start:WarmStart",
+    "warm-start": "heads.noisy_gd:WarmStart",
     "global-adapt": "heads.noisy_gd:GlobalAdapt",
     "noisy-gd": "heads.noisy_gd:NoisyGD",
     "newton": "heads.second_order:NewtonHead",
@@ -39,7 +39,7 @@ _OWN = {
     "pate": "votes.picture_voting:PATE",
     "film": "deep.fine_tuning:FiLM",
     "lora": "deep.fine_tuning:LoRA",
-    "warm-start-network": "deep.warm_start_network:WarmStartNetwork",
+    "warm-start-network": "deep.fine_tuning:WarmStartNetwork",
 }
 
 
@@ -59,7 +59,7 @@ def _accepted(name: str, found: object) -> type[PrivateMethod]:
     theirs, own = not found.__module__.startswith(f"{_PACKAGE}."), getattr(found, "name", "")
     if not own or own != (name or own):
         raise ArgumentError(f"A method bears the name that it is found by; this one is named '{own}'.")
-    if theirs and own in (*_OWN, "private-tuning"):
+    if theirs and own in (*OWN, "private-tuning"):
         raise ArgumentError(f"Names of this library cannot be taken; '{own}' is one. Choose another.")
     if any(one.default is MISSING and one.default_factory is MISSING for one in fields(found)):
         raise ArgumentError(f"Every field of a method has a default; one of '{own}' has none. Give it one.")
@@ -75,5 +75,5 @@ def _accepted(name: str, found: object) -> type[PrivateMethod]:
 
 
 METHODS: Registry[type[PrivateMethod]] = Registry(
-    "method", _PACKAGE, {name: f"{_PACKAGE}.{place}" for name, place in _OWN.items()}, _accepted
+    "method", _PACKAGE, {name: f"{_PACKAGE}.{place}" for name, place in OWN.items()}, _accepted
 )

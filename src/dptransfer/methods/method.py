@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dptransfer.encoders import Encoder
     from dptransfer.encoders.encoder import EncoderDelta
     from dptransfer.methods.deep.network import Network
-    from dptransfer.methods.fit_plan import FitPlan
+    from dptransfer.methods.fitting import FitPlan
 
 
 OneStep = TypeVar("OneStep")
@@ -251,7 +251,7 @@ class PrivateMethod(ABC):
         self, facts: Facts, budget: Budget, public: PublicData | None = None, *, holdout: float | None = None
     ) -> FitPlan:
         """What `fit` would charge for, with the check of a hold-out; from public facts alone."""
-        from dptransfer.methods.fit_plan import FitPlan
+        from dptransfer.methods.fitting import FitPlan
 
         return FitPlan.make(self, facts, budget, public, holdout)
 
@@ -284,7 +284,7 @@ class PrivateMethod(ABC):
                 same arguments: one charge, no answer drawn twice (see `methods.checkpoint`). It is private;
                 delete it once the model is saved.
             holdout: keep each unit, an example or a person, from the fit with this chance and check the
-                result on those kept, inside the one charge (see `methods.fit_plan`); the model then carries
+                result on those kept, inside the one charge (see `methods.fitting`); the model then carries
                 how well it does, as `charged`. Under add/remove that costs nothing more.
             plan: what `plan_fit` returned for the same facts, budget, public data and hold-out; then nothing
                 is planned twice.

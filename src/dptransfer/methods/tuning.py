@@ -144,7 +144,9 @@ _HALVINGS = 12  # of the interval a trial's ε is searched in: to one part in 4,
 
 @dataclass(frozen=True)
 class PrivateTuning(EmbeddingMethod):
-    """Random search with a random number of trials; only the best trial is released.
+    """The best of several configurations, chosen on the private rows, and paid for.
+
+    Random search with a random number of trials; only the best trial is released.
 
     A trial draws one of the candidates uniformly, fits it, and scores it by the noisy number of private rows
     it gets right. How many trials there were is random and never told: that is what makes the price of many
@@ -178,7 +180,6 @@ class PrivateTuning(EmbeddingMethod):
     tune_on_public: bool = False
     name: ClassVar[str] = "private-tuning"
     about: ClassVar[About] = About(
-        summary="The best of several configurations, chosen on the private rows, and paid for.",
         card="One of several configurations was chosen on the private rows: a random number of trials ran, "
         "each with a noisy score, and only the best was released. The price of choosing is part of the "
         "guarantee.",

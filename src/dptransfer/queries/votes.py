@@ -372,7 +372,7 @@ class LossOfAnswers:
     Sensitivity:   L2. 1, in units of the bound, and a millionth more for the rounding of float sums.
     Assumes:       one unit touches one teacher; and that `bound`, a public or released number, is no smaller
                    than the smooth sensitivity of either neighbour. Who derives it from a noisy answer says
-                   with what probability it may be smaller (`methods.votes.vote_report`).
+                   with what probability it may be smaller (`methods.votes.vote_aggregation`).
     Reference:     Papernot et al. (2018) for reporting a loss with smooth sensitivity.
 
     Attributes:

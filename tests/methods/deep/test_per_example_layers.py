@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from dptransfer.methods.deep.per_example_layers import Bias, Film, LowRank
+from dptransfer.methods.deep.trained_parts import Bias, Film, LowRank
 
 
 def batch_norm():

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.methods.votes.student import _regressed, linear_student
-from dptransfer.methods.votes.voting import TeacherAnswers
+from dptransfer.methods.votes.voting import TeacherAnswers, _regressed, linear_student
 
 CLASSES, WIDTH = 4, 12
 RNG = np.random.default_rng(0)

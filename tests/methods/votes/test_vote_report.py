@@ -12,7 +12,7 @@ from dptransfer.audit.lower_bound import excess_over_claim
 from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Inquiry, VoteReport
-from dptransfer.methods.votes.vote_report import MISSED, ReportedLoss
+from dptransfer.methods.votes.vote_aggregation import MISSED, ReportedLoss
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries.votes import AnswerLoss, CountedVotes, LossSensitivity

@@ -14,7 +14,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Hue, Moderate, ModerateOrZero, Whole
+from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads import start as starts
 from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, HeadRows, Pace, UpdateRule
 from dptransfer.methods.heads.hierarchical import count_estimates
@@ -85,8 +85,6 @@ class AdaMix(GradientHead):
         "fixed or came from public data, which are not protected.",
         reference=f"{MIXED}, Algorithm 2, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
-        colour=Hue.VERMILION,
-        marker="D",
         options=NoisyGD.about.options,
     )
     needs_public: ClassVar[bool] = True
@@ -201,7 +199,9 @@ class _LedByShots(UpdateRule):
 
 @dataclass(frozen=True)
 class OnlyPublic(EmbeddingMethod):
-    """Softmax regression on the labelled public rows; no private row is looked at.
+    """Nothing about private rows, ε = 0: where labelled public rows suffice, and the baseline to beat.
+
+    Softmax regression on the labelled public rows; no private row is looked at.
 
     Releases:      nothing about the private rows.
     Guarantee:     ε = 0: there is no event.
@@ -218,13 +218,9 @@ class OnlyPublic(EmbeddingMethod):
     start: starts.FromShots | starts.FromNames = field(default_factory=starts.FromShots)
     name: ClassVar[str] = "only-public"
     about: ClassVar[About] = About(
-        summary="Nothing about private rows, ε = 0: where labelled public rows suffice, and the "
-        "baseline to beat.",
         card="A linear softmax head was fitted to labelled public rows. No private row was used.",
         reference=f"{MIXED}, the baseline Only-Public.",
         family="Without private rows",
-        colour=Hue.SLATE,
-        marker="s",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     needs_public: ClassVar[bool] = True
@@ -246,7 +242,9 @@ class OnlyPublic(EmbeddingMethod):
 
 @dataclass(frozen=True)
 class FullyPrivate(GradientHead):
-    """Noisy gradient descent from zero: all rows are private and no public row is used.
+    """Noisy gradients over all rows: the baseline of adamix without labelled public rows.
+
+    Noisy gradient descent from zero: all rows are private and no public row is used.
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
@@ -262,13 +260,10 @@ class FullyPrivate(GradientHead):
     clip: Moderate = 1.0
     name: ClassVar[str] = "fully-private"
     about: ClassVar[About] = About(
-        summary="Noisy gradients over all rows: the baseline of adamix without labelled public rows.",
         card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}. No "
         "labelled public row was used.",
         reference=f"{MIXED}, the baseline Fully-Private, {RIGHT_STEPS}",
         family="Linear heads",
-        colour=Hue.WINE,
-        marker="v",
         options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
     )
 
@@ -279,7 +274,9 @@ class FullyPrivate(GradientHead):
 
 @dataclass(frozen=True)
 class NGD(AdaMix):
-    """AdaMix without its adaptive parts: public shots start it and are in its loss; one clip, all axes.
+    """Noisy gradients over all rows: the baseline of adamix with one clip and all axes.
+
+    AdaMix without its adaptive parts: public shots start it and are in its loss; one clip, all axes.
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
@@ -295,20 +292,19 @@ class NGD(AdaMix):
     count_share: float = 0.0
     name: ClassVar[str] = "ngd"
     about: ClassVar[About] = About(
-        summary="Noisy gradients over all rows: the baseline of adamix with one clip and all axes.",
         card="A linear softmax head was trained on private rows and a few labelled public rows together; "
         f"{STEPS_SEE}. Start and clip were fixed or came from public data, which are not protected.",
         reference=f"{MIXED}, the ablation NGD, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
-        colour=Hue.BLUE,
-        marker=">",
         options=AdaMix.about.options,
     )
 
 
 @dataclass(frozen=True)
 class PPGD(GradientHead):
-    """A private model first, then a public one that stays near it.
+    """Noisy gradients over all rows: the baseline of adamix in which public rows come last.
+
+    A private model first, then a public one that stays near it.
 
     The private model is trained from zero, its clip at each step the norm of the mean public gradient; the
     public shots are then fitted with a pull toward it ("model reuse").
@@ -328,15 +324,12 @@ class PPGD(GradientHead):
     reuse: Moderate = 0.01
     name: ClassVar[str] = "ppgd"
     about: ClassVar[About] = About(
-        summary="Noisy gradients over all rows: the baseline of adamix in which public rows come last.",
         card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}, "
         "clipped at the norm of the mean public gradient. Labelled public rows, which are not protected, "
         "were then fitted with a pull toward that head.",
         reference="Wang, Zhou: Differentially Private Learning with Small Public Data (AAAI 2020), with full "
         "batches as Golatkar et al. (CVPR 2022) run it.",
         family="Linear heads that need labelled public rows",
-        colour=Hue.GREEN,
-        marker="^",
         options=STEP_OPTIONS,
     )
     needs_public: ClassVar[bool] = True
@@ -374,7 +367,9 @@ class MeanClip(UpdateRule):
 
 @dataclass(frozen=True)
 class LanguageInit(OnlyPublic):
-    """Zero-shot: each class's weights are the encoding of its name; no private row is looked at.
+    """Nothing about private rows, ε = 0: where a text tower knows the class names.
+
+    Zero-shot: each class's weights are the encoding of its name; no private row is looked at.
 
     The same weights start the other heads: `NoisyGD(start=FromNames(...))`, `AdaMix(start=FromNames(...))`.
 
@@ -393,13 +388,10 @@ class LanguageInit(OnlyPublic):
     start: starts.FromNames = field(default_factory=starts.FromNames)
     name: ClassVar[str] = "language"
     about: ClassVar[About] = About(
-        summary="Nothing about private rows, ε = 0: where a text tower knows the class names.",
         card="Each class's weights are the encoding of its name by a public text encoder. No private row was "
         "used.",
         reference=f"{MIXED}, Section 3.3; Radford et al.: Learning Transferable Visual Models From Natural "
         "Language Supervision (ICML 2021).",
         family="Without private rows",
-        colour=Hue.TEAL,
-        marker="p",
     )
     needs_public: ClassVar[bool] = False

@@ -17,7 +17,7 @@ from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.mechanisms import GaussianShares, SharesLeft
-from dptransfer.methods.about import About, Fraction, Hue, Moderate, NonNegative, Whole
+from dptransfer.methods.about import About, Fraction, Moderate, NonNegative, Whole
 from dptransfer.methods.heads.descent import HeadRows, head_rows
 from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentre
 from dptransfer.methods.heads.words import CONFIDENCE_SHARE, WordReader
@@ -83,8 +83,6 @@ class PublicPriorPrototypes(EmbeddingMethod):
         "class sums over these labels. The budget was divided by the noisy counts; the notes say how.",
         reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
-        colour=Hue.INDIGO,
-        marker="D",
         options={"steps": "Noisy steps."},
     )
     needs_public: ClassVar[bool] = True

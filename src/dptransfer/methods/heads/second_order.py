@@ -19,7 +19,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, joint_rounds, rounds_of
-from dptransfer.methods.about import FEATURES, About, Fraction, Hue, Moderate, ModerateOrZero, Whole
+from dptransfer.methods.about import FEATURES, About, Fraction, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, HeadRows, UpdateRule, head_rows
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
@@ -51,7 +51,9 @@ def _floored(matrix: Floats, ridge: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class LeastSquares(EmbeddingMethod):
-    """One-against-all least squares: θ_c = (A_c + α·G + ridge)⁻¹ b_c, from noisy G, A_c and b_c.
+    """Noisy second moments and class sums: few dimensions, many rows.
+
+    One-against-all least squares: θ_c = (A_c + α·G + ridge)⁻¹ b_c, from noisy G, A_c and b_c.
 
     Without noise it minimises Σ_{i in c} (θ·x − 1)² + α·Σ_i (θ·x)² + ridge·‖θ‖²: ridge regression in which a
     class's own examples are weighted 1 + α with target 1/(1 + α), and the others α with target 0.
@@ -76,15 +78,12 @@ class LeastSquares(EmbeddingMethod):
     ridge: Moderate = 0.3
     name: ClassVar[str] = "least-squares"
     about: ClassVar[About] = About(
-        summary="Noisy second moments and class sums: few dimensions, many rows.",
         card="Three things were released once, with Gaussian noise: the second moments of all private rows, "
         "those of each class, and the class sums. A regularised least-squares problem per class is solved "
         "from them.",
         reference=f"{FEATURES}, DP-LS, with exact composition: noise multiplier 6.46 at epsilon 1 (5.94 "
         "under replace-one), where the published conversion needs 8.49.",
         family="Linear heads",
-        colour=Hue.GREEN,
-        marker="p",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
 
@@ -139,7 +138,9 @@ def _temperature(weights: Floats) -> float:
 
 @dataclass(frozen=True)
 class NewtonHead(EmbeddingMethod):
-    """A few second-order steps: each class's gradient is divided by a noisy curvature of its own.
+    """Noisy gradients and curvatures: few dimensions of unequal spread.
+
+    A few second-order steps: each class's gradient is divided by a noisy curvature of its own.
 
     The curvature of softmax regression is diag(p) − ppᵀ in the classes, times x xᵀ. Its upper bound diag(p)
     has one block Σ p_c(x)·x xᵀ per class: dividing by it is cautious, and the weights p have norm at most 1,
@@ -168,14 +169,11 @@ class NewtonHead(EmbeddingMethod):
     clip: Moderate = 1.0
     name: ClassVar[str] = "newton"
     about: ClassVar[About] = About(
-        summary="Noisy gradients and curvatures: few dimensions of unequal spread.",
         card="A linear softmax head was trained by a few second-order steps; every step saw the private rows "
         "only through a sum of clipped gradients and through a curvature matrix for each class, both with "
         "Gaussian noise. What divides the gradient is the noisy curvature, which is post-processing.",
         reference=f"{FEATURES}, DP-Newton, with an upper bound in place of the Hessian.",
         family="Linear heads",
-        colour=Hue.TEAL,
-        marker="d",
         options={"steps": "Noisy steps.", "clip": "Longest gradient of one example."},
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
@@ -216,7 +214,9 @@ class NewtonHead(EmbeddingMethod):
 
 @dataclass(frozen=True)
 class FeatureCovariance(NoisyGD):
-    """Softmax regression with gradients divided by a noisy feature covariance, released once.
+    """One noisy second moment, then noisy gradients: like newton, with more dimensions.
+
+    Softmax regression with gradients divided by a noisy feature covariance, released once.
 
     Releases:      the second moment of all rows, then `steps` sums of clipped gradients.
     Guarantee:     GaussianEvents: the moment at z/√share, the gradients at z·√(steps/(1 − share)), with z the
@@ -237,13 +237,10 @@ class FeatureCovariance(NoisyGD):
     ridge: Moderate = 3.0
     name: ClassVar[str] = "feature-covariance"
     about: ClassVar[About] = About(
-        summary="One noisy second moment, then noisy gradients: like newton, with more dimensions.",
         card="The second moments of the private rows were released once with Gaussian noise; a linear "
         f"softmax head was then trained by gradient descent in the metric they give, and {STEPS_SEE}.",
         reference=f"{FEATURES}, DP-FC.",
         family="Linear heads",
-        colour=Hue.OLIVE,
-        marker="H",
         options=STEP_OPTIONS,
     )
 

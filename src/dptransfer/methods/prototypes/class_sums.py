@@ -13,7 +13,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.about import PROTOTYPES, About, Hue, Positive, one_of
+from dptransfer.methods.about import PROTOTYPES, About, Positive, one_of
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, PrivateMethod, RowsTask, with_query
 from dptransfer.privacy import LABEL_KEPT, Budget, Relation, Unit
 from dptransfer.queries import ClassSums, ClassSumsAndCounts, RecentredSums
@@ -22,7 +22,9 @@ from dptransfer.release.heads import CosineHead, EuclideanHead
 
 @dataclass(frozen=True)
 class MeanPrototypes(EmbeddingMethod):
-    """One prototype per class: the noisy sum of its unit-norm rows.
+    """Noisy class sums: needs no public pool, and is the simplest to explain.
+
+    One prototype per class: the noisy sum of its unit-norm rows.
 
     Releases:      the (classes, dimension) matrix of class sums, all classes at once.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget.
@@ -42,14 +44,11 @@ class MeanPrototypes(EmbeddingMethod):
     device: Annotated[str, one_of(*DEVICES)] = "cpu"
     name: ClassVar[str] = "mean"
     about: ClassVar[About] = About(
-        summary="Noisy class sums: needs no public pool, and is the simplest to explain.",
         card="The sum of the private rows of each class was released with Gaussian noise, all classes in one "
         "release; a row is given the class whose sum it points along.",
         reference=f"{PROTOTYPES}, DPPL-Mean, with sums in place of means: the printed noise reveals class "
         "sizes.",
         family="From sums",
-        colour=Hue.BLUE,
-        marker="o",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
 
@@ -68,7 +67,9 @@ class MeanPrototypes(EmbeddingMethod):
 
 @dataclass(frozen=True)
 class MeanEstimation(EmbeddingMethod):
-    """One centre per class: noisy sum of unit-norm rows ÷ noisy count.
+    """Noisy class sums and counts: where distances to class means are wanted.
+
+    One centre per class: noisy sum of unit-norm rows ÷ noisy count.
 
     Releases:      the (classes, dimension + 1) matrix of class sums and weighted counts, all classes at once.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget.
@@ -94,14 +95,11 @@ class MeanEstimation(EmbeddingMethod):
     count_weight: Positive | None = None
     name: ClassVar[str] = "mean-estimation"
     about: ClassVar[About] = About(
-        summary="Noisy class sums and counts: where distances to class means are wanted.",
         card="Sums and counts of the private rows of each class were released together with Gaussian noise; "
         "a row is given the class whose noisy mean is nearest.",
         reference="Zhu, Zhang: Mean Estimation Strikes Back! An Efficient Solution to Private "
         "Classification, Algorithm 1, with the noise recalibrated: the printed one is too small.",
         family="From sums",
-        colour=Hue.SKY,
-        marker="v",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
 
@@ -125,7 +123,9 @@ class MeanEstimation(EmbeddingMethod):
 
 @dataclass(frozen=True)
 class CoinPressPrototypes(EmbeddingMethod):
-    """One prototype per class: a mean estimated in steps, each clipping around the previous estimate.
+    """Noisy class sums around moving centres, replace-one only: for comparison, where class sizes are public.
+
+    One prototype per class: a mean estimated in steps, each clipping around the previous estimate.
 
     Releases:      one (classes, dimension) matrix of recentred class sums per step.
     Guarantee:     one GaussianEvent per step; the shares of the squared GDP parameter follow `shares`.
@@ -146,14 +146,10 @@ class CoinPressPrototypes(EmbeddingMethod):
     shares: tuple[float, ...] = (5 / 64, 7 / 64, 52 / 64)
     name: ClassVar[str] = "coinpress"
     about: ClassVar[About] = About(
-        summary="Noisy class sums around moving centres, replace-one only: for comparison, where "
-        "class sizes are public.",
         card="The mean of each class was estimated in a few steps, each with Gaussian noise and a smaller "
         "search region than the one before. Class sizes are public.",
         reference="Biswas, Dong, Kamath, Ullman: CoinPress (NeurIPS 2020).",
         family="From sums",
-        colour=Hue.BROWN,
-        marker="P",
     )
     rows_only: ClassVar[str] = "it divides by public numbers of rows, which do not say how much persons count"
     plans_by_facts: ClassVar[bool] = True

@@ -16,7 +16,7 @@ from dptransfer.exact.capped_similarity import GRID_NORM
 from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
-from dptransfer.methods.about import PROTOTYPES, About, Hue, Whole, one_of
+from dptransfer.methods.about import PROTOTYPES, About, Whole, one_of
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SimilarityScores
@@ -155,7 +155,9 @@ class PoolSelection(EmbeddingMethod):
 
 @dataclass(frozen=True)
 class PublicPrototypes(PoolSelection):
-    """One prototype per class: the public row most similar to the class's private rows, chosen with noise.
+    """One public row per class: pure ε, and prototypes that can be shown as pictures.
+
+    One prototype per class: the public row most similar to the class's private rows, chosen with noise.
 
     Releases:      one position in the public pool per class.
     Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
@@ -173,14 +175,11 @@ class PublicPrototypes(PoolSelection):
     mechanism: Annotated[str, one_of(*[*SELECTIONS, "best"])] = "best"
     name: ClassVar[str] = "public"
     about: ClassVar[About] = About(
-        summary="One public row per class: pure ε, and prototypes that can be shown as pictures.",
         card="For each class one public example was chosen as its prototype, with a probability that grows "
         "with its likeness to the private rows of that class; a row is given the class of the nearest "
         "prototype.",
         reference=f"{PROTOTYPES}, DPPL-Public.",
         family="From public rows",
-        colour=Hue.VERMILION,
-        marker="s",
         options={"mechanism": "How public rows are chosen.", **_CAPS},
     )
 
@@ -197,7 +196,9 @@ class PublicPrototypes(PoolSelection):
 
 @dataclass(frozen=True)
 class TopKPrototypes(PoolSelection):
-    """K prototypes per class: public rows similar to the class's private rows, chosen as an unordered set.
+    """K public rows per class: like public, for more private rows.
+
+    K prototypes per class: public rows similar to the class's private rows, chosen as an unordered set.
 
     Releases:      K positions in the public pool per class.
     Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
@@ -214,14 +215,11 @@ class TopKPrototypes(PoolSelection):
     k: Whole = 5
     name: ClassVar[str] = "top-k"
     about: ClassVar[About] = About(
-        summary="K public rows per class: like public, for more private rows.",
         card="For each class a set of public examples was chosen as prototypes, with a probability that "
         "grows with their likeness to the private rows of that class; a row is given the class whose "
         "prototypes are nearest on average.",
         reference=f"{PROTOTYPES}, DPPL-PublicK, with the set weights corrected to C(y−1, K−1).",
         family="From public rows",
-        colour=Hue.GOLD,
-        marker="^",
         options={"k": "Prototypes per class.", **_CAPS},
     )
 

@@ -15,9 +15,9 @@ from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.about import PROTOTYPES, About, Fraction, Hue, Moderate, Rate, Whole
+from dptransfer.methods.about import PROTOTYPES, About, Fraction, Moderate, Rate, Whole
 from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, HeadRows, Pace, UpdateRule
-from dptransfer.methods.heads.warm_start import released_directions, sums_before
+from dptransfer.methods.heads.noisy_gd import released_directions, sums_before
 from dptransfer.noise import NoiseSource
 from dptransfer.queries import L2Query, ProjectionGradient
 from dptransfer.queries.projection_gradient import nearest_prototype
@@ -28,7 +28,9 @@ _START = math.sqrt(0.5 / CosineHead.temperature)
 
 @dataclass(frozen=True)
 class Projection(GradientHead):
-    """Prototypes behind a linear map A that is trained to bring rows near their class's prototype.
+    """Noisy class sums behind a projection that noisy gradients train: for comparison with mean.
+
+    Prototypes behind a linear map A that is trained to bring rows near their class's prototype.
 
     A row is given the class whose prototype is nearest after the map. Class sums are released once; their
     directions are the prototypes of every step and of the released head. −‖A x − A p‖² is linear in x up to a
@@ -71,15 +73,12 @@ class Projection(GradientHead):
     clip: Moderate = 1.0
     name: ClassVar[str] = "projection"
     about: ClassVar[About] = About(
-        summary="Noisy class sums behind a projection that noisy gradients train: for comparison with mean.",
         card="The sums of the private rows of each class were released with Gaussian noise. A linear "
         f"projection was then trained by DP-SGD to bring rows near their class's direction, and {STEPS_SEE}, "
         "over a fresh Poisson sample. A row is given the class whose direction is nearest after it.",
         reference=f"{PROTOTYPES}, Appendix C.6, with prototypes that are released once: those of the printed "
         "episodes are not private.",
         family="From sums",
-        colour=Hue.SLATE,
-        marker="d",
         options={
             **STEP_OPTIONS,
             "share": "Of the price for the projection.",

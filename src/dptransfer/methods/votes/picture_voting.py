@@ -18,10 +18,9 @@ from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm, apply
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.about import TEACHERS, About, Hue, Moderate, Rate, Whole, one_of
+from dptransfer.methods.about import TEACHERS, About, Moderate, Rate, Whole, one_of
 from dptransfer.methods.method import ImageMethod, Outcome, Task
-from dptransfer.methods.votes.student import linear_student
-from dptransfer.methods.votes.voting import TeacherAnswers, Voting
+from dptransfer.methods.votes.voting import TeacherAnswers, Voting, linear_student
 from dptransfer.noise import NoiseSource
 from dptransfer.release.classifier import probabilities
 from dptransfer.release.heads import LinearHead
@@ -236,8 +235,6 @@ class PromPATE(PictureVoting):
         "public pictures. The classifier learned from these answers and from public pictures alone.",
         reference=f"{TEACHERS}, Prom-PATE, with a price that depends on no data.",
         family="Teachers",
-        colour=Hue.PURPLE,
-        marker="*",
         options={"teachers": "How many teachers share the private pictures."},
     )
 
@@ -250,7 +247,9 @@ class PromPATE(PictureVoting):
 
 @dataclass(frozen=True)
 class PATE(PictureVoting):
-    """Small networks trained from scratch vote on public pictures; a student learns.
+    """Small networks from scratch as teachers that vote on public pictures: for comparison.
+
+    Small networks trained from scratch vote on public pictures; a student learns.
 
     Releases:      noisy votes of all teachers for every class, on every public picture that they are asked
                    about; with a threshold, noisy largest votes first, and votes on the pictures that pass.
@@ -276,7 +275,6 @@ class PATE(PictureVoting):
     rate: float = 0.01
     name: ClassVar[str] = "pate"
     about: ClassVar[About] = About(
-        summary="Small networks from scratch as teachers that vote on public pictures: for comparison.",
         card="The private pictures were shared out among teachers, each picture (or person) with one of "
         "them, who trained a small network from scratch. The number of teachers that vote for each "
         "class was released with Gaussian noise, for a number of public pictures. The classifier learned "
@@ -284,8 +282,6 @@ class PATE(PictureVoting):
         reference="Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson: Scalable Private Learning with "
         "PATE (ICLR 2018), with a price that depends on no data.",
         family="Teachers",
-        colour=Hue.BROWN,
-        marker="*",
         options={"teachers": "How many teachers share the private pictures."},
     )
     in_one_pass: ClassVar[tuple[int, int]] = (16, 16)

@@ -27,10 +27,9 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.feature_map import Features, FittedFeatures, apply
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.about import TEACHERS, About, Hue
+from dptransfer.methods.about import TEACHERS, About
 from dptransfer.methods.method import EmbeddingMethod, Outcome, RowsTask
-from dptransfer.methods.votes.student import linear_student
-from dptransfer.methods.votes.voting import Voting
+from dptransfer.methods.votes.voting import Voting, linear_student
 from dptransfer.queries.votes import ABSTAINS
 
 Integers32: TypeAlias = NDArray[np.int32]
@@ -98,7 +97,9 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class TransferPATE(Voting, EmbeddingMethod):
-    """Linear teachers on disjoint parts of the private rows vote on public rows; a linear student learns.
+    """Linear teachers vote on public rows and a student learns from noisy votes: PATE on frozen features.
+
+    Linear teachers on disjoint parts of the private rows vote on public rows; a linear student learns.
 
     Releases:      noisy votes of all teachers for every class, on every public row that they are asked about;
                    with a threshold, noisy largest votes first, and votes on the rows that pass.
@@ -128,16 +129,12 @@ class TransferPATE(Voting, EmbeddingMethod):
     self_training: bool = True
     name: ClassVar[str] = "transfer-pate"
     about: ClassVar[About] = About(
-        summary="Linear teachers vote on public rows and a student learns from noisy votes: PATE on frozen "
-        "features.",
         card="The private examples were shared out among teachers, each example (or person) with one of "
         "them; the number of teachers that vote for each class was released with Gaussian noise, for a "
         "number of public examples. The classifier learned from these answers and from public examples "
         "alone.",
         reference=f"{TEACHERS}, Transfer-PATE, with a price that depends on no data.",
         family="Teachers",
-        colour=Hue.TEAL,
-        marker="h",
         options={"teachers": "How many teachers share the private rows."},
     )
 
