@@ -1,9 +1,5 @@
 """Checkpoint a fit so that it can resume under the same charge.
 
-Answers are drawn once, so one that vanishes from its file must be missed. The record has two places that are
-written in turn: one that is torn by a power cut leaves the other, which is one answer older. Writing in place
-costs one flush and changes no folder.
-
 Every noisy answer is written to the folder, durably, before anything is computed from it; a run that is
 started again reads the answers that are there and draws the others. So the whole is one run of the mechanisms
 that were charged: each answer that anything was ever computed from was drawn once, in the same order, and the
@@ -18,9 +14,9 @@ version) and a digest of the private rows: with anything else it is refused, and
 
 The folder is private: its owner's alone, like the rows. Once the run is over, answers are read but no more
 are drawn. It belongs to its place: a copy could draw the same answers a second time, and is refused, as is a
-folder restored from a backup. Number and digest of the last answer stand in a second file (`last_answer`),
-and the digest covers all answers and their order. So answers that are deleted, exchanged or restored from an
-older copy of `run.sqlite` are missed, and never drawn again.
+folder restored from a backup. The digest of the last answer stands in a second file (`last-answer`), and it
+covers all answers and their order. So answers that are deleted, exchanged or restored from an older copy of
+`run.sqlite` are missed, and never drawn again.
 """
 
 from __future__ import annotations
@@ -53,74 +49,6 @@ from dptransfer.noise.integer_noise import KEY_BYTES, WordStream
 from dptransfer.noise.race import Choice
 from dptransfer.noise.score_bins import ScoreBins
 
-_PLACE = 512  # bytes that a disk writes whole
-
-
-class LastAnswer:
-    """The record of a run's last answer.
-
-    Args:
-        file: where it is.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def begin(self, chain: str) -> None:
-        """Record that there is no answer yet; a file that is there is begun anew."""
-        write_synced(self._file, _packed(0, chain) * 2, mode="wb", opener=owner_only)
-
-    def write(self, number: int, chain: str) -> None:
-        """Record an answer, and return when that is on the disk.
-
-        Args:
-            number: of the answer, one more than that of the record before.
-            chain: digest of this answer and of all before it.
-        """
-        with open(self._file, "r+b", buffering=0) as stream:
-            stream.seek(number % 2 * _PLACE)
-            stream.write(_packed(number, chain))
-            getattr(os, "fdatasync", os.fsync)(stream.fileno())
-
-    def read(self, there: int) -> tuple[int, str]:
-        """Number and digest of the last answer on record.
-
-        Args:
-            there: how many answers the run has: the one after the last on record may be there, if the process
-                ended in between.
-
-        Raises:
-            ValueError: the record is damaged, or answers are missing or too many.
-        """
-        content = self._file.read_bytes()
-        places = [_unpacked(content[start : start + _PLACE]) for start in (0, _PLACE)]
-        whole = sorted(place for place in places if place is not None)
-        if len(content) != 2 * _PLACE or not whole:
-            raise ValueError("the record is damaged")
-        number, chain = whole[-1]
-        torn = len(whole) == 1  # only while the next answer was recorded, which is there before its record
-        if there not in ((number + 1,) if torn else (number, number + 1)) or number - whole[0][0] > 1:
-            raise ValueError("the record is of other answers")
-        return number, chain
-
-
-def _packed(number: int, chain: str) -> bytes:
-    text = f"{number} {chain}"
-    return f"{text} {_digest(text)}".encode().ljust(_PLACE)
-
-
-def _unpacked(place: bytes) -> tuple[int, str] | None:
-    try:
-        number, chain, digest = place.decode("ascii").split()
-        return (int(number), chain) if digest == _digest(f"{number} {chain}") else None
-    except ValueError:
-        return None
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 _FILE = "run.sqlite"
 _LAST = "last-answer"
 _PLACE_FILE = "place"
@@ -142,7 +70,6 @@ class Workspace:
         self.path = Path(path)
         self._charge, self._process = "", os.getpid()
         self._answers, self._chain = 0, ""
-        self._last = LastAnswer(self.path / _LAST)
         file = self.path / _FILE
         with self._in_words():
             if not self.path.exists():
@@ -188,7 +115,7 @@ class Workspace:
             known: dict[str, str] = dict(self._file.execute("SELECT name, value FROM request"))
             if not known:
                 known = {**asked, "charge": secrets.token_hex(16)}
-                self._last.begin(_linked(known["charge"]))
+                self._put(self.path / _LAST, _linked(known["charge"]).encode())
                 with self._file:
                     self._file.execute("BEGIN")
                     self._file.executemany("INSERT INTO request VALUES (?, ?)", known.items())
@@ -212,14 +139,12 @@ class Workspace:
                 if row[0] != expected:
                     raise self._damaged(f"answer {expected}")
                 chains.append(_linked(chains[-1], *row))
-            try:
-                number, chain = self._last.read(len(rows))
-            except (ValueError, FileNotFoundError):
-                raise self._damaged("the record of its answers") from None
-            if chains[number] != chain:
+            record = self.path / _LAST
+            recorded = record.read_text("ascii", errors="replace") if record.exists() else None
+            if recorded not in chains[-2:]:
                 raise self._damaged("the record of its answers")
-            if number < len(rows):  # the process ended before it was recorded, and nobody has used it
-                self._last.write(len(rows), chains[-1])
+            if recorded != chains[-1]:  # the process ended before it was recorded, and nobody has used it
+                self._put(record, chains[-1].encode())
         self._answers, self._chain = len(rows), chains[-1]
 
     def draw_once(self, number: int, what: str, draw: Callable[[], AnyArray] | None) -> AnyArray:
@@ -254,7 +179,7 @@ class Workspace:
             with self._file:
                 self._file.execute("BEGIN")
                 self._file.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", (*row, content))
-            self._last.write(number, chain)
+            self._put(self.path / _LAST, chain.encode())
         self._answers, self._chain = number, chain
         return _array(content)
 
@@ -295,15 +220,16 @@ class Workspace:
         return hashlib.sha256(f"{self._charge}|{what}".encode()).hexdigest()[:16]
 
     def _written(self, file: Path, array: AnyArray) -> AnyArray:
-        draft = file.with_suffix(".draft")
         with self._in_words():
-            with open(draft, "wb", opener=owner_only) as stream:
-                np.save(stream, array, allow_pickle=False)
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.replace(file)
-            sync_folder(self.path)
+            self._put(file, _bytes(array))
         return array
+
+    def _put(self, file: Path, content: bytes) -> None:
+        """Write a file that bears its name once all of it is on the disk."""
+        draft = file.with_suffix(".draft")
+        write_synced(draft, content, mode="wb", opener=owner_only)
+        draft.replace(file)
+        sync_folder(self.path)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

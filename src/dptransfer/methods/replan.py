@@ -42,7 +42,7 @@ from dptransfer.mechanisms.mechanism import at_noise_of
 from dptransfer.methods import METHODS
 from dptransfer.methods.configuration import UnknownType, method_from_configuration
 from dptransfer.methods.deep.fine_tuning import FineTuning, WarmStartNetwork
-from dptransfer.methods.deep.trained_parts import delta_kind
+from dptransfer.methods.deep.network import delta_kind
 from dptransfer.methods.fitting import FitPlan
 from dptransfer.methods.method import Plan, PrivateMethod
 from dptransfer.methods.private_evaluation import ASSUMPTIONS, is_planned_step

@@ -4,7 +4,8 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 
 from dptransfer.methods.deep import augment
-from dptransfer.methods.deep.augment import CHANGES, MOST_VIEWS, views_of
+from dptransfer.methods.deep.augment import CHANGES, views_of
+from dptransfer.methods.deep.fine_tuning import MOST_VIEWS
 
 SIDE = 16
 
@@ -164,7 +165,7 @@ def test_the_others_are_moved_by_a_sixteenth_and_repeat_their_border():
 def test_all_views_differ_and_each_is_of_its_own_picture():
     seen = noise()
     every = views_of(seen, MOST_VIEWS)
-    assert every.shape == (2 * MOST_VIEWS, 32, 32, 3)
+    assert every.shape == views_of(seen, MOST_VIEWS + 1).shape == (2 * MOST_VIEWS, 32, 32, 3)
     assert every.dtype == torch.uint8
     assert len({one.numpy().tobytes() for one in every}) == 2 * MOST_VIEWS
     alone = views_of(seen[1:], MOST_VIEWS)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    import torch
+import torch
+from torch.nn import functional
 
 View: TypeAlias = "Callable[[torch.Tensor, torch.Generator], torch.Tensor]"
 """From pictures and draws to a view of each."""
@@ -28,8 +28,6 @@ _MOVED = 16
 _VIEWS = [(mirrored, 0, 0) for mirrored in (False, True)]
 _VIEWS += [(m, down, right) for down, right in ((1, 1), (-1, -1), (1, -1), (-1, 1)) for m in (False, True)]
 
-MOST_VIEWS = len(_VIEWS)
-
 
 def views_of(pictures: torch.Tensor, count: int) -> torch.Tensor:
     """The first `count` views of each, (pictures · count, height, width, 3), those of one next to each other.
@@ -38,10 +36,8 @@ def views_of(pictures: torch.Tensor, count: int) -> torch.Tensor:
 
     Args:
         pictures: a tensor (pictures, height, width, 3), of bytes or floats.
-        count: from 1 to `MOST_VIEWS`.
+        count: from 1 to the length of that list.
     """
-    import torch
-
     found = []
     for mirrored, down, right in _VIEWS[:count]:
         view = pictures.flip(2) if mirrored else pictures
@@ -82,8 +78,6 @@ def weak(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
         pictures: (pictures, height, width, 3) bytes.
         draws: a `torch.Generator` of the CPU.
     """
-    import torch
-
     count, height, width, _ = pictures.shape
     mirrored = torch.rand(count, generator=draws) < 0.5
     rows, columns = (_shifted(side, count, draws) for side in (height, width))
@@ -100,8 +94,6 @@ def strong(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
         pictures: (pictures, height, width, 3) bytes.
         draws: a `torch.Generator` of the CPU.
     """
-    import torch
-
     seen = weak(pictures, draws).permute(0, 3, 1, 2).float()
     for _ in range(_OPERATIONS):
         chosen = torch.randint(len(CHANGES), (len(seen),), generator=draws)
@@ -116,8 +108,6 @@ def strong(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
 
 def _shifted(side: int, count: int, draws: torch.Generator) -> torch.Tensor:
     """(count, side) positions along an axis, moved by up to a share of it and reflected at both ends."""
-    import torch
-
     most = int(_SHIFT * side)
     moved = torch.arange(side) + torch.randint(-most, most + 1, (count, 1), generator=draws)
     return (side - 1) - ((side - 1) - moved.abs()).abs()
@@ -125,8 +115,6 @@ def _shifted(side: int, count: int, draws: torch.Generator) -> torch.Tensor:
 
 def _with_hole(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     """A grey square, which may reach over the edge, as large as `_HOLE` says at most."""
-    import torch
-
     count, _, height, width = pictures.shape
     middles = torch.rand(count, 2, generator=draws).to(pictures.device)
     halves = (torch.rand(count, generator=draws) * _HOLE / 2).to(pictures.device)
@@ -162,8 +150,6 @@ def _saturation(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor
 
 def _sharpness(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     """Toward a blurred picture, or away from it; the blur is PIL's: weights 1, and 5 in the middle."""
-    from torch.nn import functional
-
     blur = pictures.new_ones(3, 1, 3, 3)
     blur[:, :, 1, 1] = 5
     padded = functional.pad(pictures, (1, 1, 1, 1), mode="replicate")
@@ -203,9 +189,6 @@ def _rotate(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
 
 def _mapped(pictures: torch.Tensor, entries: list[list[torch.Tensor | float]]) -> torch.Tensor:
     """Pictures seen through an affine map each, with grey around them."""
-    import torch
-    from torch.nn import functional
-
     one = pictures.new_ones(len(pictures))
     matrix = torch.stack([torch.stack([entry * one for entry in row], 1) for row in entries], 1)
     grid = functional.affine_grid(matrix, list(pictures.shape), align_corners=False)

@@ -22,9 +22,10 @@ bits differ, `tests/methods/deep/test_cross_example_check.py` measures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 
 from dptransfer.base.types import Floats, Labels, PixelArray
 from dptransfer.encoders.device import exact_kernels
@@ -36,9 +37,6 @@ from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
 from dptransfer.methods.deep.teachers import Course, Teachers
 from dptransfer.methods.deep.trained_parts import TrainedParts
 
-if TYPE_CHECKING:
-    import torch
-
 _FAR_START = 0.3  # from the public start: what is trained must show
 _PICTURES = 8
 _APART = 1e-3  # of the largest logit; rounding is below a hundredth of it
@@ -46,8 +44,6 @@ _APART = 1e-3  # of the largest logit; rounding is below a hundredth of it
 
 def require_as_released(parts: TrainedParts) -> None:
     """Raise unless the changed encoder and the head find in pictures of noise what training computes."""
-    import torch
-
     network, bits = parts.network, np.random.Generator(np.random.PCG64(0))
     theta = bits.normal(size=parts.size) * _FAR_START
     # Black, white, and noise around colours: noise alone is the same grey to whatever averages.
@@ -115,8 +111,6 @@ def require_own_ballots(model: Teachers, course: Course, side: int, name: str) -
         side: of the pictures.
         name: of the network.
     """
-    import torch
-
     pixels = probe_pictures(course.together * course.batch, side)
     shown = pixels.reshape(course.together, course.batch, side, side, 3)
 
@@ -149,8 +143,6 @@ def _replaced(shown: PixelArray) -> Iterator[tuple[int, PixelArray]]:
 
 def _require_same(asked: Callable[[], Pairs], name: str, setting: str, together: int) -> None:
     """Raise unless all answers come, and those of each pair are the same."""
-    import torch
-
     bits_differ = False
     try:
         for one, other in asked():

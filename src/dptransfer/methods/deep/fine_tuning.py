@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -23,12 +23,8 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.softmax import IntegerLogits, logit_steps
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import About, Fraction, Moderate, Rate, Whole, one_of
-from dptransfer.methods.deep.augment import MOST_VIEWS
-from dptransfer.methods.deep.cross_example_check import require_as_released, require_own_gradients
 from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.network_gradient import NetworkGradient
-from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
-from dptransfer.methods.deep.trained_parts import TrainedParts
 from dptransfer.methods.heads.descent import Descent, Pace
 from dptransfer.methods.heads.noisy_gd import (
     LOSSES,
@@ -44,6 +40,10 @@ from dptransfer.privacy import Budget, Unit
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import Head, LinearHead
 from dptransfer.sources import PrivateImages, PublicImages
+
+if TYPE_CHECKING:
+    from dptransfer.methods.deep.picture_loss import PictureLoss
+    from dptransfer.methods.deep.trained_parts import TrainedParts
 
 OPTIONS = {
     "encoder": "Public network to start from.",
@@ -68,6 +68,10 @@ TRUNK_PACE = 0.05
 It decides how much of a clipped gradient is the network's and how much the head's: with 0.05 they are about
 as long, on scikit-learn's digits at 32 pixels, where four times more or five times less did no better.
 """
+
+
+MOST_VIEWS = 10
+"""As many as `deep.augment` has."""
 
 
 def _views(name: str, value: int) -> int:
@@ -131,6 +135,8 @@ class FineTuning(ImageMethod):
 
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """What is trained of the network, and of a head behind this map; None for rows of unit norm."""
+        from dptransfer.methods.deep.trained_parts import TrainedParts
+
         return TrainedParts(
             network,
             self.train,
@@ -178,7 +184,9 @@ class FineTuning(ImageMethod):
 
     def prepare(self, facts: Facts, public: PublicImages | None) -> TrainedParts:
         """Load the network, find in it what is to be trained, and try both on pictures of noise."""
-        network = self.network()
+        network = self.network()  # first, as it says what to install where there is no torch
+        from dptransfer.methods.deep.cross_example_check import require_as_released, require_own_gradients
+
         network.require_shape(facts.shape)
         features = None if public is None else self.map_of(network, public)
         parts = self.parts(network, len(facts.classes), features)
@@ -193,12 +201,12 @@ class FineTuning(ImageMethod):
 
     def run(self, task: Task[TrainedParts, PrivateImages, PublicImages | None]) -> Outcome:
         """Ask, step; everything but the noisy answers is post-processing."""
+        from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
+
         *before, paid = rounds_of(task.plan.mechanisms)
         kept = Pictures(task.prepared, task.private.pixels, views=self.views, micro_batch=self.micro_batch)
-        loss, bound = (
-            self.with_released(PictureLoss(kept), before, task.private, task.noise),
-            task.facts.bound,
-        )
+        loss = self.with_released(PictureLoss(kept), before, task.private, task.noise)
+        bound = task.facts.bound
         descent = TwoDescents(task.prepared, paid, self.pace, self.reach)
         rounds, positions = paid.open(noise=task.noise), np.arange(len(task.private.labels))
         for _ in counted(paid.times, "noisy gradient step"):
@@ -412,6 +420,8 @@ class WarmStartNetwork(FineTuning):
     ) -> PictureLoss:
         """The loss beside the prior that the released centres give."""
         import torch
+
+        from dptransfer.methods.deep.picture_loss import PictureLoss
 
         (paid,), network = before, loss.pictures.parts.network
         rows = encode_pixels(private.pixels, network.encoder, batch=self.micro_batch)

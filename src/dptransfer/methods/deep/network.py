@@ -151,3 +151,12 @@ def network_of(
         name, kind="image", runtime="torch", size=size, device=device, grey_range=grey_range
     )
     return Network(encoder)
+
+
+def delta_kind(train: str) -> str | None:
+    """The kind of `EncoderDelta` that such training leaves; None where the encoder stays as it is.
+
+    >>> [delta_kind(train) for train in ("film", "low-rank", "last")]
+    ['state', 'low-rank', None]
+    """
+    return {"last": None, "low-rank": "low-rank"}.get(train, "state")

@@ -6,18 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
 from dptransfer.base.types import Floats, Integers, Labels, PixelArray
 from dptransfer.exact.cuda import record_graph
 from dptransfer.methods.deep.augment import views_of
 from dptransfer.methods.deep.network_gradient import Gradients
 from dptransfer.methods.deep.trained_parts import TrainedParts
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Pictures:
@@ -54,8 +52,6 @@ class Pictures:
 
     def _read(self) -> torch.Tensor:
         """What is kept of every picture, and of a blank one at the end."""
-        import torch
-
         device, each = self.parts.network.device, self._pixels.shape[1:]
         shape = (self.views, *self._shape) if self._keeps_maps else each
         kept = torch.zeros(
@@ -71,8 +67,6 @@ class Pictures:
         return kept
 
     def _maps(self, pixels: PixelArray) -> torch.Tensor:
-        import torch
-
         return self._from_bytes(torch.from_numpy(pixels).to(self.parts.network.device))
 
     def _from_bytes(self, raw: torch.Tensor) -> torch.Tensor:
@@ -96,8 +90,6 @@ def losses(
         prior: (pictures, classes), or None.
         combined: how the two are put together.
     """
-    import torch
-
     if prior is None or combined == "logits":
         both = logits if prior is None else logits + prior
         return torch.nn.functional.cross_entropy(both, labels, reduction="none")
@@ -124,8 +116,6 @@ class PictureLoss:
 
     def gradients_at(self, theta: Floats) -> Gradients:
         """What a `NetworkGradient` asks for at θ."""
-        import torch
-
         here = torch.from_numpy(theta.astype(np.float32)).to(self.pictures.parts.network.device)
 
         def gradients(positions: Integers, labels: Labels) -> torch.Tensor:
@@ -138,8 +128,6 @@ class PictureLoss:
     @cached_property
     def _gradients(self) -> Callable[..., torch.Tensor]:
         """From θ, positions and labels, tensors on the device, to (pictures, parameters) gradients."""
-        import torch
-
         parts, blank = self.pictures.parts, torch.full((self.pictures.micro_batch,), -1)
         blank = blank.to(parts.network.device)
         theta = blank.new_zeros(parts.size, dtype=torch.float32)

@@ -41,9 +41,11 @@ from collections.abc import Callable
 from copy import copy, deepcopy
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import torch
+from torch import Generator, Tensor
 
 from dptransfer.base import progress
 from dptransfer.base.types import AnyArray, Floats, Integers, PixelArray
@@ -52,9 +54,6 @@ from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.methods.deep import augment
 from dptransfer.methods.deep.augment import View
 from dptransfer.methods.deep.network import Network
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 THRESHOLD = 0.95
 DECAY = 0.999
@@ -66,8 +65,6 @@ Rule: TypeAlias = "Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]"
 
 def first_averages(classes: int) -> Tensor:
     """(τ, p, h) before anything was seen: 1 ÷ classes each."""
-    import torch
-
     return torch.full((1 + 2 * classes,), 1 / classes)
 
 
@@ -85,8 +82,6 @@ def fixmatch(weak: Tensor, strong: Tensor, averages: Tensor) -> tuple[Tensor, Te
 
 def freematch(weak: Tensor, strong: Tensor, averages: Tensor) -> tuple[Tensor, Tensor]:
     """The same with thresholds that adapt and with fairness, and the averages after this batch."""
-    import torch
-
     believed = weak.detach().softmax(1)
     classes = believed.shape[1]
     sure, guesses = believed.max(1)
@@ -103,8 +98,6 @@ RULES: dict[str, Rule] = {"fixmatch": fixmatch, "freematch": freematch}
 
 def _consistency(strong: Tensor, guesses: Tensor, taken: Tensor) -> Tensor:
     """The mean over all pictures, those not taken counting as zeros."""
-    import torch
-
     return (torch.nn.functional.cross_entropy(strong, guesses, reduction="none") * taken).mean()
 
 
@@ -121,8 +114,6 @@ def _fairness(strong: Tensor, wanted: Tensor) -> Tensor:
 
 def _histogram(classes: Tensor, count: int) -> Tensor:
     """The share of each class."""
-    import torch
-
     return torch.nn.functional.one_hot(classes, count).float().mean(0)
 
 
@@ -203,8 +194,6 @@ def train_student(
         training: how.
         kept: the noise source's `kept`, so that a run that was killed goes on where it last kept something.
     """
-    import torch
-
     wanted = torch.from_numpy(np.asarray(targets, dtype=np.float32)).to(network.device)
     student = Student(network, pixels, wanted.shape[1])
     cross_entropy = torch.nn.functional.cross_entropy
@@ -247,8 +236,6 @@ class Student:
     """
 
     def __init__(self, network: Network, pixels: PixelArray, classes: int) -> None:
-        import torch
-
         self.network, self.pixels, self.encoder = network, pixels, network.encoder
         self.weights = torch.zeros(classes, network.dimension, device=network.device, requires_grad=True)
         self.offset = torch.zeros(classes, device=network.device, requires_grad=True)
@@ -263,8 +250,6 @@ class Student:
 
     def unfreeze(self) -> None:
         """Train the network, too, on new views of pictures from here on."""
-        import torch
-
         self._seen, self.encoder = {}, copy(self.network.encoder)
         self.encoder.module = deepcopy(self.network.module).requires_grad_(True)
         every = list(self.encoder.module.parameters())
@@ -274,8 +259,6 @@ class Student:
 
     def _flatten(self, trunk: list[Tensor]) -> None:
         """Make the head's parameters and these, and their gradients, views of one vector each."""
-        import torch
-
         tensors = [self.weights, self.offset, *trunk]
         self.values = torch.cat([one.detach().reshape(-1) for one in tensors])
         self.gradient = torch.zeros_like(self.values)
@@ -293,8 +276,6 @@ class Student:
 
     def _rows(self, positions: Integers, view: View, draws: Generator) -> Tensor:
         """Rows of unit norm for views of those pictures: of new ones, or of one that was seen for each."""
-        import torch
-
         if not self._seen:
             return self.unit_rows(view(self.raw(positions), draws))
         drawn = torch.randint(VIEWS, (len(positions),), generator=draws)
@@ -302,14 +283,10 @@ class Student:
 
     def unit_rows(self, raw: Tensor) -> Tensor:
         """Rows of unit norm for bytes on the device."""
-        import torch
-
         return torch.nn.functional.normalize(self.encoder.rows_of(self.network.from_bytes(raw)))
 
     def raw(self, positions: Integers | slice | list[int]) -> Tensor:
         """Those pictures, as bytes on the device."""
-        import torch
-
         return torch.from_numpy(np.array(self.pixels[positions])).to(self.network.device)
 
     def result(self) -> TrainedStudent:
@@ -327,8 +304,6 @@ class Student:
 
     def _rows_of_views(self, view: View) -> Tensor:
         """(pictures, views, dimension), in the machine's memory: there is more of it than of a GPU's."""
-        import torch
-
         parts, draws = [], torch.Generator().manual_seed(0)
         with torch.no_grad():
             for number in progress.steps(-(-len(self.pixels) // _PASS), "pass over public pictures"):
@@ -347,8 +322,6 @@ def _descend(
     kept: Kept,
 ) -> None:
     """Take Adam's steps, shorter from one to the next, and leave the average on the way with the student."""
-    import torch
-
     size, (of_slope, of_square) = len(student.values), _DECAYS
 
     def onward(state: Tensor, first: int, last: int) -> Floats:

@@ -25,9 +25,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy, deepcopy
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
 
 from dptransfer.base import checks
 from dptransfer.base.types import Floats
@@ -36,11 +39,8 @@ from dptransfer.encoders.per_example import PerExample, keeps_pictures_apart, pl
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm, RowMap, UnitNorm
 from dptransfer.exact.public_map import FittedPublicMap
-from dptransfer.methods.deep.network import Network
+from dptransfer.methods.deep.network import Network, delta_kind
 from dptransfer.methods.deep.network_gradient import MOST_PARAMETERS
-
-if TYPE_CHECKING:
-    import torch
 
 
 class TrainedLayer(ABC):
@@ -83,8 +83,6 @@ class Film(TrainedLayer):
     """
 
     def __init__(self, layer: Any, *, shift_only: bool = False) -> None:
-        import torch
-
         super().__init__(layer, *(layer.weight.abs(),) * (1 if shift_only else 2))
         self._last = isinstance(layer, torch.nn.LayerNorm)
         self._by_statistics = isinstance(layer, torch.nn.BatchNorm2d)
@@ -93,8 +91,6 @@ class Film(TrainedLayer):
 
     def forward(self, x: torch.Tensor, *copies: torch.Tensor) -> torch.Tensor:
         """With a scale, if it is trained, and a shift of each example."""
-        import torch
-
         functional, layer = torch.nn.functional, self.layer
         arrays = self.new_arrays(*copies)
         scale, shift = arrays.get("weight", layer.weight), arrays["bias"]
@@ -147,8 +143,6 @@ class LowRank(TrainedLayer):
     """
 
     def __init__(self, layer: Any, rank: int) -> None:
-        import torch
-
         matrix = layer.weight.flatten(1)
         outputs, inputs = matrix.shape
         self.rank = min(rank, outputs, inputs)
@@ -161,8 +155,6 @@ class LowRank(TrainedLayer):
 
     def forward(self, x: torch.Tensor, *copies: torch.Tensor) -> torch.Tensor:
         """With two factors of each example."""
-        from torch.nn import functional
-
         layer, (up, down) = self.layer, copies
         down = self._start + down
         if layer.weight.ndim == 2:
@@ -192,8 +184,6 @@ _FLAT = 0.01
 
 def row_map(features: FittedFeatures, device: torch.device) -> RowMap:
     """From rows of an encoder, a tensor (pictures, dimension) there, to rows as the map gives them."""
-    import torch
-
     normalised: RowMap = torch.nn.functional.normalize
     if isinstance(features, FittedUnitNorm) and features.pool == 1:
         return normalised
@@ -235,15 +225,6 @@ Loss: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 """From logits (pictures, classes) to a loss for each."""
 
 
-def delta_kind(train: str) -> str | None:
-    """The kind of `EncoderDelta` that such training leaves; None where the encoder stays as it is.
-
-    >>> [delta_kind(train) for train in ("film", "low-rank", "last")]
-    ['state', 'low-rank', None]
-    """
-    return {"last": None, "low-rank": "low-rank"}.get(train, "state")
-
-
 class TrainedParts:
     """What is trained of a network, with a head on its rows behind a public map.
 
@@ -274,8 +255,6 @@ class TrainedParts:
         pace: float = 1.0,
         features: FittedFeatures | None = None,
     ) -> None:
-        import torch
-
         self.network, self.train, self.classes = network, checks.one_of("train", train, TRAINED), classes
         own = copy(network)
         own.module = deepcopy(network.module)
@@ -316,15 +295,11 @@ class TrainedParts:
 
     def front(self, inputs: torch.Tensor) -> torch.Tensor:
         """What comes out of the frozen stages for the network's inputs: maps, or rows if all are frozen."""
-        import torch
-
         with torch.no_grad(), plain_kernels():
             return self._front(inputs) if self._is_known or not self.first else self._front_alone(inputs)
 
     def logits(self, theta: torch.Tensor, maps: torch.Tensor) -> torch.Tensor:
         """(pictures, classes) at θ, a tensor (size,), for what `front` gives."""
-        import torch
-
         with torch.no_grad(), plain_kernels():
             return self._logits((theta * self._units).expand(len(maps), -1), maps, views=1)
 
@@ -339,8 +314,6 @@ class TrainedParts:
             loss: gives the loss of each picture from the logits of all; it must not mix pictures.
             views: how many of them an example has.
         """
-        import torch
-
         copies = (theta * self._units).expand(len(maps) // views, -1).detach().requires_grad_()
         with torch.enable_grad(), plain_kernels():
             losses = loss(self._logits(copies, maps, views))
@@ -353,8 +326,6 @@ class TrainedParts:
 
     def delta(self, theta: Floats) -> EncoderDelta | None:
         """What is changed in the encoder; None where the head alone is trained."""
-        import torch
-
         kind = delta_kind(self.train)
         if kind is None:
             return None
@@ -382,8 +353,6 @@ class TrainedParts:
 
     def _arrays_of(self, values: torch.Tensor) -> list[torch.Tensor]:
         """The arrays that are trained, and the head, in vectors (..., size)."""
-        import torch
-
         parts = zip(torch.split(values, self._lengths, dim=-1), self._shapes, strict=True)
         return [part.reshape(*values.shape[:-1], *shape) for part, shape in parts]
 
@@ -395,8 +364,6 @@ class TrainedParts:
 
     def _rows(self, maps: torch.Tensor, *changes: torch.Tensor) -> torch.Tensor:
         """Rows of the network by a plain pass, with what is changed of it for each picture."""
-        import torch
-
         if self.train == "all":
             return _pooled(torch.func.vmap(self._output)(changes, maps))
         for _, layer, own in self._by_layer(changes):
@@ -407,8 +374,6 @@ class TrainedParts:
 
     def _output(self, changes: tuple[torch.Tensor, ...], inputs: torch.Tensor) -> torch.Tensor:
         """The network's output for one picture, with every parameter changed."""
-        import torch
-
         state = self._with_changes(changes)
         found: torch.Tensor = torch.func.functional_call(self._module, state, inputs[None])
         return found[0]
@@ -433,8 +398,6 @@ def _pooled(maps: torch.Tensor) -> torch.Tensor:
 
 def _trained_layer(train: str, layer: torch.nn.Module, rank: int) -> TrainedLayer | None:
     """How this layer is trained, if it is."""
-    from torch import nn
-
     if isinstance(layer, nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
         one_axis = layer.weight is not None and layer.weight.ndim == 1 and layer.bias is not None
         return Film(layer, shift_only=train == "bias") if one_axis and train in ("film", "bias") else None
@@ -451,9 +414,6 @@ def _layers_in_use(network: Network) -> list[tuple[str, torch.nn.Module, int]]:
 
     Found by a blank picture that goes through all stages. A layer that is used twice is where it is first.
     """
-    import torch
-    from torch import nn
-
     kinds = nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm | nn.Linear | nn.Conv2d
     names: dict[torch.nn.Module, str] = {
         layer: name for name, layer in network.module.named_modules() if isinstance(layer, kinds)
@@ -478,8 +438,6 @@ def _size(module: torch.nn.Module, name: str) -> torch.Tensor:
 
     Of weights, the root mean square of an output's own; of a bias, what the output's weights add up to.
     """
-    import torch
-
     owner = module.get_submodule(name.rpartition(".")[0])
     value, weight = module.get_parameter(name), getattr(owner, "weight", None)
     if value.ndim > 1:

@@ -133,11 +133,11 @@ class PictureVoting(Voting, ImageMethod):
 
     def prepare(self, facts: Facts, public: PublicImages) -> VotingSetup:
         """Load the network, and refuse what cannot work: all of it is public."""
+        assert self.teachers is not None
+        network = self.network()  # first, as it says what to install where there is no torch
         from dptransfer.methods.deep.cross_example_check import require_own_ballots
         from dptransfer.methods.deep.teachers import Course
 
-        assert self.teachers is not None
-        network = self.network()
         network.require_shape(facts.shape)
         teachers = self.new_teachers(network, len(facts.classes))
         own = _OWN_PICTURES if facts.declared_size is None else facts.declared_size / self.teachers
@@ -159,10 +159,8 @@ class PictureVoting(Voting, ImageMethod):
             return ballots_of(teachers, course, private.pixels, private.labels, parts, asked, noise.keep)
 
         answers = self.ask(task, ballots)
-        student, notes = (
-            self.train_student(start, public, answers, noise),
-            self.notes_of(len(answers.positions)),
-        )
+        student = self.train_student(start, public, answers, noise)
+        notes = self.notes_of(len(answers.positions))
         return replace(student, events=task.plan.events, notes=notes, answers=answers.by_class())
 
     def train_student(
