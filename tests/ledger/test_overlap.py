@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.errors import PrivateOverlap, RowsOnRecord
 from dptransfer.ledger import Ledger
 from dptransfer.ledger import sketch as row_hashes
@@ -25,7 +25,8 @@ def private(x, name="ward", **how):
 
 def refused(rows, pool, **how):
     try:
-        sketches_of(private(rows), KEY, OverlapCheck([PublicEmbeddings(pool, **how)], KEY))
+        mine = private(rows)
+        sketches_of(mine, KEY, OverlapCheck([PublicEmbeddings(pool, **how)], KEY, mine))
     except PrivateOverlap:
         return True
     return False
@@ -66,6 +67,23 @@ def test_copies_that_agree_in_coarse_cells_alone_are_refused():
     assert refused(rows, quantised(rows, 60))
     assert refused(rows, quantised(rows[:60], 60))  # a small pool, too
     assert not refused(rows, quantised(people(1, width=384), 60))
+
+
+def as_int8(folder, x, levels=127):
+    """The rows as int8 with one scale, in a file."""
+    step = float(np.abs(x).max()) / levels
+    np.save(folder / f"{len(list(folder.iterdir()))}.npy", np.rint(x / step).astype(np.int8))
+    return ShardedRows([max(folder.iterdir())], scale=step)
+
+
+@pytest.mark.parametrize("width", [20, 384])
+def test_one_row_is_found_where_public_or_private_rows_are_stored_as_int8(tmp_path, width):
+    rows, others = people(width=width), people(1, 500, width)
+    one = np.vstack([others, rows[5:6]])
+    assert refused(rows, as_int8(tmp_path, one, 30))
+    assert not refused(rows, as_int8(tmp_path, others, 30))
+    assert refused(as_int8(tmp_path, rows, 30), one)
+    assert not refused(as_int8(tmp_path, rows, 30), others)
 
 
 def test_a_tenth_of_a_pool_is_found_where_rounding_moves_rows_by_hundredths_of_their_length():
@@ -299,8 +317,6 @@ def test_unprotected_test_rows_are_compared_with_all_that_is_private(ledger):
 
 
 def test_rows_in_very_many_files_are_sampled(tmp_path, monkeypatch):
-    from dptransfer.data import ShardedRows
-
     monkeypatch.setattr(row_hashes, "SAMPLE", 256)
     rows = people(0, 600)
     np.save(tmp_path / "rows.npy", np.vstack([people(1, 5400), rows]))

@@ -216,7 +216,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         if events and hasattr(dataset, "require_content"):
             dataset.require_content()
         # This may take a while, so it happens outside of any transaction.
-        data, is_recorded = OverlapCheck([beside], key), bool(events) and not self._strict_names
+        data, is_recorded = OverlapCheck([beside], key, dataset), bool(events) and not self._strict_names
         sketch = sources = None
         if not isinstance(dataset, str | DataSet) and (data or is_recorded):
             found = sketches_of(dataset, key, data)
@@ -440,7 +440,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         )
         if private is None and not recorded:
             return  # nothing that they could be compared with
-        found = OverlapCheck(data, key)
+        found = OverlapCheck(data, key, private)
         if private is not None:
             sketches_of(private, key, found)
         if register is not None:

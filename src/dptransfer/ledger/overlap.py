@@ -6,7 +6,8 @@ numbers or more and is not of a few values. Other rows repeat by chance, and a t
 enough of them; in coarse cells, which find copies in int8, a five-hundredth of the public rows. With one
 scale for all rows int8 moves rows of real encoders by 1 to 3 % of their length, and 4 to 30 % of such copies
 agree in one coarse grid; of strangers of the same encoder at most one in 4,000 did. Files and texts are
-compared by digests of their content, where these are on record; there one is enough, too.
+compared by digests of their content, where these are on record; there one is enough, too. Where public or
+private rows are stored as int8, the others are rounded to these values as well: copies are then equal.
 
 A grid of cells is used if it tells public rows apart: a row that differs from all others in the finest grid
 must not share its cells in this one, but for one row in a thousand. A coarse grid must tell private rows
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import PrivateOverlap
 from dptransfer.ledger.sketch import (
     COARSE,
@@ -48,10 +50,14 @@ class RowOverlap:
     Args:
         rows: public rows or pictures, of one width with the private ones.
         key: the ledger's secret.
+        step: the scale of int8 values to which the public rows are rounded first.
+
+    Attributes:
+        step: the scale of int8 values, where the public rows are stored as such.
     """
 
-    def __init__(self, rows: ManyRows, key: bytes) -> None:
-        found = list(RowHasher(_width(rows), key).chunks(rows, grids=range(len(GRIDS))))
+    def __init__(self, rows: ManyRows, key: bytes, step: float | None = None) -> None:
+        found = list(RowHasher(_width(rows), key).chunks(rows, grids=range(len(GRIDS)), step=step))
         every = [distinct([part.grids[grid] for part in found]) for grid in range(len(GRIDS))]
         apart = min(len(every[-1]), len(every[-2]))
         tells = {grid: words for grid, words in enumerate(every) if _tells_apart(apart, words)}
@@ -62,7 +68,8 @@ class RowOverlap:
         none = np.empty(0, dtype=np.uint64)
         self._kept: Words = np.concatenate([none, *(part.kept for part in found)])
         self._telling = np.concatenate([none.astype(np.bool_), *(part.is_distinctive for part in found)])
-        self._rows = self._shared = 0
+        self.step = step_of(rows)
+        self._rows, self._shared = 0, {False: 0, True: 0}
         self._told = False
         self._private: dict[int, list[Words]] = {grid: [] for grid in self._grids if grid < COARSE}
         self._private_kept: list[Words] = []
@@ -72,8 +79,13 @@ class RowOverlap:
         """The grids in which private rows are looked up."""
         return self._grids.keys()
 
-    def compare(self, private: Hashes) -> None:
-        """Compare some private rows."""
+    def compare(self, private: Hashes, *, rounded: bool = False) -> None:
+        """Compare some private rows.
+
+        Args:
+            private: their hashes.
+            rounded: whether they are hashes of rows compared before, now rounded by `step`.
+        """
         hit = np.zeros(len(private.kept), dtype=np.bool_)
         for grid, words in self._grids.items():
             where, found = _places(private.grids[grid], words)
@@ -82,11 +94,11 @@ class RowOverlap:
             self._met[grid][where[found]] = True
             hit |= found & (grid >= COARSE)
         for grid, words_of_private in self._private.items():
-            words_of_private.append(private.grids[grid])
-        if self._private:
+            words_of_private.extend([private.grids[grid]] * (not rounded))
+        if self._private and not rounded:
             self._private_kept.append(private.kept)
-        self._rows += len(hit)
-        self._shared += int(hit.sum())
+        self._rows += len(hit) * (not rounded)
+        self._shared[rounded] += int(hit.sum())
         self._told = self._told or bool(hit.any() and (hit & private.is_distinctive).any())
 
     @property
@@ -100,7 +112,8 @@ class RowOverlap:
             for grid, (hits, rows) in met.items()
             if grid < COARSE
         )
-        return self._told or coarse or (self._shared > 0 and (many or self._shared * SHARE >= self._rows))
+        shared = max(self._shared.values())
+        return self._told or coarse or (shared > 0 and (many or shared * SHARE >= self._rows))
 
     def on_record(self, sketch: Sketch) -> bool:
         """Whether rows are in a data set whose sketch this is."""
@@ -130,13 +143,17 @@ class OverlapCheck:
     Args:
         data: public data and shots, or rows; what is None is passed over.
         key: the ledger's secret.
+        private: the private data that they stand beside, if there are some.
     """
 
-    def __init__(self, data: Sequence[object], key: bytes) -> None:
+    def __init__(self, data: Sequence[object], key: bytes, private: object = None) -> None:
         self._key = key
         listed = [one for given in data for one in _with_shots(given)]
         self._rows = [
-            (_width(rows), RowOverlap(rows, key)) for one in listed if (rows := rows_of(one)) is not None
+            (_width(rows), RowOverlap(rows, key, step))
+            for one in listed
+            if (rows := rows_of(one)) is not None
+            for step in {None, step_of(rows_of(private))}
         ]
         self._sources = distinct([words for one in listed if (words := sources_of(one)) is not None])
         self._sources_shared = False
@@ -176,6 +193,11 @@ def rows_of(data: Any) -> ManyRows | None:
     return data if hasattr(data, "shape") else found
 
 
+def step_of(rows: object) -> float | None:
+    """The scale of rows that are stored as int8."""
+    return rows.scale if isinstance(rows, ShardedRows) else None
+
+
 def sources_of(data: object) -> Words | None:
     """Digests of the files or texts behind some data, where they are on record."""
     found: Words | None = getattr(data, "source_digests", None)
@@ -208,6 +230,10 @@ def sketches_of(private: object, key: bytes, beside: OverlapCheck) -> tuple[Sket
             sample.add(chunk.kept)
             for other in others:
                 other.compare(chunk)
+        for other in others:
+            if other.step is not None:
+                for chunk in RowHasher(_width(rows), key).chunks(rows, grids=other.grids, step=other.step):
+                    other.compare(chunk, rounded=True)
     if sources is not None:
         beside.compare_sources(sources)
     beside.require_none_shared()

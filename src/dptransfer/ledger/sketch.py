@@ -57,7 +57,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.base.types import AnyArray, Floats, Integers
+from dptransfer.base.types import AnyArray, Floats, Floats32, Integers
 from dptransfer.data.sharded_rows import ShardedRows
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -128,12 +128,21 @@ class RowHasher:
         self._multipliers = (np.frombuffer(stream, dtype="<i8") | 1).reshape(len(GRIDS), NUMBERS + 1)
         self._key = key
 
-    def chunks(self, rows: ManyRows, *, grids: Iterable[int] = ()) -> Iterator[Hashes]:
-        """The hashes of rows, chunk by chunk, in these grids and in the one that is kept."""
+    def chunks(
+        self, rows: ManyRows, *, grids: Iterable[int] = (), step: float | None = None
+    ) -> Iterator[Hashes]:
+        """The hashes of rows, chunk by chunk, in these grids and in the one that is kept.
+
+        Args:
+            rows: what is hashed.
+            grids: numbers of grids.
+            step: the scale of int8 values, where rows are to be rounded to such values first.
+        """
         wanted = {KEPT_GRID, *grids}
         for part in parts_of(rows):
             with np.errstate(all="ignore"):  # a warning would tell of the rows that are left out
-                yield self._hashes(np.asarray(part).reshape(-1, self._dimension), wanted)
+                some = np.asarray(part).reshape(-1, self._dimension)
+                yield self._hashes(some if step is None else _rounded(some, step), wanted)
 
     def _hashes(self, rows: AnyArray, grids: Iterable[int]) -> Hashes:
         shape, scale = self._shape(rows.astype(np.float32, copy=False))
@@ -168,6 +177,14 @@ class RowHasher:
         size, shift = GRIDS[grid]
         cells = np.rint(shape * (NUMBERS / self._count / size) + shift).astype(np.int64)
         return (cells @ self._multipliers[grid, : cells.shape[1]]).view(np.uint64), cells
+
+
+def _rounded(rows: AnyArray, step: float) -> Floats32:
+    """The rows as int8 with this scale holds them."""
+    levels: Floats32 = np.rint(rows.astype(np.float32, copy=False) / np.float32(step))
+    levels.clip(-128, 127, out=levels)
+    levels *= np.float32(step)
+    return levels
 
 
 def _without_mean(rows: AnyArray) -> tuple[Floats, Floats]:
