@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 import dptransfer
-from dptransfer.data import long_tail
 from dptransfer.exact.feature_map import apply
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.methods.heads.words import named_words, sparse_posterior
+from dptransfer_lab.long_tail import long_tail
 
 COUNT_SHARE = 0.03
 SIGNALS = (1, 2, 4, 8, 12, 16, 24, 32)

@@ -17,7 +17,6 @@ from dptransfer.data.atomic_files import (
     owner_only,
     put_in_place,
     remove,
-    replaced_name,
     replaced_whole,
     unfinished_name,
     write_synced,
@@ -38,6 +37,10 @@ posix = pytest.mark.skipif(os.name != "posix", reason="modes and locks are those
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def beside(out, ending):
+    return out.with_name(f".{out.name}.dptransfer.{ending}")
 
 
 def full_disk(*args):
@@ -66,11 +69,11 @@ def holder(tmp_path):
 
 def test_one_process_at_a_time_writes_to_a_place_and_what_it_writes_is_left_alone(tmp_path, holder):
     unfinished_name(tmp_path / "out").write_text("half")
-    replaced_name(tmp_path / "out").write_text("former")
+    beside(tmp_path / "out", "old").write_text("former")
     with pytest.raises(DataError, match="One process"):
         claimed(tmp_path / "out")
     assert unfinished_name(tmp_path / "out").read_text() == "half"
-    assert replaced_name(tmp_path / "out").read_text() == "former"
+    assert beside(tmp_path / "out", "old").read_text() == "former"
     claimed(tmp_path / "other")
     holder.communicate("")
     with claim(tmp_path / "out"):
@@ -87,7 +90,7 @@ def test_a_claim_ends_with_its_process_however_that_ends(tmp_path, holder):
 def test_a_claim_removes_what_a_killed_process_left_and_nothing_else(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    for left in (unfinished_name(out), replaced_name(out)):
+    for left in (unfinished_name(out), beside(out, "old")):
         left.mkdir()
         (left / "rows").touch()
     others = [".other.dptransfer.writing", ".out.writing", "out.partial"]
@@ -100,8 +103,8 @@ def test_a_claim_removes_what_a_killed_process_left_and_nothing_else(tmp_path):
 
 
 def test_what_was_moved_aside_when_a_process_was_killed_is_moved_back(tmp_path):
-    replaced_name(tmp_path / "out").mkdir()
-    (replaced_name(tmp_path / "out") / "rows").touch()
+    beside(tmp_path / "out", "old").mkdir()
+    (beside(tmp_path / "out", "old") / "rows").touch()
     claimed(tmp_path / "out")
     assert (tmp_path / "out" / "rows").exists()
 

@@ -13,12 +13,11 @@ from dptransfer.data import (
     PrivateEmbeddings,
     PublicEmbeddings,
     RowMetadata,
-    long_tail,
     long_tail_counts,
     write_embeddings,
 )
 from dptransfer.data.labels import class_positions, declared_classes, person_positions, places
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import DataError
 from dptransfer.sources import find_images, read_private
 
 ROWS = np.eye(3)
@@ -334,15 +333,6 @@ def test_what_is_no_column_of_that_length_is_refused(ids):
         person_positions(ids, 2)
 
 
-# --- long tails ---
-
-BALANCED = np.repeat(np.arange(5), [100, 120, 150, 100, 110])
-
-
-def tail(seed, labels=BALANCED, ratio=10, classes=5):
-    return long_tail(labels, ratio, rng=np.random.default_rng(seed), classes=classes)
-
-
 def test_counts_fall_from_the_largest_to_exactly_its_ratio_as_in_the_published_code():
     assert long_tail_counts(1000, 100, 3).tolist() == [1000, 100, 10]
     assert long_tail_counts(1000, 1, 3).tolist() == [1000] * 3
@@ -350,19 +340,3 @@ def test_counts_fall_from_the_largest_to_exactly_its_ratio_as_in_the_published_c
     assert long_tail_counts(7, 9, 1).tolist() == [7]
     t = np.linspace(0, 10, 10)
     assert long_tail_counts(500, 50, 10).tolist() == np.rint(500 * 50.0 ** (-t / 10)).astype(int).tolist()
-
-
-def test_the_subset_has_the_long_tail_counts_and_the_generator_decides_which_class_is_rare():
-    kept = tail(0)
-    assert len(set(kept.tolist())) == len(kept)
-    found = sorted(np.bincount(BALANCED[kept], minlength=5).tolist(), reverse=True)
-    assert found == long_tail_counts(100, 10, 5).tolist()
-    assert np.array_equal(tail(1), tail(1))
-    assert len({tuple(np.argsort(np.bincount(BALANCED[tail(seed)])).tolist()) for seed in (1, 2)}) == 2
-
-
-def test_arguments_that_make_no_tail_are_refused():
-    for wrong in ({"ratio": 0.5}, {"classes": 6}, {"classes": 4}, {"labels": BALANCED * 1.0}):
-        with pytest.raises(ArgumentError):
-            tail(0, **wrong)
-    assert len(tail(0, classes=["a", "b", "c", "d", "e"]))

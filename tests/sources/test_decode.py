@@ -369,9 +369,8 @@ def test_a_declared_grey_range_reaches_the_child_which_ends_when_nobody_asks_any
     found = np.asarray(apart(tmp_path / "a.png"))
     assert np.array_equal(found, np.asarray(open_image(tmp_path / "a.png", (0, 2000))))
     child = apart._child
-    child.stdin.close()
+    apart._line.close()
     assert child.wait(timeout=60) == 0
-    child.stdout.close()
 
 
 def test_the_child_waits_for_the_next_picture_as_long_as_it_takes(picture, tmp_path, monkeypatch):

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, JsonObject, Rows
-from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, long_tail
+from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import DataError
 from dptransfer.sources import PrivateImages, PublicImages
 from dptransfer_lab.cells import TaskKey
+from dptransfer_lab.long_tail import long_tail
 from dptransfer_lab.stored import Arrays, Stored
 
 

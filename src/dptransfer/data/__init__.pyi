@@ -14,7 +14,6 @@ from dptransfer.data.facts import require_same_encoder as require_same_encoder
 from dptransfer.data.grey_levels import GreyRange as GreyRange
 from dptransfer.data.grey_levels import declared_range as declared_range
 from dptransfer.data.labels import Labelled as Labelled
-from dptransfer.data.labels import long_tail as long_tail
 from dptransfer.data.labels import long_tail_counts as long_tail_counts
 from dptransfer.data.sharded_rows import ShardedRows as ShardedRows
 from dptransfer.data.tables import LABEL_NAMES as LABEL_NAMES

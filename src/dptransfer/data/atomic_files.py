@@ -61,11 +61,6 @@ def unfinished_name(out: Path) -> Path:
     return _beside(out, "writing")
 
 
-def replaced_name(out: Path) -> Path:
-    """Where the former `out` is between two renames."""
-    return _beside(out, "old")
-
-
 @contextmanager
 def claim(out: Path) -> Iterator[None]:
     """Hold the claim on `out` inside the block; folders above it are made, and removed if they stay empty.
@@ -152,7 +147,7 @@ def _lock_file(place: Path, out: Path) -> int:
 
 
 def _remove_left_behind(place: Path) -> None:
-    former = replaced_name(place)
+    former = _beside(place, "old")
     if os.path.lexists(former) and not os.path.lexists(place):
         former.rename(place)  # killed between two renames
     for left in (unfinished_name(place), former):
@@ -237,7 +232,7 @@ def put_in_place(fresh: Path, target: Path) -> None:
     Where two names cannot be exchanged at once, a folder that stands there is moved aside first; who claims
     the name after a kill in between moves it back.
     """
-    former = replaced_name(target)
+    former = _beside(target, "old")
     if not (fresh.is_dir() and target.exists()):
         fresh.replace(target)
     elif not _exchanged(fresh, target):
@@ -288,8 +283,7 @@ def _exchanged(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
-_MARKER = "job.json"
-_WRITING = ".writing"
+_MARKER, _WRITING = "job.json", ".writing"
 
 
 def draft_folder(out: Path, request: JsonObject, *, restart: bool) -> tuple[Path, str]:

@@ -213,9 +213,8 @@ def public_record(
     if chosen is None or public is None:
         return None
     rows = {str(name): [int(row) for row in own] for name, own in zip(facts.classes, chosen, strict=True)}
-    if public.sources is None:
+    if (sources := public.sources) is None:
         return {"rows": rows}
-    sources = public.sources
     return {"rows": rows, "sources": {name: [sources[row] for row in own] for name, own in rows.items()}}
 
 
@@ -272,29 +271,21 @@ class ContentDigest(NamedTuple):
                 if hashed is not None:
                     hashed.result()
                 hashed = beside.submit(digest.update, part.data)
-                bad = ~finite_rows(part)
-                if first_bad is None and bad.any():
+                if first_bad is None and part.ndim == 2 and (bad := ~finite_rows(part)).any():
                     first_bad = slab.start + int(bad.argmax())
                 if step is not None:
                     step(slab.stop)
         of_first = digest.hexdigest()
         for array in others:
-            _update(digest, array)
+            digest.update(_form(array))
+            for slab in slabs(array):
+                digest.update(np.ascontiguousarray(array[slab]).data)
         return cls(of_first, digest.hexdigest(), first_bad)
 
 
 def content_digest(*arrays: IndexedArray) -> str:
     """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        _update(digest, array)
-    return digest.hexdigest()
-
-
-def _update(digest: hashlib._Hash, array: IndexedArray) -> None:
-    digest.update(_form(array))
-    for slab in slabs(array):
-        digest.update(np.ascontiguousarray(array[slab]).data)
+    return ContentDigest.of(*arrays).of_all
 
 
 def _form(array: IndexedArray) -> bytes:
@@ -305,8 +296,7 @@ def _form(array: IndexedArray) -> bytes:
 def slabs(array: IndexedArray) -> Iterator[slice]:
     """An array, or what is indexed like one, in slices of a few megabytes."""
     step = max(1, _SLAB_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
-    for start in range(0, len(array), step):
-        yield slice(start, min(len(array), start + step))
+    return (slice(start, min(len(array), start + step)) for start in range(0, len(array), step))
 
 
 def finite_rows(rows: AnyArray) -> NDArray[np.bool_]:

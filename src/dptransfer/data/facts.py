@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from dptransfer.base import checks
 from dptransfer.base.types import JsonObject
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.privacy.relation import Bound, Unit
+
+if TYPE_CHECKING:
+    from dptransfer.data.embeddings import PublicEmbeddings
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 
@@ -145,7 +148,8 @@ class Facts:
     def __post_init__(self) -> None:
         """Check the declaration; lists become tuples."""
         lengths = self.shape if isinstance(self.shape, tuple | list) else (self.shape,)
-        shape = tuple(checks.whole("dimension" if len(lengths) == 1 else "shape", one) for one in lengths)
+        whole = checks.whole
+        shape = tuple(whole("dimension" if len(lengths) == 1 else "shape", one) for one in lengths)
         if len(shape) != 1 and not (len(shape) == 3 and shape[2] == 3):
             raise ArgumentError(
                 f"shape must be (width,) for rows or (height, width, 3) for pictures; got {shape}."
@@ -159,32 +163,29 @@ class Facts:
             raise ArgumentError("Declared classes must be distinct; one is listed twice. Leave it out.")
         if len({isinstance(name, str) for name in self.classes}) != 1:
             raise ArgumentError("Declared classes must be all words or all whole numbers, not a mix.")
-        size, counts, each = self.size, self.class_counts, self.rows_per_person
-        if counts is not None:
-            if len(counts) != (named := len(self.classes)):
-                raise ArgumentError(
-                    f"class_counts must be one for each class, {named} in all; got {len(counts)}. "
-                    "Give the size of every class."
-                )
-            counts = tuple(checks.whole("class_counts", count, at_least=0) for count in counts)
-        if each is not None:
-            each = checks.positive("rows_per_person", each)
-            if each < 1:
-                raise ArgumentError(
-                    f"rows_per_person must be at least 1; got {each!r}. Leave it out if unsure."
-                )
-            if self.unit is Unit.ROW:
-                raise ArgumentError(
-                    f"rows_per_person says how many examples a person has; got {each!r} without people. "
-                    "Say whose each example is, or leave it out."
-                )
+        counts, each = self.class_counts, self.rows_per_person
+        if counts is not None and len(counts) != len(self.classes):
+            raise ArgumentError(
+                f"class_counts must be one for each class, {len(self.classes)} in all; got {len(counts)}. "
+                "Give the size of every class."
+            )
+        if each is not None and checks.positive("rows_per_person", each) < 1:
+            raise ArgumentError(f"rows_per_person must be at least 1; got {each!r}. Leave it out if unsure.")
+        if each is not None and self.unit is Unit.ROW:
+            raise ArgumentError(
+                f"rows_per_person says how many examples a person has; got {each!r} without people. "
+                "Say whose each example is, or leave it out."
+            )
         for name, value in (
             ("shape", shape),
-            ("size", None if size is None else checks.whole("size", size)),
-            ("class_counts", counts),
+            ("size", checks.or_none(whole)("size", self.size)),
+            (
+                "class_counts",
+                None if counts is None else tuple(whole("class_counts", one, at_least=0) for one in counts),
+            ),
             ("columns", None if self.columns is None else named_columns(self.columns, shape)),
             ("person_bound", self.bound.examples),
-            ("rows_per_person", each),
+            ("rows_per_person", checks.or_none(checks.positive)("rows_per_person", each)),
         ):
             object.__setattr__(self, name, value)
 
@@ -248,28 +249,14 @@ def named_columns(columns: Sequence[str], shape: tuple[int, ...]) -> tuple[str, 
     return names
 
 
-class RowSpace(Protocol):
-    """What rows must share before they are compared: the facts of private rows have it, and public rows."""
-
-    @property
-    def encoder(self) -> EncoderIdentity | None:
-        """The encoder behind them, if on record."""
-
-    @property
-    def columns(self) -> Sequence[str] | None:
-        """What their features are called, if they have names."""
-
-    @property
-    def dimension(self) -> int:
-        """Their width."""
-
-
-def require_same_space(first: RowSpace, second: RowSpace, *, names: tuple[str, str]) -> None:
+def require_same_space(
+    first: Facts | PublicEmbeddings, second: Facts | PublicEmbeddings, *, names: tuple[str, str]
+) -> None:
     """Raise unless rows of both are of one encoder, one list of columns and one width.
 
     Args:
-        first: the space of the first rows.
-        second: the space of the second.
+        first: the facts of private rows, or public rows.
+        second: the same of the second.
         names: what an error calls them.
     """
     require_same_encoder(first.encoder, second.encoder, names=names)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -15,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -42,6 +40,8 @@ from dptransfer.sources.dicom import (
 )
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from PIL import Image
 
 _SCALED = frozenset(("PPM", "JPEG2000"))  # Pillow brings their values to sixteen bits itself
@@ -290,7 +290,7 @@ SECONDS = 60
 _NO_ANSWER = (
     "A picture must be opened within a minute, without a crash; this one was not. Repair or remove it."
 )
-_COMMAND = f"from {__name__} import serve; serve()"
+_COMMAND = f"from {__name__} import serve; serve(%d)"
 
 
 class SandboxedDecoder:
@@ -309,6 +309,7 @@ class SandboxedDecoder:
         self._grey_range, self._seconds = grey_range, seconds
         self._turn = Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._line: Connection[Any, Any]
 
     def __call__(self, path: Path) -> Image.Image:
         """The picture, as `open_image` gives it; raises for one that cannot be read."""
@@ -321,42 +322,48 @@ class SandboxedDecoder:
     def close(self) -> None:
         """End the process."""
         if self._child is not None:
-            with self._child as child:  # closes the pipes, and waits
-                child.kill()
+            self._child.kill()
+            self._child.wait()
+            self._line.close()
             self._child = None
 
     def _answer(self, path: Path) -> Image.Image | None:
         if self._child is None:
+            self._start()
+        with suppress(EOFError, OSError):  # it died
+            self._line.send((path, self._grey_range))
+            if self._line.poll(self._seconds):
+                found: Image.Image | None = self._line.recv()
+                return found
+        self.close()
+        return None
+
+    def _start(self) -> None:
+        from multiprocessing import Pipe
+
+        self._line, theirs = Pipe()
+        with theirs:
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-c", _COMMAND],  # nothing is imported from the folder we are in
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                # -P: nothing is imported from the folder that we are in
+                [sys.executable, "-P", "-c", _COMMAND % theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
+                pass_fds=[theirs.fileno()],
                 env=environment_beside(),
             )
-            pickle.load(_stream(self._child.stdout))  # it is up: its start is not the picture's time
-        limit = Timer(self._seconds, self._child.kill)
-        limit.start()
-        try:
-            _put(_stream(self._child.stdin), (path, self._grey_range))
-            found: Image.Image | None = pickle.load(_stream(self._child.stdout))
-            return found
-        except (EOFError, OSError, pickle.UnpicklingError):  # it died
-            with suppress(OSError):
-                self.close()
-            return None
-        finally:
-            limit.cancel()
+        self._line.recv()  # it is up: its start is not the picture's time
 
 
-def serve() -> None:
-    """Answer each path on standard input with its picture, or None, until nobody asks any more."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else writes among the answers
-    _put(answers, None)
+def serve(descriptor: int) -> None:
+    """Answer each path with its picture, or None, until nobody asks any more."""
+    from multiprocessing.connection import Connection
+
+    asked: Connection[Any, Any] = Connection(descriptor)
+    asked.send(None)
     with without_warnings(), suppress(EOFError, OSError):
         while True:
-            path, grey_range = pickle.load(sys.stdin.buffer)
+            path, grey_range = asked.recv()
             alarm(2 * SECONDS)  # whoever asked lives or not
             try:
                 found = open_image(path, grey_range)
@@ -364,20 +371,10 @@ def serve() -> None:
             except Exception:  # readers raise many types on damaged files
                 found = None
             alarm(0)  # it may be long until the next one
-            _put(answers, found)
+            asked.send(found)
 
 
 def alarm(seconds: int) -> None:
     """End this process after so many seconds, in the middle of C code if need be; 0: do not."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
-
-
-def _put(stream: IO[bytes], what: object) -> None:
-    pickle.dump(what, stream)
-    stream.flush()
-
-
-def _stream(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe

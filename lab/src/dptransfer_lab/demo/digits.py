@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from dptransfer.base.types import AnyArray, Labels, PixelArray
-from dptransfer.data import PublicEmbeddings, long_tail
+from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer_lab.demo.sets import DemoSets, PictureSet
+from dptransfer_lab.long_tail import long_tail
 from dptransfer_lab.tasks import drawn_by_class
 
 CLASSES = tuple("0123456789")

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.base.types import Labels, PixelArray
-from dptransfer.data import long_tail
 from dptransfer.errors import DataError
 from dptransfer_lab.demo.sets import DemoSets, PictureSet
+from dptransfer_lab.long_tail import long_tail
 from dptransfer_lab.tasks import drawn_by_class
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
