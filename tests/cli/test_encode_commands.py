@@ -209,7 +209,7 @@ def test_texts(cli, cli_json, monkeypatch):
             return np.array([[len(text) > 9, len(text) <= 9] for text in batch], dtype=np.float32)
 
     monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: Lengths())
-    monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda *a, **b: Lengths())
+    monkeypatch.setattr("dptransfer.encoders.model_inputs.encoder_of", lambda *a, **b: Lengths())
     Path("t.csv").write_text("text,label\n" + "a b c d e f g,long\nhi,short\n" * 20)
     cli("encode", "t.csv", "--encoder", "minilm", "--classes", "long,short", "--out", "t.emb")
     cli("fit", "t.emb", *FIT, "--out", "m")

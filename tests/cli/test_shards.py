@@ -59,7 +59,7 @@ def test_archives_are_encoded_in_shards_and_go_on(cli, cli_json, photos, encoder
     cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
     words = ("encode", packed, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5")
     with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.encoders.extract.finish_shards", lambda *_, **__: 1 / 0)
+        patch.setattr("dptransfer.data.emb_folder.finish_shards", lambda *_, **__: 1 / 0)
         with pytest.raises(AssertionError, match="division"):
             cli(*words)
     assert cli_json(*words)["resumed"] == 24
@@ -161,7 +161,7 @@ def lengths(cli, monkeypatch):
             return np.array([[len(text) > 9, len(text) / 99] for text in batch], dtype=np.float32)
 
     monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: Lengths())
-    monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda *a, **b: Lengths())
+    monkeypatch.setattr("dptransfer.encoders.model_inputs.encoder_of", lambda *a, **b: Lengths())
     Path("t.csv").write_text("text,label\n" + "a b c d e f g,long\nhi,short\n" * 20)
     cli("fit", "t.csv", "--encoder", "minilm", "--classes", "long,short", *FIT, "--out", "texts")
     return "texts"

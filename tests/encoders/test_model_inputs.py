@@ -79,7 +79,7 @@ def test_a_model_that_was_saved_predicts_the_same(changed, tmp_path):
 def test_the_encoder_is_loaded_once_for_many_calls(changed, monkeypatch):
     loads = mock.Mock(wraps=encoder_of)
     model_inputs._load.cache_clear()
-    monkeypatch.setattr("dptransfer.encoders.encoder_of", loads)
+    monkeypatch.setattr(model_inputs, "encoder_of", loads)
     for one in range(3):
         changed.predict(PIXELS[one : one + 1])
     assert loads.call_count == 1
@@ -172,7 +172,7 @@ def test_rows_at_a_path_are_those_of_the_model_or_refused(model, encoder, tmp_pa
 
 def test_texts_are_a_list_and_become_rows_by_the_encoder_on_record(tmp_path, monkeypatch):
     words = WordLengths()
-    monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda *given, **how: words)
+    monkeypatch.setattr("dptransfer.encoders.model_inputs.encoder_of", lambda *given, **how: words)
     model_inputs._load.cache_clear()
     made = model_of(words)
     texts = ["hello there", "no", "so it is"]

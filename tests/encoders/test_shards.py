@@ -2,27 +2,272 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, replace
 from functools import partial
 from unittest import mock
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from contracts.backwards import Backwards
+from dptransfer.base.progress import reported_to
 from dptransfer.base.workers import Processes
-from dptransfer.encoders import EncodeOptions, get_encoder, shards
+from dptransfer.data import Labelled
+from dptransfer.data.examples import file_digests
+from dptransfer.encoders import EncodeOptions, encode_images_in_memory, get_encoder, shards
 from dptransfer.encoders.shards import EncodeShard
 from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.sources import find_images, read_table
+from dptransfer.sources import TextList, find_images, read_private, read_public, read_table
 
 from . import toys
-from .toys import MeanColour, contents, encode, pictures
+from .toys import MeanColour, WordLengths, contents, encode, pictures
 
 
 @pytest.fixture
 def images(tmp_path):
     return find_images(pictures(tmp_path / "in", 21))
+
+
+@pytest.fixture(autouse=True)
+def _parts_are_small(monkeypatch):
+    """A run that is killed repeats eight items at most."""
+    monkeypatch.setattr(shards, "_FEWEST", 8)
+
+
+def test_images_become_an_emb_folder_with_labels_and_encoder(images, tmp_path):
+    encoder, seen = MeanColour(), []
+    report = encode(
+        images, encoder, tmp_path / "a.emb", batch=8, name="zoo", progress=lambda *at: seen.append(at)
+    )
+    private = read_private(report.path)
+    assert (private.name, private.facts.classes) == ("zoo", ("cat", "dog"))
+    assert private.facts.encoder == encoder.identity
+    assert private.labels.tolist() == images.labels.tolist()
+    assert np.array_equal(private.rows[9], encoder.encode([toys.Image.open(images.paths[9])])[0])
+    assert (report.examples, report.resumed, report.unreadable) == (21, 0, ())
+    assert encoder.calls[:3] == [8, 8, 8]
+    assert seen == [(0, 21), (8, 21), (16, 21), (21, 21)]
+    assert not (tmp_path / "a.emb.partial").exists()
+
+
+def test_an_unreadable_file_is_a_row_of_zeros_and_the_owner_is_told(images, tmp_path):
+    images.paths[3].write_bytes(b"damaged")
+    images.paths[20].unlink()
+    report = encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    rows = read_table(report.path).rows
+    assert np.flatnonzero((rows == 0).all(axis=1)).tolist() == [3, 20]
+    assert report.unreadable == (images.sources()[3], images.sources()[20])
+    assert report.examples == 21
+
+
+def test_unreadable_files_may_be_dropped_from_a_public_pool(images, tmp_path):
+    images.paths[3].write_bytes(b"damaged")
+    report = encode(images, MeanColour(), tmp_path / "a.emb", batch=8, drop_unreadable=True, public=True)
+    public = read_public(report.path)
+    assert report.examples == len(public) == 20
+    assert images.sources()[3] not in public.sources
+    assert public.labels.tolist() == np.delete(images.labels, 3).tolist()
+    assert public.source_digests.tolist() == np.delete(file_digests(images.paths), 3).tolist()
+
+
+def test_an_encoder_that_breaks_on_every_picture_is_an_error_and_not_a_set_of_zeros(images, tmp_path):
+    class Broken(MeanColour):
+        def prepare(self, image):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        encode(images, Broken(), tmp_path / "a.emb")
+
+
+HOW = {"in one": {"batch": 8}, "in shards": {"batch": 8, "shard_rows": 8}}
+
+
+def interrupted(found, out, batches=1, encoder=MeanColour, **how):
+    with pytest.raises(KeyboardInterrupt):
+        encode(found, encoder(fails_after=batches), out, **{"batch": 8, **how})
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2, 3])
+@pytest.mark.parametrize("how", HOW)
+def test_an_interrupted_run_goes_on_and_ends_the_same(images, tmp_path, monkeypatch, batches, how):
+    """After the last batch, by an error while the folder is finished."""
+    images.paths[3].write_bytes(b"damaged")
+    whole = encode(images, MeanColour(), tmp_path / "whole.emb", **HOW[how])
+    if batches < 3:
+        interrupted(images, tmp_path / "a.emb", batches, **HOW[how])
+    else:
+        with monkeypatch.context() as patch:
+            for step in ("finish_shards", "write_embeddings"):
+                patch.setattr(shards.emb_folder, step, mock.Mock(side_effect=OSError("no space")))
+            with pytest.raises(OSError, match="no space"):
+                encode(images, MeanColour(), tmp_path / "a.emb", **HOW[how])
+    assert not (tmp_path / "a.emb").exists()
+    rest = MeanColour()
+    report = encode(images, rest, tmp_path / "a.emb", **HOW[how])
+    assert (report.resumed, len(rest.calls)) == (min(21, 8 * batches), 3 - batches)
+    assert report.unreadable == whole.unreadable
+    assert contents(tmp_path / "a.emb") == contents(tmp_path / "whole.emb")
+
+
+CHANGES = {
+    "batch": {"batch": 4},
+    "cut": {"shard_rows": 7},
+    "type": {"dtype": "float16"},
+    "one": {"shard_rows": None},
+    "source": {},
+    "encoder": {},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_job_in_the_same_place_is_refused_or_begun_anew(images, tmp_path, change):
+    interrupted(images, tmp_path / "a.emb", shard_rows=8)
+    if change == "source":
+        images.paths[0].write_bytes(images.paths[1].read_bytes())
+    how = HOW["in shards"] | CHANGES[change]
+    encoder = MeanColour(name="other" if change == "encoder" else "mean-colour")
+    with pytest.raises(DataError, match="another unfinished job"):
+        encode(images, encoder, tmp_path / "a.emb", **how)
+    assert encode(images, encoder, tmp_path / "a.emb", overwrite=True, **how).resumed == 0
+
+
+def test_texts_keep_their_order_and_people_and_resume(tmp_path):
+    labelled, people = Labelled(np.arange(21) % 2, ("x", "y")), np.arange(21) % 5
+    texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)), labelled, people=people)
+    interrupted(texts, tmp_path / "a.emb", 2, WordLengths, batch=4)
+    encoder = WordLengths()
+    report = encode(texts, encoder, tmp_path / "a.emb", batch=4)
+    assert report.resumed == 8
+    assert encoder.calls == [4] * 4
+    table = read_table(report.path)
+    assert table.rows[:, 0].tolist() == [len(text) for text in texts.texts]
+    assert table.people.tolist() == people.tolist()
+    assert table.labels.tolist() == texts.labels.tolist()
+    encoder.made_by = WordLengths
+    encode(texts, encoder, tmp_path / "cut.emb", batch=4, shard_rows=6, workers=Backwards())
+    assert np.array_equal(read_table(tmp_path / "cut.emb").rows[:], table.rows)
+
+
+def test_who_an_image_is_of_changes_no_row_so_an_encoding_goes_on(images, tmp_path):
+    interrupted(images, tmp_path / "a.emb")
+    whose = replace(images, people=np.arange(len(images)))
+    assert encode(whose, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
+    assert read_table(tmp_path / "a.emb").people.tolist() == list(range(21))
+
+
+@pytest.mark.parametrize("shard_rows", [None, 8])
+def test_whoever_listens_hears_of_an_encoding_in_batches(images, tmp_path, shard_rows):
+    heard = []
+    with reported_to(lambda *told: None if told[2] else heard.append(told)):
+        encode(images, MeanColour(), tmp_path / "a.emb", batch=4, shard_rows=shard_rows)
+    assert heard == [(done, 21, "") for done in (0, 4, 8, 12, 16, 20, 21)]
+
+
+def test_rows_may_be_of_half_the_precision(images, tmp_path):
+    expected = read_table(encode(images, MeanColour(), tmp_path / "full.emb").path).rows.astype(np.float16)
+    for shard_rows in (None, 8):
+        out = tmp_path / f"{shard_rows}.emb"
+        encode(images, MeanColour(), out, dtype="float16", shard_rows=shard_rows)
+        assert np.array_equal(read_table(out).rows[:], expected)
+
+
+def test_a_pool_without_a_readable_picture_is_an_error_and_a_shard_without_one_is_none(images, tmp_path):
+    for path in images.paths[:8]:
+        path.write_bytes(b"damaged")
+    how = HOW["in shards"] | {"drop_unreadable": True, "public": True}
+    assert encode(images, MeanColour(), tmp_path / "a.emb", **how).examples == 13
+    assert len(read_public(tmp_path / "a.emb")) == 13
+    for path in images.paths:
+        path.write_bytes(b"damaged")
+    with pytest.raises(DataError, match="At least one"):
+        encode(images, MeanColour(), tmp_path / "b.emb", **how)
+
+
+def test_a_finished_folder_is_not_encoded_again(images, tmp_path):
+    encode(images, MeanColour(), tmp_path / "a.emb")
+    encoder = MeanColour()
+    with pytest.raises(DataError, match="exists already"):
+        encode(images, encoder, tmp_path / "a.emb")
+    assert encoder.calls == []
+    assert encode(images, encoder, tmp_path / "a.emb", overwrite=True).examples == 21
+
+
+def test_arguments_that_do_not_fit_are_refused(images, tmp_path):
+    with pytest.raises(ArgumentError, match="for images"):
+        encode(images, WordLengths(), tmp_path / "a.emb")
+    with pytest.raises(ArgumentError, match="for texts"):
+        encode(["a"], MeanColour(), tmp_path / "a.emb")
+    with pytest.raises(ArgumentError, match="batch"):
+        encode(images, MeanColour(), tmp_path / "a.emb", batch=0)
+    with pytest.raises(DataError, match="end in"):
+        encode(images, MeanColour(), tmp_path / "a")
+    with pytest.raises(DataError, match="at least one"):
+        encode([], WordLengths(), tmp_path / "a.emb")
+    assert not list(tmp_path.glob("a.emb*"))
+
+
+def test_what_pillow_warns_of_in_one_picture_is_not_told(images, tmp_path, monkeypatch):
+    """Its warnings tell sizes and tags of private files; as errors, they would make a picture unreadable."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 12 * 12 - 1)
+    with pytest.warns(Image.DecompressionBombWarning):
+        Image.open(images.paths[0]).close()
+    report = encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    assert report.unreadable == ()
+    assert encode_images_in_memory(images, MeanColour()).unreadable == ()
+
+
+def test_a_folder_that_may_not_be_replaced_is_refused_before_anything_is_encoded(tmp_path):
+    (tmp_path / "a.emb").mkdir()
+    with pytest.raises(DataError, match="may be overwritten"):
+        encode(["one", "two"], WordLengths(fails_after=0), tmp_path / "a.emb", overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.emb"]
+
+
+@pytest.mark.parametrize("how", [{}, {"shard_rows": 5}, {"shard_rows": 5, "dtype": "float16"}])
+def test_what_a_run_left_that_was_killed_at_its_very_end_goes_with_the_next(images, tmp_path, how):
+    """The folder is in place, and its draft is still there; it is recognised by its request."""
+    out = tmp_path / "a.emb"
+    encode(images, MeanColour(), out, batch=8, keep_partial=True, **how)
+    draft = tmp_path / "a.emb.partial"
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    for other in ({"batch": 4, **how}, {"batch": 8, "shard_rows": 6}):
+        with pytest.raises(DataError, match="exists already"):
+            encode(images, MeanColour(), out, **other)
+        assert draft.exists()  # of another job
+    with pytest.raises(DataError, match="exists already"):
+        encode(images, MeanColour(), out, batch=8, **how)
+    assert not draft.exists()
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+
+
+def test_a_draft_stays_where_something_else_has_the_name(images, tmp_path):
+    interrupted(images, tmp_path / "a.emb")
+    (tmp_path / "a.emb").mkdir()
+    with pytest.raises(DataError, match="exists already"):
+        encode(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    (tmp_path / "a.emb").rmdir()
+    assert encode(images, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
+
+
+def test_two_processes_do_not_encode_into_one_folder(images, tmp_path):
+    refused = []
+
+    def other():
+        with pytest.raises(DataError, match="One process"):
+            encode(images, MeanColour(), tmp_path / "a.emb")
+        refused.append(True)
+
+    def report(done, total):
+        if not refused:
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+
+    encode(images, MeanColour(), tmp_path / "a.emb", progress=report)
+    assert refused == [True]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.emb", "in"]
 
 
 @pytest.fixture
@@ -72,8 +317,8 @@ def test_workers_may_be_in_another_folder(images, encoder, tmp_path, monkeypatch
 
 def test_a_full_disk_is_one_clear_line_and_what_is_finished_stays(images, tmp_path, monkeypatch):
     ends = [mock.DEFAULT, mock.DEFAULT, OSError(errno.ENOSPC, "No space left on device")]
-    files = mock.Mock(wraps=shards.written_whole, side_effect=ends)
-    monkeypatch.setattr(shards, "written_whole", files)
+    files = mock.Mock(wraps=shards.atomic_files.written_whole, side_effect=ends)
+    monkeypatch.setattr(shards.atomic_files, "written_whole", files)
     with pytest.raises(DataError, match="No space left"):
         encode(images, MeanColour(), tmp_path / "a.emb", batch=8, shard_rows=8)
     monkeypatch.undo()

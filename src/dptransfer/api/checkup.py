@@ -29,8 +29,8 @@ from dptransfer.base.progress import tell
 from dptransfer.base.workers import Workers
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.data.labels import Classes
+from dptransfer.data.tables import NOBODY
 from dptransfer.encoders.encoder import Encoder, blank_picture
-from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.methods.auto import fitted_on, tasks_like
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes

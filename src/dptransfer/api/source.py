@@ -18,9 +18,8 @@ from dptransfer.data.examples import file_digests, picture_digests, text_digests
 from dptransfer.data.facts import require_same_space
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.labels import Classes, declared_classes, person_positions
-from dptransfer.data.tables import STORED, USUAL_COLUMNS, Columns, require
+from dptransfer.data.tables import NOBODY, STORED, USUAL_COLUMNS, Columns, require
 from dptransfer.encoders.encoding import (
-    NOBODY,
     examples_at,
     examples_in,
     held_in,

@@ -16,7 +16,6 @@ from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.privacy_view import charge_record, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.cli.spending import explain_interruption, open_ledger, require_writable
-from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import Unit
 
@@ -287,6 +286,7 @@ def attack(
     """
     from dptransfer.api.source import EncodedBeside
     from dptransfer.audit.membership import CONFIDENCE, UNFAIR_CONFIDENCE, membership_attack
+    from dptransfer.data.tables import NOBODY
 
     dpt.Source(others).require_other_than(dpt.Source(members), "--others")
     released = dpt.load(model)

@@ -12,7 +12,6 @@ from dptransfer.cli.methods_command import method_from, takes_images
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
-from dptransfer.encoders.encoding import NOBODY
 from dptransfer.errors import ArgumentError, DPTransferError, MissingDependency
 from dptransfer.privacy import Unit
 
@@ -51,6 +50,7 @@ def plan(
     hands = data.workers.start()
 
     from dptransfer.data.embeddings import RowsNeeded
+    from dptransfer.data.tables import NOBODY
     from dptransfer.mechanisms import rounds_of
     from dptransfer.methods.prototypes.pool_sizing import pool_sizing
     from dptransfer.release.card_privacy import counted_as

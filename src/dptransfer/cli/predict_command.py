@@ -15,7 +15,6 @@ import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_progress, show_table
-from dptransfer.encoders.encoding import BREAKS_OFF, examples_in, refuse_public, unrecognised_images
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -178,6 +177,8 @@ def _predict_in_parts(
         table = table_for(released, path, columns)
         write(table.rows, table.sources, sorted(path.rglob("*")) if path.is_dir() else [path])
         return
+    from dptransfer.encoders.encoding import examples_in
+
     loaded = encoder.load(released)
     examples = examples_in(path, loaded, None, columns, labelled=False)
     with encoded_in_files(examples, loaded, out, answers, workers) as encoded:
@@ -199,6 +200,7 @@ def encoded_in_files(
     """
     from dptransfer.data import ShardedRows
     from dptransfer.data.atomic_files import claim, remove_draft
+    from dptransfer.encoders.encoding import BREAKS_OFF, refuse_public, unrecognised_images
     from dptransfer.encoders.shards import encode_in_shards
     from dptransfer.sources import ImageList
 
@@ -306,6 +308,7 @@ def _rows(
 def _from_examples(
     inputs: Sequence[Path], encoder: dpt.encoders.Encoder, batch: int, columns: dpt.Columns
 ) -> list[NamedRows]:
+    from dptransfer.encoders.encoding import examples_in
     from dptransfer.encoders.model_inputs import encoded_here
     from dptransfer.sources import find_images
     from dptransfer.sources.listings import IMAGE_ENDINGS

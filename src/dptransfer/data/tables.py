@@ -178,6 +178,9 @@ class Columns:
         return str(self.person) if by_column else None
 
 
+NOBODY = "none"
+"""What `--person` says where single examples are to be protected, whoever has several."""
+
 USUAL_COLUMNS = Columns()
 """The usual names of all columns."""
 STORED = "stored"

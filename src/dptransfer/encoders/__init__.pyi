@@ -1,9 +1,6 @@
 from dptransfer.encoders.encoder import Encoder as Encoder
 from dptransfer.encoders.encoder import EncoderDelta as EncoderDelta
 from dptransfer.encoders.encoder import ImageEncoder as ImageEncoder
-from dptransfer.encoders.extract import EncodeReport as EncodeReport
-from dptransfer.encoders.extract import encode_images as encode_images
-from dptransfer.encoders.extract import encode_texts as encode_texts
 from dptransfer.encoders.in_memory import EncodedImages as EncodedImages
 from dptransfer.encoders.in_memory import encode_images_in_memory as encode_images_in_memory
 from dptransfer.encoders.in_memory import encode_pictures as encode_pictures
@@ -22,6 +19,9 @@ from dptransfer.encoders.registry import known_vocabulary as known_vocabulary
 from dptransfer.encoders.registry import vocabulary as vocabulary
 from dptransfer.encoders.registry import with_known_vocabulary as with_known_vocabulary
 from dptransfer.encoders.shards import EncodeOptions as EncodeOptions
+from dptransfer.encoders.shards import EncodeReport as EncodeReport
+from dptransfer.encoders.shards import encode_images as encode_images
+from dptransfer.encoders.shards import encode_texts as encode_texts
 from dptransfer.encoders.torch_module import TorchModuleEncoder as TorchModuleEncoder
 from dptransfer.encoders.transformers import reachable as reachable
 from dptransfer.encoders.transformers import transformers_encoder as transformers_encoder

@@ -37,7 +37,7 @@ class Encoder(Protocol):
     A row must be a function of its own item and of the number of items in the call, never of the other items'
     content: no batch statistics, no padding to the longest neighbour. Otherwise two data sets that differ in
     one example would differ in several rows, and the sensitivity every guarantee rests on would be wrong.
-    `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason; see
+    `dptransfer.encoders.shards` calls `encode` with one fixed number of items for the same reason; see
     `blanks_for`.
 
     One that was trained with a public classifier of its rows may bring it as an attribute `vocabulary`. One

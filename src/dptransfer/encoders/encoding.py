@@ -19,18 +19,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dptransfer.base.progress import progress_bar
+from dptransfer.base.worker_env import usable_cores
+from dptransfer.data.atomic_files import claim, discard, owner_only, remove_draft
+from dptransfer.data.grey_levels import GreyRange
+from dptransfer.data.labels import Classes, Labelled
+from dptransfer.data.tables import NOBODY, USUAL_COLUMNS, Columns
+from dptransfer.encoders.encoder import Encoder, Kind
+from dptransfer.encoders.shards import EncodeOptions, EncodeReport, encode_examples
 from dptransfer.errors import ArgumentError, DataError, LedgerError
-
-if TYPE_CHECKING:
-    from dptransfer.data import Columns, Labelled
-    from dptransfer.data.grey_levels import GreyRange
-    from dptransfer.data.labels import Classes
-    from dptransfer.encoders import EncodeOptions, Encoder, EncodeReport
-    from dptransfer.encoders.encoder import Kind
-    from dptransfer.sources import ImageList, TextList
+from dptransfer.exact.principal_axes import cache_folder
+from dptransfer.sources.archives import archive_in
+from dptransfer.sources.decode import problem_of, without_warnings
+from dptransfer.sources.listings import ImageList, TextList, find_images, find_texts
+from dptransfer.sources.readers import read_table
 
 BREAKS_OFF = "It breaks off in the middle."
 GREYS = "declare --grey-range LOW,HIGH where that is the reason"
@@ -41,9 +44,6 @@ _NAMED = 5  # of public pictures that cannot be read
 _POOLS = "pool-1"  # part of the folder's name, so that a change of the encoding makes new ones
 _MOST_POOLS = 4  # that stay
 _IN_USE = 24 * 3600  # seconds for which a pool stays in any case: somebody may be reading it
-
-NOBODY = "none"
-"""What `--person` says where single examples are to be protected, whoever has several."""
 
 
 def examples_in(
@@ -76,9 +76,6 @@ def examples_at(
     path: Path, kind: Kind, classes: Classes | None, columns: Columns | None = None, *, labelled: bool = True
 ) -> ImageList | TextList:
     """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
-    from dptransfer.data.tables import USUAL_COLUMNS
-    from dptransfer.sources import find_images, find_texts
-
     columns = columns or USUAL_COLUMNS
     person = None if columns.person == NOBODY else columns.person
     find = find_texts if kind == "text" else find_images
@@ -111,16 +108,12 @@ def encode_to(
         refuse: raises if it is given names of images; asked about those that cannot even be recognised,
             before the work. Those that break off in the middle are in the report.
     """
-    from dptransfer.encoders import encode_images, encode_texts
-    from dptransfer.sources import ImageList
-
     with progress_bar("Encoding", count_is_private=not options.public) as step:
-        if not isinstance(found, ImageList):
-            return encode_texts(found, encoder, out, options, progress=step)
-        if refuse is not None:
-            refuse(unrecognised_images(found, encoder.identity.grey_range))
-        options = replace(options, drop_unreadable=options.public)
-        return encode_images(found, encoder, out, options, progress=step)
+        if isinstance(found, ImageList):
+            options = replace(options, drop_unreadable=options.public)
+            if refuse is not None:
+                refuse(unrecognised_images(found, encoder.identity.grey_range))
+        return encode_examples(found, encoder, out, options, step)
 
 
 @contextmanager
@@ -146,9 +139,6 @@ def kept_rows(
     refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
     # A name that is nobody else's: of private rows or public ones, for this `out` and none of the same name.
     rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}-{_digest(out)[:8]}.emb")
-    from dptransfer.data.atomic_files import claim, discard, remove_draft
-    from dptransfer.encoders import EncodeOptions
-
     done = False
     with claim(rows):
         try:
@@ -178,8 +168,6 @@ def pool_rows(found: ImageList | TextList, encoder: Encoder, path: Path, out: Pa
     leaves nothing. A cache that cannot be written costs time, nothing else. Arguments as for `kept_rows`,
     which makes what is not cached.
     """
-    from dptransfer.exact.principal_axes import cache_folder
-
     place = cache_folder() / f"{_POOLS}-{_pool_key(found, encoder)}.emb"
     if _is_whole(place):
         yield place
@@ -191,9 +179,6 @@ def pool_rows(found: ImageList | TextList, encoder: Encoder, path: Path, out: Pa
 
 def _pool_key(found: ImageList | TextList, encoder: Encoder) -> str:
     """A digest of all that the folder depends on: encoder, contents, names, and classes of class folders."""
-    from dptransfer.base.worker_env import usable_cores
-    from dptransfer.sources import ImageList
-
     if isinstance(found, ImageList):
         with ThreadPoolExecutor(usable_cores()) as threads:
             contents = list(threads.map(_content_digest, found.paths))
@@ -221,8 +206,6 @@ def _content_digest(path: Path) -> str:
 
 def _is_whole(place: Path) -> bool:
     """Whether the pool is there and undamaged; one that is not is removed."""
-    from dptransfer.sources import read_table
-
     if not place.exists():
         return False
     with suppress(DataError, OSError):
@@ -255,8 +238,6 @@ def _drop_old(folder: Path) -> None:
 
 def _home(data: Path, out: Path) -> Path:
     """Where rows are kept: beside the data, else beside `out`, else in the user's cache folder."""
-    from dptransfer.exact.principal_axes import cache_folder
-
     for place in (data, out):
         above = next(folder for folder in place.absolute().parents if folder.exists())
         if os.access(above, os.W_OK):
@@ -270,16 +251,12 @@ def _digest(path: Path) -> str:
 
 def held_in(path: Path) -> Path:
     """The file or folder that is on the disk: for 'photos.zip/train', the archive."""
-    from dptransfer.sources.archives import archive_in
-
     archive = archive_in(path)
     return path if archive is None else archive[0]
 
 
 def same_place(path: Path, other: Path) -> bool:
     """Whether both are one file or folder, or one holds the other, on the disk or in one archive."""
-    from dptransfer.sources.archives import archive_in
-
     one, two = archive_in(path) or (path, None), archive_in(other) or (other, None)
     if not (one[0].exists() and two[0].exists()):
         return False
@@ -293,9 +270,6 @@ def same_place(path: Path, other: Path) -> bool:
 
 def unrecognised_images(images: ImageList, grey_range: GreyRange | None) -> dict[str, str]:
     """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
-    from dptransfer.base.worker_env import usable_cores
-    from dptransfer.sources.decode import problem_of, without_warnings
-
     with without_warnings(), ThreadPoolExecutor(usable_cores()) as threads:
         problems = threads.map(lambda path: problem_of(path, grey_range), images.paths)
         found = zip(images.names(), problems, strict=True)
@@ -307,8 +281,6 @@ def note_problems(names: Collection[str], beside: Path) -> Path | None:
 
     Where they come with reasons, each has its own behind a tab.
     """
-    from dptransfer.data.atomic_files import owner_only
-
     file = _beside(beside, ".problems.txt")
     if not names and not os.path.lexists(file):  # on a disk that cannot be written even that is an error
         return None

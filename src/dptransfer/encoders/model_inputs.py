@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from dptransfer.base.progress import progress_bar
 from dptransfer.base.types import AnyArray, EncodedRows, PixelArray
+from dptransfer.data.facts import EncoderIdentity, Facts, require_same_columns, require_same_encoder
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.tables import USUAL_COLUMNS, Columns
+from dptransfer.data.tables import USUAL_COLUMNS, Columns, RawTable
+from dptransfer.encoders import encoding, in_memory
+from dptransfer.encoders.encoder import Encoder, EncoderDelta
+from dptransfer.encoders.registry import encoder_of, get_encoder
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.exact.cuda import on_cuda
+from dptransfer.sources.decode import open_image, picture_of, without_warnings
+from dptransfer.sources.listings import ImageList, TextList, find_images
+from dptransfer.sources.readers import contents_of, read_table
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from dptransfer.data import Facts, RawTable
-    from dptransfer.data.facts import EncoderIdentity
-    from dptransfer.encoders import Encoder
-    from dptransfer.encoders.encoder import EncoderDelta
-    from dptransfer.sources import ImageList, TextList
 
 _BATCH = 8
 
@@ -92,10 +94,6 @@ def table_for(model: InputModel, path: Path, columns: Columns = USUAL_COLUMNS) -
         path: a file or folder of rows.
         columns: those of a table; without features, those that the model was fitted on.
     """
-    from dptransfer.data import require_same_encoder
-    from dptransfer.data.facts import require_same_columns
-    from dptransfer.sources import read_table
-
     known = model.facts.columns
     table = read_table(path, replace(columns, features=columns.features or known))
     require_same_encoder(model.encoder, table.encoder, names=("The model", f"'{path}'"))
@@ -111,11 +109,9 @@ def table_for(model: InputModel, path: Path, columns: Columns = USUAL_COLUMNS) -
 
 def encoder_behind(model: InputModel, spec: str | None, device: str) -> Encoder:
     """The encoder whose rows the model takes; `spec` says where it is where the release does not."""
-    from dptransfer.encoders import encoder_of, get_encoder
-
-    recorded = _recorded(model)
+    recorded = model.facts.encoder if model.encoder_delta is None else model.encoder_delta.base
     if recorded is not None:
-        return encoder_of(recorded, device=device, spec=spec, delta=model.encoder_delta)
+        return _load(recorded, model.encoder_delta, device, spec)
     if spec is None:
         raise DataError(
             "Images and texts need the model's encoder; the release names none. Pass --encoder NAME, or rows "
@@ -130,27 +126,19 @@ def encoder_behind(model: InputModel, spec: str | None, device: str) -> Encoder:
 
 def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> EncodedRows:
     """Rows of images or texts that are nobody's secret; those that cannot be read are named in an error."""
-    from dptransfer.base.progress import progress_bar
-    from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
-    from dptransfer.encoders.encoding import BREAKS_OFF, refuse_public, unrecognised_images
-    from dptransfer.sources import TextList
-
     if isinstance(found, TextList):
-        return encode_texts_in_memory(found.texts, encoder, batch=batch)
-    refuse_public(unrecognised_images(found, encoder.identity.grey_range))
+        return in_memory.encode_texts_in_memory(found.texts, encoder, batch=batch)
+    encoding.refuse_public(encoding.unrecognised_images(found, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
-        rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    refuse_public({found.names()[place]: BREAKS_OFF for place in unreadable})
+        rows, unreadable = in_memory.encode_images_in_memory(found, encoder, batch=batch, progress=step)
+    encoding.refuse_public({found.names()[place]: encoding.BREAKS_OFF for place in unreadable})
     return rows
 
 
 def _at_path(model: InputModel, path: Path, device: str) -> AnyArray | ShardedRows:
-    from dptransfer.encoders.encoding import examples_in, held_in
-    from dptransfer.sources.readers import contents_of
-
     there = False
     with suppress(OSError):  # a text may be too long for a name
-        there = held_in(path).exists()
+        there = encoding.held_in(path).exists()
     if not there:
         shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}…"
         raise DataError(
@@ -159,29 +147,23 @@ def _at_path(model: InputModel, path: Path, device: str) -> AnyArray | ShardedRo
         )
     if contents_of(path) == "rows":
         return table_for(model, path).rows
-    encoder = _own_encoder(model, device)
-    return encoded_here(examples_in(path, encoder, None, labelled=False), encoder, _BATCH)
+    encoder = encoder_behind(model, None, device)
+    return encoded_here(encoding.examples_in(path, encoder, None, labelled=False), encoder, _BATCH)
 
 
 def _of_texts(model: InputModel, texts: Sequence[str], device: str) -> EncodedRows:
-    from dptransfer.encoders import encode_texts_in_memory
-
-    encoder = _own_encoder(model, device)
+    encoder = encoder_behind(model, None, device)
     if encoder.kind != "text":
         raise DataError(
             "A list of words is a list of texts; this model takes images. Pass files as paths: "
             "[Path(one) for one in files]."
         )
-    return encode_texts_in_memory(texts, encoder, batch=_BATCH)
+    return in_memory.encode_texts_in_memory(texts, encoder, batch=_BATCH)
 
 
 def _of_pictures(model: InputModel, pictures: Sequence[object], device: str) -> EncodedRows:
     """Files as such where all are files, so that those that cannot be read are named; others by number."""
-    from dptransfer.encoders import encode_pictures
-    from dptransfer.sources import find_images
-    from dptransfer.sources.decode import open_image, picture_of, without_warnings
-
-    encoder = _own_encoder(model, device)
+    encoder = encoder_behind(model, None, device)
     paths = [one for one in pictures if isinstance(one, Path)]
     if len(paths) == len(pictures):
         return encoded_here(find_images(paths), encoder, _BATCH)
@@ -200,39 +182,23 @@ def _of_pictures(model: InputModel, pictures: Sequence[object], device: str) -> 
             ) from None
 
     with without_warnings():
-        return encode_pictures(opened, len(pictures), encoder, batch=_BATCH)
+        return in_memory.encode_pictures(opened, len(pictures), encoder, batch=_BATCH)
 
 
 def _of_pixels(model: InputModel, pixels: PixelArray, device: str) -> EncodedRows:
     """Rows for pictures as bytes, (pictures, height, width, 3), of any one size."""
-    from dptransfer.encoders import encode_pixels
-
-    encoder = _own_encoder(model, device)
+    encoder = encoder_behind(model, None, device)
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
         raise DataError(
             "Pictures must be bytes (uint8) of the shape (pictures, height, width, 3), or (height, width, 3) "
             f"for one; got the type {pixels.dtype} and the shape {tuple(pixels.shape)}. Convert them."
         )
-    return encode_pixels(pixels, encoder)
-
-
-def _own_encoder(model: InputModel, device: str) -> Encoder:
-    recorded = _recorded(model)
-    if recorded is None:
-        return encoder_behind(model, None, device)  # which says what to do
-    return _load(recorded, model.encoder_delta, device)
-
-
-def _recorded(model: InputModel) -> EncoderIdentity | None:
-    """The plain encoder on record."""
-    return model.facts.encoder if model.encoder_delta is None else model.encoder_delta.base
+    return in_memory.encode_pixels(pixels, encoder)
 
 
 @lru_cache(maxsize=1)  # for a caller with a picture at a time; a second network would only take room
-def _load(recorded: EncoderIdentity, delta: EncoderDelta | None, device: str) -> Encoder:
-    from dptransfer.encoders import encoder_of
-
-    return encoder_of(recorded, device=device, delta=delta)
+def _load(recorded: EncoderIdentity, delta: EncoderDelta | None, device: str, spec: str | None) -> Encoder:
+    return encoder_of(recorded, device=device, delta=delta, spec=spec)
 
 
 def _items(x: object) -> list[object]:
