@@ -36,7 +36,7 @@ from dptransfer.encoders import (
     get_encoder,
 )
 from dptransfer.encoders.efficientnet import NAME, efficientnet_graph, weights_file
-from dptransfer.encoders.torch_checkpoint import read_checkpoint
+from dptransfer.encoders.efficientnet import read_checkpoint
 from dptransfer.sources import find_images
 from dptransfer.sources.decode import open_image
 

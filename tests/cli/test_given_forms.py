@@ -23,9 +23,8 @@ def encoders(monkeypatch):
     made = {"efficientnet-lite0": MeanColour(name="efficientnet-lite0"), "minilm": WordLengths()}
     monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: made[name])
     by_name = {one.identity.name: one for one in made.values()}
-    monkeypatch.setattr(
-        "dptransfer.encoders.model_inputs.encoder_of", lambda identity, **how: by_name[identity.name]
-    )
+    found = "dptransfer.encoders.model_inputs.encoder_of"
+    monkeypatch.setattr(found, lambda identity, **how: by_name[identity.name])
 
 
 def zipped(path, folder):

@@ -19,6 +19,7 @@ from .toys import MeanColour, WordLengths, pictures
 
 
 def test_names_go_to_a_file_for_the_owners_eyes_and_not_into_the_message(tmp_path):
+    (tmp_path / "p.emb.problems.txt").write_text("an older list, which others may read")
     with pytest.raises(DataError) as refusal:
         refuse_problems(["Jane Doe.png", "b\nc.png", "\udcff.png"], tmp_path / "p.emb", remedy="Repair them.")
     file = tmp_path / "p.emb.problems.txt"
@@ -28,25 +29,11 @@ def test_names_go_to_a_file_for_the_owners_eyes_and_not_into_the_message(tmp_pat
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_list_that_others_could_read_is_made_anew(tmp_path):
-    file = tmp_path / "photos.problems.txt"
-    file.write_text("old")
-    file.chmod(0o644)
-    assert note_problems(["new"], tmp_path / "photos") == file
-    assert (file.read_text(), file.stat().st_mode & 0o777) == ("new\n", 0o600)
-
-
 def test_without_problems_nothing_is_said_and_an_old_list_goes(tmp_path):
     (tmp_path / "p.emb.problems.txt").write_text("old")
     refuse_problems([], tmp_path / "p.emb", remedy="")
     assert list(tmp_path.iterdir()) == []
     refuse_problems([], tmp_path / "p.emb", remedy="")
-
-
-def test_a_place_that_cannot_be_written_is_an_error_without_names(tmp_path):
-    with pytest.raises(DataError, match="failed") as refusal:
-        refuse_problems(["Jane Doe.png"], tmp_path / "missing" / "p.emb", remedy="")
-    assert "Jane" not in str(refusal.value)
 
 
 def test_one_place_holds_another_by_whatever_name(tmp_path):
@@ -77,8 +64,9 @@ def test_on_a_disk_that_cannot_be_written_no_list_is_missed_where_nothing_is_to_
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", refuse)  # such a disk refuses though there is no file
         assert note_problems([], tmp_path / "photos") is None
-        with pytest.raises(DataError, match="Read-only"):
-            note_problems(["a.png"], tmp_path / "photos")
+        with pytest.raises(DataError, match="Read-only") as refusal:
+            note_problems(["Jane Doe.png"], tmp_path / "photos")
+    assert "Jane" not in str(refusal.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -185,13 +173,7 @@ def test_a_damaged_pool_is_made_again(fit, pool, cache):
     assert encoding._is_whole(place)
 
 
-def test_a_cache_that_cannot_be_written_costs_time_alone(tmp_path, fit, pool, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "file" / "below"))
-    assert fit(1, pool)[0] == fit(2, pool)[0]
-
-
-@pytest.mark.parametrize(("hours", "left"), [(8, 4), (4, 7), (1, 8)])
+@pytest.mark.parametrize(("hours", "left"), [(8, 4), (4, 7)])
 def test_the_pools_that_were_used_last_stay_and_all_of_the_last_day(cache, hours, left):
     cache.mkdir()
     for age in range(8):
@@ -200,11 +182,3 @@ def test_the_pools_that_were_used_last_stay_and_all_of_the_last_day(cache, hours
         os.utime(place, (0, time.time() - age * hours * 3600 + 60))
     encoding._drop_old(cache)
     assert [place.name for place in rows_in(cache)] == [f"pool-1-{age}.emb" for age in range(left)]
-
-
-def test_a_pool_that_is_used_again_counts_as_new(fit, pool, cache):
-    fit(1, pool)
-    (place,) = rows_in(cache)
-    os.utime(place, (0, 0))
-    fit(2, pool)
-    assert time.time() - place.stat().st_mtime < 3600

@@ -1,9 +1,7 @@
 """Rows are made in memory, of pictures that are prepared ahead of the model, in threads or processes."""
 
 import os
-import pickle
 import signal
-import socket
 import threading
 import time
 from contextlib import closing
@@ -51,6 +49,7 @@ def test_images_in_memory_are_the_encoders_rows(paths):
     assert seen[-1] == (10, 10)
     again = encode_images_in_memory([str(path) for path in paths[:3]], encoder)
     assert np.array_equal(again.rows, found.rows[:3])
+    assert list(encoded_batches([], encoder, 4)) == []
 
 
 def test_pixels_are_encoded_in_calls_of_one_shape(tmp_path):
@@ -106,18 +105,6 @@ def test_an_encoder_that_computes_each_alone_is_given_no_blanks(paths):
     assert np.array_equal(rows, encode_images_in_memory(paths[:3], MeanColour(), batch=8).rows)
 
 
-def test_batches_come_in_order_with_a_row_for_each_picture(paths):
-    paths[6].write_bytes(b"damaged")
-    found = list(encoded_batches(paths, MeanColour(), 4))
-    assert [(start, len(rows), missing) for start, rows, missing in found] == [
-        (0, 4, ()),
-        (4, 4, (2,)),
-        (8, 3, ()),
-    ]
-    assert [row.any() for row in found[1][1]] == [True, True, False, True]
-    assert list(encoded_batches([], MeanColour(), 4)) == []
-
-
 def test_pictures_are_opened_while_the_model_works_on_those_before(paths):
     second = threading.Event()
 
@@ -134,21 +121,6 @@ def test_pictures_are_opened_while_the_model_works_on_those_before(paths):
 
     with closing(encoded_batches(paths, Waits(), 4, opened)) as found:
         assert next(found)[0] == 0
-
-
-@pytest.mark.parametrize(("size", "expected"), [(7_000, 4), (40_000, 9), (10**6, 16)])
-def test_small_pictures_get_few_threads_and_large_ones_all_cores(tmp_path, monkeypatch, size, expected):
-    monkeypatch.setattr(in_memory, "usable_cores", lambda: 16)
-    (tmp_path / "a.jpg").write_bytes(bytes(size))
-    assert in_memory._threads_for([tmp_path / "a.jpg"] * 100 + [tmp_path / "missing.jpg"]) == expected
-    assert in_memory._threads_for([]) == 4
-
-
-def test_what_the_model_raises_comes_after_the_batches_before_it(paths):
-    found = encoded_batches(paths, MeanColour(fails_after=2), 4)
-    assert [next(found)[0], next(found)[0]] == [0, 4]
-    with pytest.raises(KeyboardInterrupt):
-        next(found)
 
 
 def test_threads_end_with_whoever_stops_early(paths):
@@ -214,10 +186,11 @@ def test_pictures_of_several_shapes_or_types_are_refused(paths, side, dtype):
 def test_processes_prepare_what_this_process_would_and_leave_damaged_pictures(paths):
     paths[2].write_bytes(b"damaged")
     places = np.empty((5, 8, 8, 3), np.uint8)
-    with closing(PreprocessPool(SQUEEZE, BLANK, processes=1)) as pool:
+    Image.fromarray(np.full((8, 8), 2048, np.uint16)).save(paths[5])
+    with closing(PreprocessPool(SQUEEZE, BLANK, (0, 4096), processes=1)) as pool:
         assert pool.fill(places[:3], paths[:3]) == [2]
         assert pool.fill(places[2:], paths[3:6]) == []
-    expected = [SQUEEZE(open_image(path)) for path in (*paths[:2], *paths[3:6])]
+    expected = [SQUEEZE(open_image(path, (0, 4096))) for path in (*paths[:2], *paths[3:6])]
     assert np.array_equal(places, np.stack(expected))
     assert [child.poll() for child in pool._children] == [-signal.SIGKILL]
 
@@ -230,27 +203,6 @@ def test_nothing_is_imported_from_the_folder_that_we_are_in(paths, tmp_path, mon
     with closing(PreprocessPool(SQUEEZE, BLANK, processes=1)) as pool:
         assert pool.fill(np.empty((2, 8, 8, 3), np.uint8), paths[:2]) == []
     assert not (tmp_path / "taken").exists()
-
-
-@with_processes
-def test_a_process_ends_over_a_picture_that_hangs_though_nobody_is_left_to_end_it(paths, monkeypatch):
-    alarms, ours = [], socket.socketpair()
-    monkeypatch.setattr(in_memory, "alarm", alarms.append)
-    ours[0].sendall(pickle.dumps((SQUEEZE, BLANK.shape, BLANK.dtype, None)) + pickle.dumps(paths[:2]))
-    ours[0].shutdown(socket.SHUT_WR)
-    with ours[0]:
-        in_memory.serve(ours[1].detach())
-    assert alarms == [120, 120, 0]  # none goes off while it waits for the next list
-
-
-@with_processes
-def test_processes_read_greys_as_declared(tmp_path):
-    file = tmp_path / "a.png"
-    Image.fromarray(np.full((8, 8), 2048, np.uint16)).save(file)
-    places = np.empty((1, 8, 8, 3), np.uint8)
-    with closing(PreprocessPool(SQUEEZE, BLANK, (0, 4096), processes=1)) as pool:
-        assert pool.fill(places, [file]) == []
-    assert np.array_equal(places[0], SQUEEZE(open_image(file, (0, 4096))))
 
 
 @with_processes

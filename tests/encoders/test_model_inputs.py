@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import dptransfer as dpt
 from dptransfer.encoders import (
     EncoderDelta,
     apply_delta,
@@ -69,11 +68,6 @@ def test_pictures_of_another_size_are_squeezed_and_none_at_all_are_no_error(chan
     assert np.isfinite(changed.scores(large)).all()
     assert changed.predict(PIXELS[:0]).shape == (0,)
     assert (changed.scores(list(PIXELS)) == changed.scores(PIXELS)).all()
-
-
-def test_a_model_that_was_saved_predicts_the_same(changed, tmp_path):
-    again = dpt.load(changed.save(tmp_path / "model", unsafe_for_publication=True))
-    assert (again.scores(PIXELS) == changed.scores(PIXELS)).all()
 
 
 def test_the_encoder_is_loaded_once_for_many_calls(changed, monkeypatch):
@@ -183,9 +177,3 @@ def test_texts_are_a_list_and_become_rows_by_the_encoder_on_record(tmp_path, mon
         assert np.allclose(made.scores(given), expected, rtol=1e-12)
     assert made.predict(texts[:1]).shape == (1,)
     model_inputs._load.cache_clear()
-
-
-def test_a_row_alone_is_refused_and_nothing_at_all_is_no_error(model, encoder):
-    with pytest.raises(DataError):
-        model.predict(np.zeros(encoder.dimension))
-    assert model.predict(np.zeros((0, encoder.dimension))).shape == (0,)

@@ -172,7 +172,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("told", ["no json", '{"height": 32}', '{"height": 16, "width": 16}', '{"a": 1}'])
+@pytest.mark.parametrize("told", ["no json", '{"height": 16, "width": 16}'])
 def test_a_file_whose_framing_does_not_fit_is_refused(tmp_path, told):
     export_encoder(get_encoder("small-cnn", size=32), tmp_path / "out.onnx")
     model = onnx.load(tmp_path / "out.onnx")

@@ -36,7 +36,7 @@ def test_a_graph_is_made_once_for_a_name_and_its_weights(cache, weights, make):
     assert len(list(cache.iterdir())) == 3
 
 
-@pytest.mark.parametrize("left", [b"", b"a grapf", b"a graph and more"])
+@pytest.mark.parametrize("left", [b"a grapf", b"a graph and more"])
 def test_a_damaged_graph_is_made_again(cache, weights, make, left):
     cached_onnx_model("net", weights, make)
     next(cache.iterdir()).write_bytes(left)
@@ -52,13 +52,6 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(cache, weights, make, m
         assert [cached_onnx_model("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
     assert make.call_count == 2
     assert list(cache.iterdir() if cache.exists() else []) == []
-
-
-def test_nothing_is_left_of_a_graph_that_could_not_be_made(cache, weights, make):
-    make.side_effect = RuntimeError("half")
-    with pytest.raises(RuntimeError, match="half"):
-        cached_onnx_model("net", weights, make)
-    assert not cache.exists()
 
 
 def test_a_graph_that_others_could_have_written_is_made_again(cache, weights, make):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours
+from dptransfer.encoders import get_encoder, rows_depend_on_neighbours
 from dptransfer.encoders.sentence import SentenceOnnx
 from dptransfer.encoders.transformers import TransformersText, quiet
 from dptransfer.errors import DataError
@@ -86,8 +86,3 @@ def test_sentences_of_like_meaning_lie_close(encoder):
 def test_rows_do_not_depend_on_companions(encoder):
     texts = ["one", "two words", "a rather longer sentence about nothing in particular " * 3, ""]
     assert not rows_depend_on_neighbours(encoder, texts)
-
-
-def test_it_is_found_again_from_what_was_recorded(encoder):
-    found = encoder_of(encoder.identity)
-    assert (type(found), found.identity) == (type(encoder), encoder.identity)

@@ -126,13 +126,6 @@ def test_rows_do_not_depend_on_companions(models):
     assert not rows_depend_on_neighbours(get_encoder(str(models / "vit")), random_images(8))
 
 
-def test_long_texts_are_cut_where_the_model_ends(models):
-    encoder = get_encoder(str(models / "bert"))
-    cut, longer, other = encoder.encode(["a " * 50, "a " * 51, "a " * 37])
-    assert np.array_equal(cut, longer)
-    assert not np.array_equal(cut, other)
-
-
 def test_an_encoder_is_found_again_by_its_folder(models):
     identity = get_encoder(str(models / "vit")).identity
     assert encoder_of(identity, spec=str(models / "vit")).identity == identity

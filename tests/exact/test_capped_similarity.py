@@ -49,7 +49,7 @@ def test_scores_are_those_of_python_integers(caps, kind, device):
         assert not got[:, 2].any()
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.float32])
+@pytest.mark.parametrize("dtype", [np.int8, np.float32])
 def test_rows_of_any_type_give_the_same_integers(dtype):
     private, labels, public = problem(6, norm=127)
     for caps in ((0, 2 * 127**2), (127**2 - 900, 127**2 + 3_333)):
@@ -58,16 +58,8 @@ def test_rows_of_any_type_give_the_same_integers(dtype):
         assert (class_similarity(*given, precision="int8") == want).all()
 
 
-def test_a_weight_of_one_is_no_weight():
-    private, labels, public = problem(9)
-    for caps in CAPS.values():
-        given = (private, labels, CLASSES, public, *caps)
-        once = class_similarity(*given, weights=np.ones(len(private), dtype=np.int64))
-        assert (once == class_similarity(*given)).all()
-
-
-@pytest.mark.parametrize("caps", CAPS.values(), ids=CAPS)
-@pytest.mark.parametrize(("rows", "candidates"), [(0, 2), (3, 0), (0, 0)])
+@pytest.mark.parametrize("caps", [CAPS["open"], ACTIVE], ids=["linear", "capped"])
+@pytest.mark.parametrize(("rows", "candidates"), [(0, 2), (3, 0)])
 def test_no_private_rows_or_no_candidates_are_ordinary(rows, candidates, caps):
     private, public = np.ones((rows, 3), dtype=np.int16), np.ones((candidates, 3), dtype=np.int16)
     got = class_similarity(private, np.zeros(rows, dtype=np.int64), CLASSES, public, *caps)
@@ -121,8 +113,7 @@ def test_bad_arguments_are_refused_with_what_to_do():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("caps", [CAPS["open"], ACTIVE], ids=["linear", "capped"])
-@pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize(("panel", "tile"), [(64, 1), (640, 7), (2**23, 1024)])
+@pytest.mark.parametrize(("panel", "tile", "workers"), [(64, 1, 2), (640, 7, 5), (2**23, 1024, 1)])
 def test_chunks_panels_tiles_order_and_threads_do_not_change_an_integer(
     monkeypatch, caps, workers, panel, tile, weighted
 ):
@@ -153,8 +144,8 @@ def test_one_float64_product_would_not_be_exact_there(monkeypatch):
     assert class_similarity(*given, 0, 2 * ONE, weights=weights).item() != total
 
 
-@pytest.mark.parametrize("classes", [1, 3, 300])
-def test_classes_from_none_to_all_give_the_same_integers(classes):
+def test_classes_from_none_to_all_give_the_same_integers():
+    classes = 300
     private, _, public = problem(5, count=250)
     for labels in (
         np.arange(len(private)) % classes,
@@ -234,13 +225,6 @@ def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps, weighte
     for count, candidates, width in [(3_000, 2_500, 64)] if weighted else shapes:
         assert count * candidates * 4 > 10 * stated  # the full matrix would not pass
         assert peak_bytes(count, candidates, width, caps, weighted) <= stated
-
-
-def test_few_public_rows_still_give_every_thread_a_share():
-    assert cpu._slab_rows(10, 1280, workers=4) == 3
-    assert cpu._slab_rows(10**6, 1280, workers=4) == 512
-    assert cpu._slab_rows(10**6, 16_384, workers=4) == 128
-    assert cpu._slab_rows(0, 1280, workers=4) == 1
 
 
 @pytest.mark.parametrize(("norm", "rows"), [(127, 8_000_000), (2047, 2_000)])

@@ -39,21 +39,6 @@ def test_the_chunks_are_all_rows_once_and_in_order(monkeypatch, elements, count,
     assert all(part.stop > part.start for part in parts)
 
 
-@pytest.mark.parametrize("cores", [1, 2, 5])
-def test_results_come_in_order_on_any_number_of_cores(monkeypatch, cores):
-    monkeypatch.setattr(chunks, "usable_cores", lambda: cores)
-    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 10)
-    seen = set()
-
-    def work(chunk):
-        seen.add(threading.get_ident())
-        return chunk.start
-
-    assert list(over_chunks(work, 100, 5)) == list(range(0, 100, 2))
-    assert len(seen) <= cores
-    assert (threading.get_ident() in seen) == (cores == 1)
-
-
 @pytest.mark.parametrize(
     ("elements", "count", "chunks_made", "sizes"),
     [(5, 6, 2, {3}), (5, 7, 2, {4, 3}), (5, 24, 6, {4}), (5, 11, 4, {3, 2})]
@@ -89,13 +74,6 @@ def test_this_thread_does_its_part_if_there_is_one_for_each():
     found = list(side_by_side(lambda part: (part, threading.get_ident()), range(3), 3))
     assert [part for part, _ in found] == [0, 1, 2]
     assert [thread == main for _, thread in found] == [False, False, True]
-
-
-def test_the_threads_are_kept():
-    def names():
-        return set(side_by_side(lambda part: threading.current_thread().name, range(50), 2))
-
-    assert len(names() | names() | names()) <= 2
 
 
 def test_work_that_shares_work_out_does_not_wait_for_itself():
@@ -136,22 +114,8 @@ def test_who_stops_listening_stops_the_work():
     assert len(done) == finished < 2000
 
 
-def test_what_is_begun_runs_on_another_thread_while_this_one_goes_on():
-    here, started, seen = threading.get_ident(), threading.Event(), threading.Event()
-
-    def work():
-        started.set()
-        assert seen.wait(60)
-        return threading.get_ident()
-
-    other = run_on_thread(work)
-    assert started.wait(60)  # it runs while this does
-    assert not other.done()
-    seen.set()
-    assert other.result() != here
-
-
 def test_an_error_on_another_thread_is_raised_where_its_result_is_asked_for_and_floats_are_plain_there():
+    assert run_on_thread(threading.get_ident).result() != threading.get_ident()
     with pytest.raises(ZeroDivisionError):
         run_on_thread(lambda: 1 // 0).result()
     with np.errstate(all="raise"):
@@ -198,11 +162,7 @@ def test_a_block_uses_one_blas_thread_and_gives_the_others_back():
             raise ZeroDivisionError
         with one_blas_thread(4097):  # a large matrix keeps all
             assert blas_threads() == {3}
-
-
-def test_overlapping_blocks_may_end_in_any_order():
-    with threadpool_limits(3, user_api="blas"):
-        first, second = one_blas_thread(), one_blas_thread()
+        first, second = one_blas_thread(), one_blas_thread()  # which may end in any order
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
@@ -217,7 +177,9 @@ def test_every_decomposition_runs_on_one_blas_thread():
 
     found, source = [], Path(dptransfer.__file__).parent
     for file in source.rglob("*.py"):
-        tree = ast.parse(file.read_text("utf-8"))
+        if "np.linalg." not in (text := file.read_text("utf-8")):
+            continue
+        tree = ast.parse(text)
         limited = {
             id(inner)
             for block in ast.walk(tree)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from contracts.floating_point import flushing, needs_flags
-from contracts.rows import LARGEST, NASTY, rows, squared_length, steady
+from contracts.rows import rows, squared_length, steady
 from dptransfer.data import PublicEmbeddings, Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact import chunks, feature_map
@@ -28,7 +28,7 @@ from dptransfer.exact.feature_map import (
     read_features,
     within,
 )
-from dptransfer.exact.lattice import SUM_BITS, unit_lattice, unit_lattice_on_device
+from dptransfer.exact.lattice import unit_lattice, unit_lattice_on_device
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 
@@ -80,15 +80,14 @@ def test_rows_of_any_kind_are_mapped_within_the_norm_without_a_word(name, array)
 
 
 @pytest.mark.parametrize("name", WIDE)
-@pytest.mark.parametrize("norm", [2047, 2**30])
-def test_a_row_gets_the_same_integers_in_every_batch(name, norm):
-    fitted, x, rng = WIDE[name], some_rows().astype(np.float32), np.random.default_rng(2)
+def test_a_row_gets_the_same_integers_in_every_batch(name):
+    norm, fitted, x, rng = 2**30, WIDE[name], some_rows().astype(np.float32), np.random.default_rng(2)
     assert does_not_depend_on_the_batch(lambda some: fitted.lattice(some, norm), x, rng)
     assert not does_not_depend_on_the_batch(lambda some: fitted.lattice(some - some.mean(0), norm), x, rng)
 
 
 @pytest.mark.parametrize("name", WIDE)
-@pytest.mark.parametrize("elements", [1, 100, 2**12, 10**9])
+@pytest.mark.parametrize("elements", [1, 2**12])
 def test_chunks_and_threads_do_not_change_an_integer(monkeypatch, name, elements):
     x = some_rows(500)
     want = WIDE[name].lattice(x, 2**30)
@@ -116,11 +115,6 @@ def test_a_map_comes_back_from_a_release_and_with_changed_arrays_does_not(name):
     for key, array in fitted.arrays().items():
         with pytest.raises(DataError, match="identity"):
             read_features({**fitted.arrays(), key: array + np.int32(array == array.min())}, describe(fitted))
-
-
-def test_prediction_sees_exactly_the_integers_that_were_learned_from():
-    x = some_rows(width=WIDTH)
-    assert (apply(MAPS["public map"], x) * 2**SUM_BITS == MAPS["public map"].lattice(x, 2**SUM_BITS)).all()
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 5), (4, 6, 1)])
@@ -183,12 +177,12 @@ def test_no_row_beyond_the_norm_passes_and_all_others_do(drawn, norm):
     assert (floats == made).all()
 
 
-@pytest.mark.parametrize("dimension", [7, 8, 16, 1280, 2**14])
-@pytest.mark.parametrize("norm", [2**16, 2**30])
-@pytest.mark.parametrize("entry", [2**30, 2**30 + 1, 2**31, 2**62, -(2**63)])
-def test_a_long_row_does_not_pass_because_its_squares_wrap_around(dimension, norm, entry):
+@pytest.mark.parametrize("dimension", [7, 16, 2**14])
+@pytest.mark.parametrize("entry", [2**30 + 1, 2**32, 2**62, -(2**63)])
+def test_a_long_row_does_not_pass_because_its_squares_wrap_around(dimension, entry):
     row = np.full((1, dimension), entry, dtype=np.int64)
-    assert not OnLattice(dimension, norm).lattice(row, norm).any()
+    for norm in (2**16, 2**30):
+        assert not OnLattice(dimension, norm).lattice(row, norm).any()
 
 
 def test_plain_squares_would_let_such_rows_pass():
@@ -197,7 +191,7 @@ def test_plain_squares_would_let_such_rows_pass():
         assert np.einsum("ij,ij->i", row, row)[0] <= 2**60 < squared_length(row)
 
 
-@pytest.mark.parametrize("dimension", [1, 4, 1024, 2**14])
+@pytest.mark.parametrize("dimension", [1, 2**14])
 def test_a_row_that_reaches_the_norm_exactly_passes_and_one_step_more_does_not(dimension):
     row = np.full((2, dimension), 2**30 // int(dimension**0.5), dtype=np.int64)
     row[1, 0] += 1
@@ -217,7 +211,7 @@ def test_another_norm_or_floats_are_refused():
             OnLattice(dimension, norm)
 
 
-@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int16, np.int64])
 def test_floats_take_any_width_of_integer_and_leave_it_as_it_was(dtype):
     given = np.array([[300, -400], [30000, 30000], [0, 0]], dtype=dtype)
     before = given.copy()
@@ -271,20 +265,11 @@ def test_torch_gives_the_integers_of_numpy_for_rows_of_any_kind(name, device, ar
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
 @pytest.mark.parametrize("features", [*MAPS.values(), Doubling()], ids=[*MAPS, "of another kind"])
 def test_torch_gives_the_integers_of_numpy_for_many_rows_of_every_type(features, dtype):
     array = (np.random.default_rng(1).normal(size=(3000, WIDTH)) * 40).astype(dtype)
     assert same(features, array, 2**30)
-
-
-def test_single_and_mixed_extremes_give_the_same_integers(torch):
-    values = [*NASTY, 2.0**1023, 2.0**-1074 * 3, 2.0**-1021, LARGEST / 3]
-    array = np.array([[a, b] for a in values for b in values])
-    for norm in (127, 2**30):
-        with np.errstate(all="ignore"):
-            want = unit_lattice(array, norm)
-        assert (unit_lattice_on_device(torch.from_numpy(array), norm).numpy() == want).all()
 
 
 @needs_flags

@@ -98,8 +98,7 @@ def test_torch_is_exact_though_told_to_multiply_with_fewer_bits(torch):
     assert (whole_numbers(found) == clipped_gradient(rows, labels, logits, 1.0)).all()
 
 
-@pytest.mark.parametrize("clip", [0.05, 0.5, 1.0, 1.5])
-@pytest.mark.parametrize("classes", [2, 10, 100])
+@pytest.mark.parametrize(("clip", "classes"), [(0.05, 10), (0.5, 100), (1.0, 2), (1.5, 10)])
 @pytest.mark.parametrize("kind", ["coarse", "fine"])
 def test_it_is_the_clipped_gradient_of_the_definition_up_to_the_stated_rounding(clip, classes, kind):
     """Per row: logits are off by 2⁻¹¹ each, coarse ones by 2⁻¹¹ of the weights' norm too, and the softmax has
@@ -163,7 +162,7 @@ def test_with_a_norm_that_is_rounded_down_the_check_fails(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [1e-300, 1e19, 1e30, 3e35, 1e37, 1e60, 1e150, 1e200, 1e307])
+@pytest.mark.parametrize("size", [1e-300, 1e19, 1e37, 1e150, 1e307])
 def test_a_head_of_any_finite_size_has_a_gradient_within_the_bound(kind, size):
     """Logits that leave float32, or squares that leave float64, would be NaN, and no place in the table."""
     rows, labels, _ = problem(60)
@@ -297,9 +296,9 @@ def test_cuda_and_numpy_give_the_same_integers_of_persons(torch, classes):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("first", [0, 3, 700])
-@pytest.mark.parametrize("clip", [0.3, 1.0])
-@pytest.mark.parametrize("can_be_recorded", [True, False])
+@pytest.mark.parametrize(
+    ("first", "clip", "can_be_recorded"), [(0, 0.3, True), (3, 1.0, True), (700, 1.0, False)]
+)
 def test_a_recorded_gradient_is_that_of_the_sample_alone(
     torch, device, first, clip, can_be_recorded, monkeypatch
 ):
@@ -318,16 +317,7 @@ def test_a_recorded_gradient_is_that_of_the_sample_alone(
     assert len(recorded) == 1
 
 
-def test_what_is_recorded_for_one_clip_is_not_used_for_another(torch):
-    x, y = torch.ones((2, 1), dtype=torch.float64) * ROW_NORM, torch.tensor([0, 1])
-    logits, recorded = IntegerLogits.coarse(np.zeros((2, 1)), np.zeros(2), ROW_NORM), {}
-    sample = DeviceSample(x, y, np.array([0]), recorded)
-    wide, narrow = (sample.recorded_gradient(logits, clip) for clip in (1.0, 0.1))
-    assert np.abs(narrow).max() > np.abs(wide).max()  # in steps of its clip
-    assert len(recorded) == 2
-
-
-def test_what_is_recorded_for_some_rows_is_not_used_for_others(torch):
+def test_what_is_recorded_for_one_clip_or_some_rows_is_not_used_for_others(torch):
     logits, recorded, own = IntegerLogits.coarse(np.zeros((2, 1)), np.zeros(2), ROW_NORM), {}, np.array([0])
     x, y = torch.ones((2, 1), dtype=torch.float64) * ROW_NORM, torch.tensor([0, 1])
     found = [
@@ -335,3 +325,6 @@ def test_what_is_recorded_for_some_rows_is_not_used_for_others(torch):
         for rows, labels in ((x, y), (x / 2, y), (x / 2, 1 - y), (x, y))
     ]
     assert found[0] == 2 * found[1] == -2 * found[2] == found[3] < 0
+    narrow = DeviceSample(x, y, own, recorded).recorded_gradient(logits, 0.1)
+    assert narrow[0, 0] < found[0]  # in steps of its clip
+    assert len(recorded) == 2

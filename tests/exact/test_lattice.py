@@ -17,13 +17,11 @@ from dptransfer.exact.lattice import (
     clipped_lattice,
     coordinate_bits,
     grains,
-    powers_of_two,
     require_exact_norms,
     scaled_rows,
     unit_lattice,
 )
 from dptransfer.exact.public_map import PublicMap, UncentredRows
-from dptransfer.queries import ClassSums, RecentredSums, WeightedTotal
 
 NORMS = st.sampled_from([1, 2, 3, 127, 2047, 1000, 2**26, 2**30])
 
@@ -45,8 +43,8 @@ def test_every_clipped_integer_row_is_within_the_norm_exactly(array, norm, clip)
     assert stays_within(lambda some, to: clipped_lattice(some, to, clip=clip), array, norm)
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 8191, 8192, 2**14])
-@pytest.mark.parametrize("value", [LARGEST, 2.0**1023, 1.0, 5e-324])
+@pytest.mark.parametrize("dimension", [1, 8191, 2**14])
+@pytest.mark.parametrize("value", [LARGEST, 1.0, 5e-324])
 def test_the_widest_rows_of_the_largest_numbers_stay_within_the_norm(dimension, value):
     array = np.full((1, dimension), value)
     assert stays_within(unit_lattice, array, 2**30)
@@ -90,14 +88,6 @@ def test_a_row_gets_the_same_integers_in_every_batch(dtype):
     assert not does_not_depend_on_the_batch(
         lambda x: unit_lattice(x - x.sum(axis=0, dtype=float), 100), array, rng
     )
-
-
-def test_storage_of_the_rows_does_not_matter_and_they_stay_as_they_are(tmp_path):
-    single = np.random.default_rng(2).normal(size=(60, 10)).astype(np.float32)
-    stored, before = np.memmap(tmp_path / "rows", np.float32, "w+", shape=single.shape), single.copy()
-    stored[:] = single
-    assert (unit_lattice(stored, 2**30) == unit_lattice(single, 2**30)).all()
-    assert (single == before).all()
 
 
 @steady
@@ -216,17 +206,6 @@ def test_types_layouts_and_byte_orders_do_not_matter(dtype):
         assert (unit_lattice(same, 2**30) == unit_lattice(x, 2**30)).all()
 
 
-def test_whole_numbers_are_rows_too():
-    x = np.array([[3, -4], [0, 0], [2**40, 1]])
-    assert (scaled_rows(x, 20)[0] == scaled_rows(x.astype(np.float64), 20)[0]).all()
-    assert (scaled_rows(x[:2].astype(np.int8), 20)[0] == scaled_rows(x[:2], 20)[0]).all()
-
-
-def test_powers_of_two_are_those_of_python():
-    exponents = np.arange(-1022, 1024)
-    assert powers_of_two(exponents).tolist() == [2.0**e for e in exponents.tolist()]
-
-
 @needs_flags
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("when", ["before", "after", "never"])
@@ -294,26 +273,6 @@ def test_no_rounding_mode_lengthens_a_row_beyond_the_norm(monkeypatch, mode):
                 clipped_lattice(x, norm, clip=0.7),
             ]
             assert all(squared_length(row) <= norm**2 for some in made for row in some)
-
-
-@needs_flags
-@pytest.mark.parametrize("when", ["before", "after", "never"])
-def test_one_row_more_moves_a_sum_by_its_own_integers(monkeypatch, when):
-    """127 and 128 rows of 1e308: the last one is all that a sum may differ by."""
-    monkeypatch.setattr(chunks, "usable_cores", lambda: 2)
-    x, y = np.zeros((128, WIDTH)), np.zeros(128, dtype=np.int64)
-    x[:, 0] = 1e308
-    unit = MAPS["unit norm"]
-    queries = [
-        ClassSums(unit, 2),
-        WeightedTotal(MAPS["rooted rows"], np.array([0.3, 1.0])),
-        RecentredSums(unit, np.full((2, WIDTH), 0.01), np.array([0.7, 0.7])),
-    ]
-    alone = [query(x[:1], y[:1]) for query in queries]
-    with met(flushing(), when):
-        for query, one in zip(queries, alone, strict=True):
-            assert (query(x, y) - query(x[:127], y[:127]) == one).all()
-            assert one.any()
 
 
 def not_finite(dtype):

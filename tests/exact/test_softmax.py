@@ -52,7 +52,7 @@ def test_logits_are_exact_products_rounded_once(size):
 
 
 @pytest.mark.parametrize("size", SIZES[1:])
-@pytest.mark.parametrize("width", [1, 6, 400, 2**14])
+@pytest.mark.parametrize("width", [1, 400, 2**14])
 def test_coarse_logits_are_exact_products_of_rounded_rows_and_near_the_fine_ones(size, width):
     """In float32 and any order; the last rows point along weights, where products are largest."""
     rng = np.random.default_rng(3)
@@ -84,7 +84,7 @@ def test_a_finer_grid_would_not_be_exact_in_float32(monkeypatch):
     assert (kernel._coarse_product(rows, logits).T != products).any()
 
 
-@pytest.mark.parametrize("classes", [1, 2, 3, 100, 1000, 2**14])
+@pytest.mark.parametrize("classes", [1, 3, 1000, 2**14])
 def test_squares_of_a_tables_largest_entries_add_up_exactly(classes):
     table = kernel._table(classes)
     assert classes * int(table[0]) ** 2 <= 2**52

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import squared_length, steady
-from dptransfer.exact import chunks
 from dptransfer.exact import sums as exact_sums
 from dptransfer.exact.sums import (
     add_by_class,
@@ -19,7 +18,6 @@ from dptransfer.exact.sums import (
     group_sums_there,
     inner_products,
     norms_by_pairs,
-    over_people,
     person_norms,
     scaled_down,
     whole_people,
@@ -147,20 +145,6 @@ def test_parts_hold_whole_persons_and_all_of_them(whose, step):
         assert sum(map(len, members)) == len(set(whose.tolist()))
         assert sum(len(part.order) for part in parts) == len(whose)
         assert all(len(part.order) - part.sizes[-1] < step for part in parts)
-
-
-def test_a_sample_of_persons_is_split_among_the_cores(monkeypatch):
-    """Few rows are not worth a thread; some are shared out evenly."""
-    monkeypatch.setattr(chunks, "usable_cores", lambda: 4)
-    whose = np.arange(4000) // 4
-
-    def parts(count, dimension):
-        return list(over_people(lambda part: len(part.order), by_size(whose[:count]), dimension))
-
-    assert parts(40, 100) == [40]
-    assert parts(4000, 100) == [1000] * 4
-    assert len(parts(4000, 10_000)) > 100
-    assert parts(0, 100) == []
 
 
 def people_problem(whose, width=5, seed=0, largest=2**30):

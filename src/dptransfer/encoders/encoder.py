@@ -21,6 +21,7 @@ from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
+    import torch
     from PIL import Image
 
 
@@ -142,6 +143,26 @@ def require_rows(rows: EncodedRows, pictures: int) -> EncodedRows:
             f"it has the shape {rows.shape}. Wrap or export the model so that it pools."
         )
     return rows
+
+
+def weights_digest(state: Mapping[str, AnyArray | torch.Tensor]) -> str:
+    """Digest of weights: names, types, shapes and bytes, in the order of the names.
+
+    The same weights give the same digest, whatever file they came in, be they arrays or torch's tensors.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        weights = state[name]
+        if isinstance(weights, np.ndarray):
+            kind, held = f"torch.{weights.dtype}", np.ascontiguousarray(weights).tobytes()
+        else:
+            import torch
+
+            flat = weights.detach().cpu().contiguous().reshape(-1)
+            kind, held = str(weights.dtype), flat.view(torch.uint8).numpy().tobytes() if len(flat) else b""
+        digest.update(f"{name}|{kind}|{tuple(weights.shape)}|".encode())
+        digest.update(held)
+    return digest.hexdigest()
 
 
 BESIDE = "-beside"

@@ -17,10 +17,9 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, EncodedRows, JsonObject
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.device import runtime_for
-from dptransfer.encoders.encoder import Kind
+from dptransfer.encoders.encoder import Kind, weights_digest
 from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each
 from dptransfer.encoders.registry import EncoderNote
-from dptransfer.encoders.torch_checkpoint import weights_digest
 from dptransfer.encoders.transformers import TransformersText, transform_of_text
 from dptransfer.errors import DataError, MissingDependency
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,16 +16,9 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
+from dptransfer.encoders import per_example
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.encoder import EncoderDelta, ImageEncoder, require_rows
-from dptransfer.encoders.per_example import (
-    PerExample,
-    keeps_pictures_apart,
-    probe_pictures,
-    rows_alone,
-    state_of,
-)
-from dptransfer.encoders.torch_checkpoint import weights_digest
+from dptransfer.encoders.encoder import EncoderDelta, ImageEncoder, require_rows, weights_digest
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.sources.decode import in_colour
 
@@ -123,15 +117,54 @@ class PixelMap(NamedTuple):
     scale: float | tuple[float, ...]
 
 
-class TorchModuleEncoder(ImageEncoder):
+class TorchEncoder(ImageEncoder):
+    """Base of the encoders that run a torch module, `module`, for methods that take gradients of it.
+
+    `with_delta` is the way to change it.
+    """
+
+    module: torch.nn.Module
+    pixel_map: PixelMap | None = None
+
+    def forward(self, pixels: AnyArray) -> EncodedRows:
+        """Rows for a stack of prepared pictures."""
+        with repeatable():
+            rows = self.own_rows(self._inputs(pixels)).float().cpu().numpy()
+        return require_rows(rows, len(pixels))
+
+    def own_rows(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Rows for input tensors, each of its own picture alone, as a tensor that gradients flow through."""
+        return self.rows_of(inputs)
+
+    def rows_of(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The same by a plain pass of the module, for pictures that are public."""
+        output: torch.Tensor = self.module(inputs)
+        return output.mean((2, 3)) if output.ndim == 4 else output
+
+    def with_delta(self, delta: EncoderDelta) -> Self:
+        """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
+        changed = copy(self)
+        changed.module, changed.identity = changed_module(self.module, delta), delta.identity
+        changed.vocabulary = None  # it was trained with the rows as they were
+        return changed
+
+    @abstractmethod
+    def _inputs(self, pixels: AnyArray) -> torch.Tensor:
+        """The module's input for prepared pictures."""
+
+    @abstractmethod
+    def preprocessing(self) -> Preprocessing | None:
+        """How pictures are framed, what is subtracted from their bytes and what divides them, if so."""
+
+
+class TorchModuleEncoder(TorchEncoder):
     """A module and its preprocessing, under a name the user declares.
 
     A picture's row depends on that picture alone: unless all layers are known to keep pictures apart
     (`encoders.torch_module`), each picture goes through the module by itself (`encoders.per_example`). A
     module that cannot be run so, or that gives other rows for a picture among others, is refused. The module
     is put in evaluation mode. Its output must be rows, (pictures, features), or feature maps,
-    (pictures, channels, height, width), which are averaged over space. It is `module` then, for methods that
-    take gradients of it; `with_delta` is the way to change it.
+    (pictures, channels, height, width), which are averaged over space.
 
     Args:
         module: the network.
@@ -150,7 +183,7 @@ class TorchModuleEncoder(ImageEncoder):
         vocabulary: the same with names, where that is linear.
     """
 
-    _recorded: tuple[list[object], PerExample] | None = None
+    _recorded: tuple[list[object], per_example.PerExample] | None = None
 
     def __init__(
         self,
@@ -187,20 +220,9 @@ class TorchModuleEncoder(ImageEncoder):
         """The transform's result, as float32 unless it is bytes for the pixel map."""
         return _prepare(image, self._transform, self.pixel_map is not None)
 
-    def forward(self, pixels: AnyArray) -> EncodedRows:
-        """Rows for a stack of prepared pictures."""
-        with repeatable():
-            rows = self.own_rows(self._inputs(pixels)).float().cpu().numpy()
-            return require_rows(rows, len(pixels))
-
     def own_rows(self, inputs: torch.Tensor) -> torch.Tensor:
         """Rows for input tensors, each of its own picture alone, as a tensor that gradients flow through."""
         return self.rows_of(inputs) if self._is_known else self._alone(inputs)
-
-    def rows_of(self, inputs: torch.Tensor) -> torch.Tensor:
-        """The same by a plain pass of the module, for pictures that are public."""
-        output: torch.Tensor = self.module(inputs)
-        return output.mean((2, 3)) if output.ndim == 4 else output
 
     def preprocessing(self) -> Preprocessing | None:
         """What `pixel_map` does."""
@@ -210,29 +232,21 @@ class TorchModuleEncoder(ImageEncoder):
         mean, scale = (tuple(map(float, np.broadcast_to(one, 3))) for one in scaling)
         return ResizeCrop(side, side), mean, scale
 
-    def with_delta(self, delta: EncoderDelta) -> TorchModuleEncoder:
-        """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
-        changed = copy(self)
-        changed.module, changed.identity = changed_module(self.module, delta), delta.identity
-        changed.vocabulary = None  # it was trained with the rows as they were
-        return changed
-
     @property
     def _is_known(self) -> bool:
         """Whether a plain pass is known to keep pictures apart."""
-        plain = type(self).rows_of is TorchModuleEncoder.rows_of and "rows_of" not in vars(self)
-        return plain and keeps_pictures_apart(self.module)
+        plain = type(self).rows_of is TorchEncoder.rows_of and "rows_of" not in vars(self)
+        return plain and per_example.keeps_pictures_apart(self.module)
 
     @property
-    def _alone(self) -> PerExample:
+    def _alone(self) -> per_example.PerExample:
         """The module as it is now, for each picture by itself."""
-        now = [self.module, *state_of(self.module)]
+        now = [self.module, *per_example.state_of(self.module)]
         if self._recorded is None or list(map(id, self._recorded[0])) != list(map(id, now)):
-            self._recorded = now, rows_alone(self)
+            self._recorded = now, per_example.rows_alone(self)
         return self._recorded[1]
 
     def _inputs(self, pixels: AnyArray) -> torch.Tensor:
-        """The module's input for prepared pictures."""
         inputs: torch.Tensor = self._torch.from_numpy(pixels).to(self._device)
         if self.pixel_map is not None and pixels.dtype == np.uint8:
             _, *scaling = self.pixel_map
@@ -277,7 +291,7 @@ def _probes() -> list[Image.Image]:
     """Unusual pictures, the same for everyone."""
     from PIL import Image
 
-    return [Image.fromarray(one) for one in probe_pictures(_PROBES, _PROBE_SIDE)]
+    return [Image.fromarray(one) for one in per_example.probe_pictures(_PROBES, _PROBE_SIDE)]
 
 
 def _prepare(image: Image.Image, transform: Callable[[Image.Image], ArrayLike], mapped: bool) -> AnyArray:

@@ -12,28 +12,20 @@ import socket
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import EncodedRows, Floats32, JsonObject
+from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.encoder import Encoder, EncoderDelta, ImageEncoder, Kind, require_rows
-from dptransfer.encoders.torch_checkpoint import weights_digest
-from dptransfer.encoders.torch_module import (
-    PixelMap,
-    Preprocessing,
-    ResizeCrop,
-    changed_module,
-    words_of_layer,
-)
+from dptransfer.encoders.encoder import Encoder, EncoderDelta, Kind, weights_digest
+from dptransfer.encoders.torch_module import PixelMap, Preprocessing, ResizeCrop, TorchEncoder, words_of_layer
 from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:
@@ -291,12 +283,12 @@ _SETTINGS = (
 ).split()
 
 
-class TransformersImage(ImageEncoder):
+class TransformersImage(TorchEncoder):
     """A vision model, or the image half of a CLIP-like one.
 
     The row is the model's image features (CLIP-like), else its pooled output, else its first (class) token or
     the mean over space. A pooling layer whose weights are not in the files is never used. `module` makes rows
-    of the processor's arrays, for methods that take gradients of it; `with_delta` is the way to change it.
+    of the processor's arrays.
 
     Args:
         folder: the model's files.
@@ -315,7 +307,9 @@ class TransformersImage(ImageEncoder):
         model, digest, pooler_is_random = _load_model(folder, name)
         self.module = _pooled_model(model.to(self._device), pooler_is_random)
         self._told = self._processor.to_dict()
-        self.pixel_map, self._folder = _pixel_map(self._told), folder
+        self._folder, does = folder, self.preprocessing()
+        if does is not None and does[0].shortest is None and does[0].height == does[0].width:
+            self.pixel_map = PixelMap(does[0].height, *does[1:])  # it squeezes to a square, and scales
         self._squeezes_first = False
         self.dimension = self.measured_dimension()
         transform = f"{_settings(self._told)}, {self.module.pooling}"
@@ -329,21 +323,14 @@ class TransformersImage(ImageEncoder):
         made = self._processor(images=image, return_tensors="np", input_data_format="channels_last")
         return np.asarray(made["pixel_values"][0], dtype=np.float32)
 
-    def forward(self, pixels: Floats32) -> EncodedRows:
-        """Rows for a stack of prepared pictures."""
-        with repeatable():
-            rows = self.rows_of(self._torch.from_numpy(pixels).to(self._device)).float().cpu().numpy()
-        return require_rows(rows, len(pixels))
-
-    def rows_of(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Rows for input tensors, as a tensor that gradients flow through."""
-        rows: torch.Tensor = self.module(inputs)
-        return rows
-
     def preprocessing(self) -> Preprocessing | None:
-        """How pictures are framed, what is subtracted from their bytes and what divides them, if so."""
+        """What the processor does, where that is resizing, cutting and scaling."""
         framing = ResizeCrop.of_processor(self._told)
         return (framing, *_scaling(self._told)) if framing and self._told.get("do_rescale") else None
+
+    def _inputs(self, pixels: AnyArray) -> torch.Tensor:
+        inputs: torch.Tensor = self._torch.from_numpy(pixels).to(self._device)
+        return inputs
 
     @cached_property
     def source_head(self) -> torch.nn.Linear | None:
@@ -379,15 +366,13 @@ class TransformersImage(ImageEncoder):
         names = tuple(str(told[key]) for key in sorted(told, key=int))
         return words_of_layer(self.source_head, names)
 
-    def with_delta(self, delta: EncoderDelta) -> TransformersImage:
+    def with_delta(self, delta: EncoderDelta) -> Self:
         """The same encoder with some of its parameters changed; this one stays as it is.
 
         Its pictures are resized by bicubic interpolation, as those it was trained on were.
         """
-        changed = copy(self)
-        changed.module, changed.identity = changed_module(self.module, delta), delta.identity
+        changed = super().with_delta(delta)
         changed._squeezes_first = True
-        vars(changed)["vocabulary"] = None  # it was trained with the rows as they were
         return changed
 
 
@@ -430,14 +415,6 @@ def _pooled_model(model: PreTrainedModel, pooler_is_random: bool) -> torch.nn.Mo
             return self._pool(hidden, None if pooler is None else pooler(hidden))
 
     return PooledModel()
-
-
-def _pixel_map(told: JsonObject) -> PixelMap | None:
-    """What the processor does to pixels, where it squeezes to a square and scales, and does no more."""
-    framing = ResizeCrop.of_processor(told)
-    if framing is None or framing.shortest is not None or framing.height != framing.width:
-        return None
-    return PixelMap(framing.height, *_scaling(told)) if told.get("do_rescale") else None
 
 
 def _scaling(told: JsonObject) -> tuple[tuple[float, ...], tuple[float, ...]]:
