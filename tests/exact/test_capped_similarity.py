@@ -2,14 +2,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import capped_similarity as cpu
 from dptransfer.exact.capped_similarity import ClassSimilarity
-from dptransfer.exact.lattice import unit_lattice
 
 from .problems import (
     CAPS,
@@ -65,36 +61,6 @@ def test_no_private_rows_or_no_candidates_are_ordinary(rows, candidates, caps):
     got = class_similarity(private, np.zeros(rows, dtype=np.int64), CLASSES, public, *caps)
     assert got.shape == (candidates, CLASSES)
     assert (got == expected(private, [0] * rows, CLASSES, public, *caps)).all()
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@steady
-@given(st.data())
-def test_one_more_row_raises_each_score_of_its_class_by_a_whole_number_in_the_range(device, data):
-    norm = data.draw(st.sampled_from([2047, 127]))
-    private, labels, public = problem(data.draw(st.integers(0, 5)), count=8, norm=norm)
-    low = data.draw(st.integers(0, 2 * norm**2 - 1))
-    high = data.draw(st.integers(low + 1, 2 * norm**2))
-    new = unit_lattice(np.array([data.draw(st.lists(st.floats(-3, 3), min_size=12, max_size=12))]), norm)
-    label = data.draw(st.integers(0, CLASSES - 1))
-
-    def scores(rows, owners):
-        given = (rows, owners, CLASSES, public, low, high)
-        return class_similarity(*given, precision=PRECISIONS[norm], device=device)
-
-    moved = scores(np.vstack([private, new]), np.append(labels, label)) - scores(private, labels)
-    assert (moved >= 0).all()
-    assert (moved <= high - low).all()
-    assert not np.delete(moved, label, axis=1).any()
-
-
-def test_the_range_is_reached():
-    candidate = np.array([[2047, 0]])
-    for low, high in CAPS.values():
-        if low >= 2 * ONE or high <= 0:
-            continue  # caps that no product reaches: every row counts the same
-        scores = class_similarity(candidate, np.array([0]), 1, np.vstack([candidate, -candidate]), low, high)
-        assert scores[0, 0] - scores[1, 0] == min(high, 2 * ONE) - max(low, 0)
 
 
 def test_bad_arguments_are_refused_with_what_to_do():

@@ -46,12 +46,6 @@ def test_a_pool_with_far_fewer_rows_than_dimensions_has_the_axes_of_its_rows_alo
     assert (principal_axes(PublicEmbeddings(pool)).axes == found.axes).all()  # also from the cache
 
 
-def test_wide_rows_cost_no_square_matrix():
-    """A (30 000, 30 000) matrix would take 7 GB, and hours."""
-    pool = np.random.default_rng(2).normal(size=(20, 30_000)).astype(np.float32)
-    assert principal_axes(PublicEmbeddings(pool)).axes.shape == (30_000, 20)
-
-
 def test_the_axes_of_a_pool_are_computed_once(monkeypatch):
     first = principal_axes(PublicEmbeddings(POOL))
     assert principal_axes(PublicEmbeddings(POOL)) is first
@@ -75,12 +69,6 @@ def test_a_damaged_or_unwritable_cache_costs_time_and_nothing_else(damage, monke
     else:
         file.write_bytes(damage)
     assert (principal_axes(PublicEmbeddings(POOL)).axes == want.axes).all()
-
-
-def test_only_a_few_pools_are_kept_in_memory():
-    for seed in range(6):
-        principal_axes(PublicEmbeddings(np.random.default_rng(seed).normal(size=(10, 3))))
-    assert len(module._MEMORY) == 4
 
 
 @pytest.mark.parametrize("low", [0.0, -1.0])  # with roots, and without

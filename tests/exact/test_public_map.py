@@ -90,13 +90,6 @@ def test_roots_are_taken_only_if_every_public_feature_is_non_negative():
     assert not PublicMap(axes=2).fit(WIDTH, PublicEmbeddings(x)).root
 
 
-def test_a_private_row_with_negative_entries_is_fine_after_roots():
-    fitted = PublicMap(axes=4).fit(WIDTH, pool(non_negative=True))
-    x = private_rows(count=5)
-    assert fitted.lattice(x, 1000).any(axis=1).all()
-    assert (fitted.lattice(x, 1000) != fitted.lattice(np.abs(x), 1000)).any()
-
-
 def test_one_pool_gives_one_map_and_another_pool_another():
     first, again = PublicMap(axes=8).fit(WIDTH, pool()), PublicMap(axes=8).fit(WIDTH, pool())
     assert first.identity == again.identity

@@ -97,13 +97,6 @@ def test_rows_that_are_no_numbers_or_nothing_become_zeros():
     assert not made.confidence(x, 2**30).any()
 
 
-def test_the_length_of_a_row_matters_unless_the_words_take_unit_rows():
-    x = some_rows(20)
-    assert (fitted(words()).lattice(x, 2047) != fitted(words()).lattice(4 * x, 2047)).any()
-    unit = fitted(words(unit_rows=True))
-    assert (unit.lattice(x, 2047) == unit.lattice(4 * x, 2047)).all()
-
-
 def test_a_map_says_whose_words_they_are_and_names_are_part_of_its_identity():
     made = fitted(words())
     assert (made.names, made.vocabulary) == (NAMES, words().identity)
@@ -133,12 +126,6 @@ def test_what_is_public_and_wrong_is_said_before_any_row_is_read():
         FittedVocabularyMap.of(Vocabulary(("a", "b"), np.ones((2, 3)), np.array([3e6, 0.0])))
     with pytest.raises(DataError, match="below a million"):
         FittedVocabularyMap.of(Vocabulary(("a", "b"), np.full((2, 3), 1e20), np.zeros(2)))
-
-
-@pytest.mark.parametrize("size", [0.0, 1e-30, 1e9])
-def test_weights_of_any_size_give_rows_within_the_norm(size):
-    made = fitted(Vocabulary(NAMES, words().weights * size, np.zeros(WORDS)))
-    assert all(squared_length(row) <= 2**60 for row in made.lattice(some_rows(20), 2**30))
 
 
 def test_weights_and_offsets_are_the_same_numbers_as_floats():

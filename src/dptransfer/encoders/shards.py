@@ -334,11 +334,7 @@ class EncodedShards(NamedTuple):
 
 
 def encode_in_shards(
-    out: Path,
-    found: ImageList | TextList,
-    encoder: Encoder,
-    options: EncodeOptions,
-    progress: Progress,
+    out: Path, found: ImageList | TextList, encoder: Encoder, options: EncodeOptions, progress: Progress
 ) -> EncodedShards:
     """Encode items into files of some rows each, with whoever works; what is there is not done again.
 
@@ -504,11 +500,7 @@ def encode_texts(
 
 
 def encode_examples(
-    found: ImageList | TextList,
-    encoder: Encoder,
-    target: Path,
-    options: EncodeOptions,
-    progress: Progress,
+    found: ImageList | TextList, encoder: Encoder, target: Path, options: EncodeOptions, progress: Progress
 ) -> EncodeReport:
     """Encode images or texts, as `encode_images` does."""
     started = time.monotonic()
