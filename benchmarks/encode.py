@@ -35,8 +35,7 @@ from dptransfer.encoders import (
     encode_images_in_memory,
     get_encoder,
 )
-from dptransfer.encoders.efficientnet import NAME, efficientnet_graph, weights_file
-from dptransfer.encoders.efficientnet import read_checkpoint
+from dptransfer.encoders.efficientnet import NAME, efficientnet_graph, read_checkpoint, weights_file
 from dptransfer.sources import find_images
 from dptransfer.sources.decode import open_image
 
