@@ -1,3 +1,4 @@
+from dptransfer.data.atomic_files import cache_folder as cache_folder
 from dptransfer.exact.feature_map import Features as Features
 from dptransfer.exact.feature_map import FittedFeatures as FittedFeatures
 from dptransfer.exact.feature_map import FittedSideBySide as FittedSideBySide
@@ -7,7 +8,6 @@ from dptransfer.exact.feature_map import UnitNorm as UnitNorm
 from dptransfer.exact.feature_map import apply as apply
 from dptransfer.exact.feature_map import describe as describe
 from dptransfer.exact.feature_map import read_features as read_features
-from dptransfer.exact.principal_axes import cache_folder as cache_folder
 from dptransfer.exact.public_map import FittedPublicMap as FittedPublicMap
 from dptransfer.exact.public_map import PublicMap as PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap as FittedVocabularyMap

@@ -1,9 +1,14 @@
 import numpy as np
 import pytest
 
+from contracts.backwards import Backwards
 from contracts.rows import squared_length
+from dptransfer.base import workers as pieces
+from dptransfer.base.workers import ThisProcess
 from dptransfer.data import PublicEmbeddings
+from dptransfer.data.atomic_files import cache_folder
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.exact import public_map
 from dptransfer.exact.lattice import unit_lattice
 from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 
@@ -111,3 +116,82 @@ def test_without_a_pool_or_with_bad_settings_it_refuses():
     for bad in ({"axes": 0}, {"whitening": -0.1}, {"whitening": 0.51}, {"whitening": float("nan")}):
         with pytest.raises(ArgumentError):
             PublicMap(**bad)
+
+
+# The axes of a pool
+
+POOL = np.random.default_rng(0).normal(size=(400, 6)) @ np.diag([5.0, 3.0, 2.0, 1.0, 0.5, 0.1]) + 1.0
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(public_map, "_MEMORY", type(public_map._MEMORY)())
+
+
+def forget():
+    public_map._MEMORY.clear()
+
+
+def test_axes_are_the_eigenvectors_of_the_unit_rows_by_falling_variance():
+    found = public_map.principal_axes(PublicEmbeddings(POOL))
+    unit = POOL / np.linalg.norm(POOL, axis=1, keepdims=True)
+    covariance = np.cov(unit.T, bias=True)
+    assert np.allclose(found.mean, unit.mean(axis=0), atol=1e-6)
+    assert np.allclose(found.axes.T @ found.axes, np.eye(6), atol=1e-9)
+    assert np.allclose(found.axes.T @ covariance @ found.axes, np.diag(found.variance), atol=1e-6)
+    assert (np.diff(found.variance) <= 0).all()
+    assert not found.root
+
+
+@pytest.mark.parametrize("repeats", [1, 2])  # twice the same rows: fewer axes than rows have any variance
+def test_a_pool_with_far_fewer_rows_than_dimensions_has_the_axes_of_its_rows_alone(repeats):
+    pool = np.tile(np.random.default_rng(1).normal(size=(6, 400)), (repeats, 1))
+    found = public_map.principal_axes(PublicEmbeddings(pool))
+    unit = pool / np.linalg.norm(pool, axis=1, keepdims=True)
+    assert found.axes.shape == (400, len(pool))
+    assert np.allclose(found.axes.T @ found.axes, np.eye(len(pool)), atol=1e-9)
+    assert np.allclose(found.variance[:5].sum(), unit.var(axis=0).sum(), atol=1e-6)
+    covariance = np.cov(unit.T, bias=True)
+    assert np.allclose(found.axes.T @ covariance @ found.axes, np.diag(found.variance), atol=1e-6)
+    forget()
+    assert (public_map.principal_axes(PublicEmbeddings(pool)).axes == found.axes).all()  # also from the cache
+
+
+def test_the_axes_of_a_pool_are_computed_once(monkeypatch):
+    first = public_map.principal_axes(PublicEmbeddings(POOL))
+    assert public_map.principal_axes(PublicEmbeddings(POOL)) is first
+    forget()
+    monkeypatch.setattr(public_map, "_compute", None)  # calling it now would fail
+    again = public_map.principal_axes(PublicEmbeddings(POOL))
+    assert (again.axes == first.axes).all()
+    assert (again.mean == first.mean).all()
+    with pytest.raises(TypeError):
+        public_map.principal_axes(PublicEmbeddings(POOL[1:]))
+
+
+@pytest.mark.parametrize("damage", [b"not a safetensors file", None])
+def test_a_damaged_or_unwritable_cache_costs_time_and_nothing_else(damage, monkeypatch, tmp_path):
+    want = public_map.principal_axes(PublicEmbeddings(POOL))
+    (file,) = cache_folder().iterdir()
+    forget()
+    if damage is None:
+        (tmp_path / "a file").touch()
+        monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "a file" / "below"))
+    else:
+        file.write_bytes(damage)
+    assert (public_map.principal_axes(PublicEmbeddings(POOL)).axes == want.axes).all()
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])  # with roots, and without
+@pytest.mark.parametrize("dimension", [1, 2, 6])
+def test_sums_are_the_same_in_whatever_pieces_and_order(low, dimension, monkeypatch):
+    rows = np.random.default_rng(0).uniform(low, 1.0, (200, dimension)).astype(np.float32)
+    pool = PublicEmbeddings(rows)
+    whole = public_map._compute(pool)
+    for rows_each, workers in ((199, ThisProcess()), (7, Backwards())):
+        monkeypatch.setattr(pieces, "_PIECE_BYTES", 4 * dimension * rows_each)
+        found = public_map._compute(pool.with_workers(workers))
+        assert found.root is whole.root is (low == 0.0)
+        for name in ("mean", "axes", "variance"):
+            assert np.array_equal(getattr(found, name), getattr(whole, name))

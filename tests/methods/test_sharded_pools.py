@@ -18,7 +18,7 @@ from dptransfer.data import (
     write_embeddings,
 )
 from dptransfer.errors import DataError, WorkspaceError
-from dptransfer.exact import principal_axes
+from dptransfer.exact import public_map
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
@@ -82,7 +82,7 @@ def saved(model, folder):
 
 
 def released(method, pool, folder, rows=ROWS, size=None, noise=SeededNoise, **how):
-    principal_axes._MEMORY.clear()  # pools of the same rows share their axes
+    public_map._MEMORY.clear()  # pools of the same rows share their axes
     how |= {"budget": BUDGET, "ledger": Ledger.in_memory(), "noise": noise(3)}
     return saved(method.fit(few(rows, size), pool, **how), folder)
 

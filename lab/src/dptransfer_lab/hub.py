@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.data import LABEL_NAMES, ROW_NAMES
+from dptransfer.data.atomic_files import cache_folder
 from dptransfer.encoders import encode_pictures, encode_texts_in_memory, get_encoder, reachable
 from dptransfer.errors import DataError, MissingDependency
-from dptransfer.exact.principal_axes import cache_folder
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -15,7 +15,7 @@ import numpy as np
 
 from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.data import EncoderIdentity
-from dptransfer.exact.principal_axes import cache_folder
+from dptransfer.data.atomic_files import cache_folder
 from dptransfer_lab.results import canonical
 
 Arrays = Mapping[str, AnyArray]

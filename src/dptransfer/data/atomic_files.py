@@ -196,6 +196,16 @@ def write_whole(
             write_synced(fresh, content, opener=opener)
 
 
+def cache_folder() -> Path:
+    """Where caches are kept between runs: `DPTRANSFER_CACHE`, or the user's cache folder."""
+    given = os.environ.get("DPTRANSFER_CACHE")
+    if given:
+        return Path(given)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("dptransfer")
+
+
 def write_if_possible(target: Path, content: bytes) -> None:
     """Write a file of a cache, which others may read and not write; where that fails, it costs time alone."""
     with suppress(OSError, DataError):  # a full disk, say, or another process that writes it just now

@@ -22,14 +22,13 @@ from pathlib import Path
 
 from dptransfer.base.progress import progress_bar
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.data.atomic_files import claim, discard, owner_only, remove_draft
+from dptransfer.data.atomic_files import cache_folder, claim, discard, owner_only, remove_draft
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.labels import Classes, Labelled
 from dptransfer.data.tables import NOBODY, USUAL_COLUMNS, Columns
 from dptransfer.encoders.encoder import Encoder, Kind
 from dptransfer.encoders.shards import EncodeOptions, EncodeReport, encode_examples
 from dptransfer.errors import ArgumentError, DataError, LedgerError
-from dptransfer.exact.principal_axes import cache_folder
 from dptransfer.sources.archives import archive_in
 from dptransfer.sources.decode import problem_of, without_warnings
 from dptransfer.sources.listings import ImageList, TextList, find_images, find_texts

@@ -22,10 +22,9 @@ from numpy.typing import DTypeLike
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.data.atomic_files import write_if_possible
+from dptransfer.data.atomic_files import cache_folder, write_if_possible
 from dptransfer.errors import ArgumentError, DataError, ReleaseError
 from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.principal_axes import cache_folder
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto, ValueInfoProto

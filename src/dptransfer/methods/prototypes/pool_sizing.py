@@ -24,8 +24,7 @@ from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.exact.capped_similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.lattice import unit_lattice
-from dptransfer.exact.principal_axes import Moments
-from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.public_map import Moments, PublicMap
 from dptransfer.mechanisms import LaplaceNoisyMax
 from dptransfer.mechanisms.pool_choice import BinCounter, choice_pieces
 from dptransfer.methods.method import EmbeddingMethod, PrivateMethod
