@@ -282,7 +282,7 @@ def test_a_recorded_gradient_is_that_of_the_sample_alone(
     torch, device, first, clip, can_be_recorded, monkeypatch
 ):
     if not can_be_recorded:
-        monkeypatch.setattr(kernel, "record_graph", lambda step, *_: step)
+        monkeypatch.setattr(kernel.cuda, "record_graph", lambda step, *_: step)
     rng, recorded = np.random.default_rng(0), {}
     x = unit_lattice(rng.normal(size=(1500, 40)), ROW_NORM).astype(np.float64)
     y = rng.integers(0, 7, 1500)

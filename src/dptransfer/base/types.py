@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
 
 AnyArray: TypeAlias = NDArray[Any]
 """Numbers or words, not looked at yet."""
@@ -27,6 +31,10 @@ RandomWords: TypeAlias = NDArray[np.uint64]
 """Random bits, 64 at a time."""
 PixelArray: TypeAlias = NDArray[np.uint8]
 """Pictures, a byte per value."""
+Picture: TypeAlias = "Image.Image"
+"""An opened picture of Pillow's."""
+Tensor: TypeAlias = "torch.Tensor"
+"""An array of torch's, on any device."""
 JsonObject: TypeAlias = dict[str, Any]
 """An object as JSON has it, read from a file or to be written to one."""
 

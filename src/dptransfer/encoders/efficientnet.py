@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, EncodedRows, PixelArray
+from dptransfer.base.types import AnyArray, EncodedRows, Picture, PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import runtime_for
@@ -38,7 +38,6 @@ from dptransfer.sources.decode import in_colour
 if TYPE_CHECKING:
     import torch
     from efficientnet_lite_pytorch import EfficientNet
-    from PIL import Image
 
 
 # Of each stage: blocks, stride of the first one, how far a block widens, channels that leave.
@@ -280,7 +279,7 @@ class EfficientNetOnnx(ImageEncoder):
         named = f"{NAME}-{size}-{_GRAPH}"
         return cached_onnx_model(named, file, lambda: efficientnet_graph(read_checkpoint(file), size))
 
-    def prepare(self, image: Image.Image) -> PixelArray:
+    def prepare(self, image: Picture) -> PixelArray:
         """Resize to the size; scaling is the graph's."""
         return _squeeze(image, self._size)
 
@@ -331,7 +330,7 @@ def _transform(size: int) -> str:
     return f"rgb {size} bicubic (x-127)/128, mean pool"
 
 
-def _squeeze(image: Image.Image, size: int) -> PixelArray:
+def _squeeze(image: Picture, size: int) -> PixelArray:
     from PIL import Image
 
     return np.asarray(in_colour(image).resize((size, size), Image.Resampling.BICUBIC))

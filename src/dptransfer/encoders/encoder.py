@@ -7,26 +7,18 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, EncodedRows, Floats32
+from dptransfer.base.types import AnyArray, EncodedRows, Floats32, Picture, Tensor
 from dptransfer.data.facts import EncoderIdentity
-from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 
-if TYPE_CHECKING:
-    import torch
-    from PIL import Image
-
-
 Kind = Literal["image", "text"]
-IDENTITY = "identity"
 MADE_BY = "made_by"
 """The attribute of an encoder that makes it again: models do not travel between processes, recipes do."""
 
@@ -59,7 +51,7 @@ class Encoder(Protocol):
         """What it encodes."""
 
     def encode(self, batch: Sequence[Any]) -> EncodedRows:
-        """Rows for a batch of RGB images (`PIL.Image.Image`) or of texts (`str`), as `kind` says."""
+        """Rows for a batch of RGB images (`PIL.Picture`) or of texts (`str`), as `kind` says."""
 
 
 class ImageEncoder(ABC):
@@ -73,13 +65,13 @@ class ImageEncoder(ABC):
     kind: Kind = "image"
     vocabulary: Vocabulary | None = None
     """The words that it has for its rows, where it was trained with a linear classifier of them."""
-    picklable_prepare: Callable[[Image.Image], AnyArray] | None = None
+    picklable_prepare: Callable[[Picture], AnyArray] | None = None
     """What `prepare` does, as a function that can be pickled, where the model outruns a process's threads."""
     one_by_one: bool = False
     """Whether a picture is computed alone, so that no other, nor how many there are, can reach its row."""
 
     @abstractmethod
-    def prepare(self, image: Image.Image) -> AnyArray:
+    def prepare(self, image: Picture) -> AnyArray:
         """One RGB picture as the model's input array; may be called from several threads."""
 
     @abstractmethod
@@ -90,34 +82,11 @@ class ImageEncoder(ABC):
         """Width of the row of a blank picture, for models that do not say it."""
         return int(self.forward(np.stack([self.prepare(blank_picture())])).shape[1])
 
-    def encode(self, batch: Sequence[Image.Image]) -> EncodedRows:
+    def encode(self, batch: Sequence[Picture]) -> EncodedRows:
         """Rows for a batch of pictures."""
         if not batch:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return self.forward(np.stack([self.prepare(image) for image in batch]))
-
-
-def with_grey_range(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
-    """The encoder, with greys of more than bytes read between these values; None: as it is.
-
-    How pictures are read is part of the identity, which is where whoever opens them for the encoder looks.
-    """
-    declared = declared_range(grey_range)
-    if declared is None:
-        return encoder
-    if encoder.kind != "image":
-        raise ArgumentError(
-            f"A grey range is for pictures; the encoder '{encoder.identity.name}' is for texts. Leave it out."
-        )
-    changed = copy(encoder)
-    try:
-        setattr(changed, IDENTITY, encoder.identity.reading(declared))
-    except AttributeError:
-        raise ArgumentError(
-            "An encoder whose pictures are read by a declared grey range has an identity that can be set; "
-            f"that of '{encoder.identity.name}' cannot. Make it a plain attribute."
-        ) from None
-    return changed
 
 
 def blanks_for(encoder: Encoder, items: int, batch: int) -> int:
@@ -128,7 +97,7 @@ def blanks_for(encoder: Encoder, items: int, batch: int) -> int:
     return 0 if getattr(encoder, "one_by_one", False) else batch - items
 
 
-def blank_picture() -> Image.Image:
+def blank_picture() -> Picture:
     """What takes the place of an unreadable picture, and fills the last batch."""
     from PIL import Image
 
@@ -145,7 +114,7 @@ def require_rows(rows: EncodedRows, pictures: int) -> EncodedRows:
     return rows
 
 
-def weights_digest(state: Mapping[str, AnyArray | torch.Tensor]) -> str:
+def weights_digest(state: Mapping[str, AnyArray | Tensor]) -> str:
     """Digest of weights: names, types, shapes and bytes, in the order of the names.
 
     The same weights give the same digest, whatever file they came in, be they arrays or torch's tensors.

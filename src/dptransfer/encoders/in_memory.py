@@ -32,26 +32,21 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, EncodedRows, PixelArray
+from dptransfer.base.types import AnyArray, EncodedRows, Picture, PixelArray
 from dptransfer.base.worker_env import environment_beside, usable_cores
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, Kind, blank_picture, blanks_for
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources.decode import SECONDS, alarm, open_image, without_warnings
 from dptransfer.sources.listings import ImageList
+from dptransfer.sources.pictures import DecodedFiles, PixelsAt
 
-if TYPE_CHECKING:
-    from PIL import Image
-
-    from dptransfer.sources.pictures import DecodedFiles, PixelsAt
-
-    OpenPicture: TypeAlias = Callable[[Path], Image.Image]
-
+OpenPicture: TypeAlias = Callable[[Path], Picture]
 Progress = Callable[[int, int], None]
 
 
@@ -103,14 +98,14 @@ def encode_pixels(
     """
     from PIL import Image
 
-    def opened(number: int) -> Image.Image:
+    def opened(number: int) -> Picture:
         return Image.fromarray(np.asarray(pixels[number]))
 
     return encode_pictures(opened, len(pixels), encoder, batch=batch, progress=progress)
 
 
 def encode_pictures(
-    opened: Callable[[int], Image.Image],
+    opened: Callable[[int], Picture],
     count: int,
     encoder: Encoder,
     *,
@@ -190,7 +185,7 @@ class PreprocessPool:
 
     def __init__(
         self,
-        prepare: Callable[[Image.Image], AnyArray],
+        prepare: Callable[[Picture], AnyArray],
         like: AnyArray,
         grey_range: GreyRange | None = None,
         *,
@@ -315,7 +310,7 @@ def encoded_batches(
     """
     in_halves = encoder if isinstance(encoder, ImageEncoder) else None
 
-    def prepare(image: Image.Image) -> _Input:
+    def prepare(image: Picture) -> _Input:
         return image if in_halves is None else np.asarray(in_halves.prepare(image))
 
     # Outside the guard below, so that a broken transform is an error and not a data set of zeros.

@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from dptransfer.base.progress import progress_bar
-from dptransfer.base.types import AnyArray, EncodedRows, PixelArray
+from dptransfer.base.types import AnyArray, EncodedRows, Picture, PixelArray
 from dptransfer.data.facts import EncoderIdentity, Facts, require_same_columns, require_same_encoder
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import USUAL_COLUMNS, Columns, RawTable
@@ -25,9 +25,6 @@ from dptransfer.exact.cuda import on_cuda
 from dptransfer.sources.decode import open_image, picture_of, without_warnings
 from dptransfer.sources.listings import ImageList, TextList, find_images
 from dptransfer.sources.readers import contents_of, read_table
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 _BATCH = 8
 
@@ -169,7 +166,7 @@ def _of_pictures(model: InputModel, pictures: Sequence[object], device: str) -> 
         return encoded_here(find_images(paths), encoder, _BATCH)
     greys = encoder.identity.grey_range
 
-    def opened(number: int) -> Image.Image:
+    def opened(number: int) -> Picture:
         one = pictures[number]
         try:
             return open_image(one, greys) if isinstance(one, Path) else picture_of(one, greys)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject
+from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, blank_picture, require_rows
@@ -32,7 +32,6 @@ from dptransfer.errors import ArgumentError, DataError
 if TYPE_CHECKING:
     import torch
     from onnxruntime import InferenceSession
-    from PIL import Image
 
 
 Triple = tuple[float, float, float]
@@ -100,7 +99,7 @@ class OnnxEncoder(ImageEncoder):
                 "that rows would depend on how many came before. Export it without random operations."
             )
 
-    def prepare(self, image: Image.Image) -> AnyArray:
+    def prepare(self, image: Picture) -> AnyArray:
         """Frame as the model takes it, and normalise unless the model does."""
         small: AnyArray = self._framing(image)
         if not self._takes_bytes:
@@ -217,7 +216,7 @@ def _write(encoder: Encoder, file: Path) -> None:
     onnx.save(model, file)
 
 
-def _pictures() -> Iterator[Image.Image]:
+def _pictures() -> Iterator[Picture]:
     """Pictures with edges and slopes, of several shapes; the same every time."""
     from PIL import Image
 

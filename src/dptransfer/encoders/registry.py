@@ -5,33 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.plugins import Registry, is_place
-from dptransfer.base.types import AnyArray, EncodedRows, JsonObject
+from dptransfer.base.types import AnyArray, EncodedRows, JsonObject, Picture
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
-from dptransfer.data.grey_levels import GreyRange
+from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.encoder import (
-    BESIDE,
-    MADE_BY,
-    Encoder,
-    EncoderDelta,
-    ImageEncoder,
-    Kind,
-    with_grey_range,
-)
+from dptransfer.encoders.encoder import BESIDE, MADE_BY, Encoder, EncoderDelta, ImageEncoder, Kind
 from dptransfer.errors import ArgumentError, DataError, MissingDependency
 
-if TYPE_CHECKING:
-    from PIL import Image
+_IDENTITY = "identity"
 
 
 class Beside(ImageEncoder):
@@ -47,7 +38,7 @@ class Beside(ImageEncoder):
         self._both, self.identity = (changed, plain), identity
         self.dimension = changed.dimension + plain.dimension
 
-    def prepare(self, image: Image.Image) -> AnyArray:
+    def prepare(self, image: Picture) -> AnyArray:
         """As the changed encoder does."""
         return self._both[0].prepare(image)
 
@@ -182,7 +173,7 @@ def get_encoder(
 
     What is returned has an attribute `made_by`, which makes it again in another process.
     """
-    encoder = with_grey_range(_found(spec, size, device, kind, runtime), grey_range)
+    encoder = _with_grey_range(_found(spec, size, device, kind, runtime), grey_range)
     options: JsonObject = {"size": size, "device": device, "runtime": runtime, "grey_range": grey_range}
     again = partial(get_encoder, spec, kind=kind, **options)
     with suppress(AttributeError):  # one of another package that takes no attributes stays in its process
@@ -214,6 +205,29 @@ def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime:
             f"'{found.identity.name}'. Ask the author of its package."
         )
     return found
+
+
+def _with_grey_range(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
+    """The encoder, with greys of more than bytes read between these values; None: as it is.
+
+    How pictures are read is part of the identity, which is where whoever opens them for the encoder looks.
+    """
+    declared = declared_range(grey_range)
+    if declared is None:
+        return encoder
+    if encoder.kind != "image":
+        raise ArgumentError(
+            f"A grey range is for pictures; the encoder '{encoder.identity.name}' is for texts. Leave it out."
+        )
+    changed = copy(encoder)
+    try:
+        setattr(changed, _IDENTITY, encoder.identity.reading(declared))
+    except AttributeError:
+        raise ArgumentError(
+            "An encoder whose pictures are read by a declared grey range has an identity that can be set; "
+            f"that of '{encoder.identity.name}' cannot. Make it a plain attribute."
+        ) from None
+    return changed
 
 
 def encoder_of(

@@ -44,13 +44,13 @@ from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache, partial
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.progress import reported_to, tell
-from dptransfer.base.types import EncodedRows, Integers, JsonObject, Rows
+from dptransfer.base.types import EncodedRows, Integers, JsonObject, Picture, Rows
 from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data import atomic_files, emb_folder
 from dptransfer.data.atomic_files import claim, owner_only
@@ -63,9 +63,6 @@ from dptransfer.encoders.in_memory import Progress
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources.decode import SandboxedDecoder, problem_of
 from dptransfer.sources.listings import ImageList, TextList
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 SHARD_ROWS = 10_000
 """Items of a shard where shards are asked for and no number is: 30 MB of 768 columns, minutes of a core."""
@@ -254,7 +251,7 @@ class EncodeShard:
                 atomic_files.require_seen(self.source)
             with closing(SandboxedDecoder(encoder.identity.grey_range)) as apart:
 
-                def opened(path: Path) -> Image.Image:
+                def opened(path: Path) -> Picture:
                     alive()
                     return apart(path)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, PixelArray
+from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture, PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders import per_example
@@ -24,7 +24,6 @@ from dptransfer.sources.decode import in_colour
 
 if TYPE_CHECKING:
     import torch
-    from PIL import Image
 
 
 _WAYS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}  # as Pillow numbers
@@ -61,7 +60,7 @@ class ResizeCrop:
         first = "" if self.shortest is None else f" middle of {self.shortest}"
         return f"{self.height}x{self.width} {self.resample}{first}"
 
-    def __call__(self, image: Image.Image) -> PixelArray:
+    def __call__(self, image: Picture) -> PixelArray:
         """The picture's bytes, (height, width, 3)."""
         from PIL.Image import Resampling
 
@@ -188,7 +187,7 @@ class TorchModuleEncoder(TorchEncoder):
     def __init__(
         self,
         module: torch.nn.Module,
-        transform: Callable[[Image.Image], ArrayLike],
+        transform: Callable[[Picture], ArrayLike],
         *,
         name: str,
         transform_name: str,
@@ -216,7 +215,7 @@ class TorchModuleEncoder(TorchEncoder):
         if self._device.type == "cuda" and type(self).prepare is TorchModuleEncoder.prepare:
             self.picklable_prepare = partial(_prepare, transform=transform, mapped=pixel_map is not None)
 
-    def prepare(self, image: Image.Image) -> AnyArray:
+    def prepare(self, image: Picture) -> AnyArray:
         """The transform's result, as float32 unless it is bytes for the pixel map."""
         return _prepare(image, self._transform, self.pixel_map is not None)
 
@@ -287,14 +286,14 @@ class TorchModuleEncoder(TorchEncoder):
         )
 
 
-def _probes() -> list[Image.Image]:
+def _probes() -> list[Picture]:
     """Unusual pictures, the same for everyone."""
     from PIL import Image
 
     return [Image.fromarray(one) for one in per_example.probe_pictures(_PROBES, _PROBE_SIDE)]
 
 
-def _prepare(image: Image.Image, transform: Callable[[Image.Image], ArrayLike], mapped: bool) -> AnyArray:
+def _prepare(image: Picture, transform: Callable[[Picture], ArrayLike], mapped: bool) -> AnyArray:
     found = transform(image)
     in_bytes = mapped and getattr(found, "dtype", None) == np.uint8
     return np.asarray(found, dtype=np.uint8 if in_bytes else np.float32)

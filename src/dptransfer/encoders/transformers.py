@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject
+from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import repeatable, torch_device
@@ -30,7 +30,6 @@ from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:
     import torch
-    from PIL import Image
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors"]
@@ -315,7 +314,7 @@ class TransformersImage(TorchEncoder):
         transform = f"{_settings(self._told)}, {self.module.pooling}"
         self.identity = EncoderIdentity(name, digest, transform)
 
-    def prepare(self, image: Image.Image) -> Floats32:
+    def prepare(self, image: Picture) -> Floats32:
         """The model's own image processor, one picture at a time."""
         image = image.convert("RGB")
         if self._squeezes_first and self.pixel_map is not None:

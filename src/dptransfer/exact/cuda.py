@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray
+from dptransfer.base.types import AnyArray, Tensor
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import side_by_side, slices
@@ -30,7 +30,6 @@ from dptransfer.exact.chunks import side_by_side, slices
 if TYPE_CHECKING:
     import torch
 
-Tensor: TypeAlias = "torch.Tensor"
 Array: TypeAlias = Any
 """An array of NumPy's, or a tensor of torch's: integers come out equal, and operations are written alike."""
 

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject
+from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject, Tensor
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.cuda import Tensor, slabs
+from dptransfer.exact.cuda import slabs
 from dptransfer.exact.lattice import SUM_BITS, require_exact_norms, unit_lattice, unit_lattice_on_device
 
 Arrays = dict[str, AnyArray]

@@ -35,19 +35,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.types import Floats, Integers
+from dptransfer.base.types import Floats, Integers, Tensor
 from dptransfer.base.worker_env import usable_cores
+from dptransfer.exact import cuda
 from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.cuda import (
-    Array,
-    Tensor,
-    fetch_array,
-    namespace,
-    on_host,
-    place_beside,
-    record_graph,
-    square_root,
-)
+from dptransfer.exact.cuda import Array, namespace, on_host, place_beside, square_root
 from dptransfer.exact.lattice import HAIR
 from dptransfer.exact.softmax import IntegerLogits, exponentials, probabilities
 from dptransfer.exact.sums import Groups, alike, inner_products, norms_by_pairs, person_norms, scaled_down
@@ -355,7 +347,7 @@ class DeviceSample:
             places = np.full(room, -1)
             places[: len(part)] = part
             total = step(torch.from_numpy(places), *head) + total
-        return fetch_array(total)
+        return cuda.fetch_array(total)
 
     def _record(self, logits: IntegerLogits, clip: float) -> RecordedStep:
         import torch
@@ -372,4 +364,4 @@ class DeviceSample:
         room = (len(self) * 9 // 8 // _SAMPLE_ROUND + 1) * _SAMPLE_ROUND
         blank = torch.full((room,), -1, device=rows.device)
         linear = place_beside(logits.linear, rows)
-        return RecordedStep(rows, labels, room, record_graph(step, blank, linear, linear.new_ones(())))
+        return RecordedStep(rows, labels, room, cuda.record_graph(step, blank, linear, linear.new_ones(())))

@@ -42,10 +42,10 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, Floats, Integers
+from dptransfer.base.types import AnyArray, Floats, Integers, Tensor
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import mapped_rows
-from dptransfer.exact.cuda import Tensor, square_root
+from dptransfer.exact.cuda import square_root
 
 MARGIN = 80
 """Rows with no entry of this power of two times the smallest normal number are lifted first."""

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, Floats, Integers, Rows
+from dptransfer.base.types import AnyArray, Floats, Integers, Rows, Tensor
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import pieces_of
 from dptransfer.data.atomic_files import cache_folder, write_if_possible
@@ -46,7 +46,6 @@ from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact import lattice
 from dptransfer.exact.chunks import mapped_rows, one_blas_thread, side_by_side, slices
-from dptransfer.exact.cuda import Tensor
 from dptransfer.exact.feature_map import MatrixMap, RowMap, StoredMap
 from dptransfer.exact.lattice import clipped_lattice, require_exact_norms, unit_lattice
 

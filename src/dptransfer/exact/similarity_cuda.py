@@ -26,9 +26,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.types import AnyArray, Integers
+from dptransfer.base.types import AnyArray, Integers, Tensor
 from dptransfer.exact.capped_similarity import PART, ClassRows, exact_parts
-from dptransfer.exact.cuda import Array, Tensor, map_slabs, send_slab, to_device
+from dptransfer.exact.cuda import Array, map_slabs, send_slab, to_device
 from dptransfer.exact.sums import class_sums_on_cuda
 
 try:

@@ -18,9 +18,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People, Tensor
 from dptransfer.exact.chunks import over_chunks, rows_and_workers, side_by_side
-from dptransfer.exact.cuda import Array, Tensor, place_beside, slabs, square_root, to_device
+from dptransfer.exact.cuda import Array, place_beside, slabs, square_root, to_device
 from dptransfer.exact.lattice import HAIR
 
 _SLAB_ELEMENTS = 2**23  # 64 MiB in int64, of which the device holds a few

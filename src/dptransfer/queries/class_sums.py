@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People, Tensor
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact.chunks import concatenate_chunks, over_chunks
-from dptransfer.exact.cuda import Array, Tensor, on_host, place_beside, use_cuda
+from dptransfer.exact.cuda import Array, on_host, place_beside, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, lattice_on_device
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.sums import (
