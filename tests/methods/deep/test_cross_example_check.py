@@ -133,7 +133,7 @@ def parts_behind(*layers, train="film", seed=0):
 @pytest.fixture
 def plain_batches(monkeypatch):
     """Every network is taken for one whose layers are known, so that the check has to see what it does."""
-    for place in ("dptransfer.methods.deep.trained_parts", "dptransfer.encoders.torch_module"):
+    for place in ("dptransfer.methods.deep.trained_parts", "dptransfer.encoders.per_example"):
         monkeypatch.setattr(f"{place}.keeps_pictures_apart", lambda module: True)
 
 
