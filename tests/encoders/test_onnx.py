@@ -11,7 +11,6 @@ from dptransfer.encoders import (
 )
 from dptransfer.encoders import onnx as onnx_module
 from dptransfer.encoders.torch_module import PixelMap, ResizeCrop
-from dptransfer.encoders.transformers import quiet
 from dptransfer.errors import ArgumentError, DataError
 
 from .toys import MeanColour, random_images
@@ -19,11 +18,6 @@ from .toys import MeanColour, random_images
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
-PICTURE = {"image_size": 32, "patch_size": 16}
-SIDES = {"height": 32, "width": 32}
 
 
 def model(path, shape, nodes, outputs):
@@ -105,20 +99,6 @@ def test_a_model_whose_rows_depend_on_the_calls_before_is_refused(tmp_path):
     shape = ["n", 3, 8, 8]
     with pytest.raises(DataError, match="one row"):
         OnnxEncoder(model(tmp_path / "toy.onnx", shape, [noise, added], shape))
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    root = tmp_path_factory.mktemp("models")
-    torch.manual_seed(0)
-    with quiet():
-        transformers.ViTModel(transformers.ViTConfig(**SMALL, **PICTURE)).save_pretrained(root / "vit")
-        transformers.ViTImageProcessor(size=SIDES).save_pretrained(root / "vit")
-        vision = transformers.CLIPVisionConfig(**SMALL, **PICTURE)
-        transformers.CLIPVisionModel(vision).save_pretrained(root / "clip")
-        cut = transformers.CLIPImageProcessor(size={"shortest_edge": 40}, crop_size=SIDES)
-        cut.save_pretrained(root / "clip")
-    return root
 
 
 @pytest.mark.parametrize("name", ["vit", "clip", "small-cnn", "efficientnet-lite0"])

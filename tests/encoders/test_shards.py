@@ -113,8 +113,6 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(images, tmp_path, monkeypa
 CHANGES = {
     "batch": {"batch": 4},
     "cut": {"shard_rows": 7},
-    "type": {"dtype": "float16"},
-    "one": {"shard_rows": None},
     "source": {},
     "encoder": {},
 }

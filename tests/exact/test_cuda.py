@@ -1,7 +1,7 @@
 """Where answers are computed, rows streamed through a device, and functions recorded as CUDA graphs."""
 
-import builtins
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -26,20 +26,11 @@ def test_the_cpu_is_used_unless_cuda_is_asked_for_or_an_array_is_there(monkeypat
         cuda.use_cuda("abacus")
 
 
-def test_without_torch_the_message_names_it(monkeypatch):
-    real = builtins.__import__
-
-    def without_torch(name, *rest):
-        if name == "torch":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without_torch)
-    with pytest.raises(ArgumentError, match="needs torch"):
-        cuda.require_cuda()
-
-
-def test_without_triton_the_message_names_it(monkeypatch):
+def test_without_torch_or_triton_the_message_names_it(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch", None)
+        with pytest.raises(ArgumentError, match="needs torch"):
+            cuda.require_cuda()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ArgumentError, match="needs Triton"):
