@@ -43,6 +43,12 @@ class UnitRows:
         """Number of units: rows, or people."""
         return int(self.units.max()) + 1
 
+    def mean_of(self, values: Floats) -> Floats:
+        """For each unit that is here, the mean of what its rows have."""
+        units = np.unique(self.units, return_inverse=True)[1]
+        means: Floats = np.bincount(units, values) / np.bincount(units)
+        return means
+
     def at(self, positions: Integers) -> UnitRows:
         """Those at these positions."""
         return UnitRows(self.rows[positions], self.labels[positions], self.units[positions])
@@ -110,10 +116,7 @@ def _fold(train: tuple[UnitRows, ...], test: tuple[UnitRows, ...]) -> tuple[Floa
 
     def scores(given: UnitRows) -> Floats:
         rows = np.clip((given.unit_norm() - mean) / scale, -10.0, 10.0)
-        each = kernel_to(rows, given.labels) @ duals
-        units = np.unique(given.units, return_inverse=True)[1]
-        means: Floats = np.bincount(units, each) / np.bincount(units)
-        return means
+        return given.mean_of(kernel_to(rows, given.labels) @ duals)
 
     return scores(test[0]), scores(test[1])
 
@@ -306,7 +309,10 @@ def membership_attack(
     """
     for rate in false_positive_rates:
         checks.fraction("false_positive_rates", rate)
-    inside, outside = unit_losses(model, *members), unit_losses(model, *others)
+    sets = [_unit_rows(model, *given) for given in (members, others)]
+    inside, outside = (
+        own.mean_of(row_losses(model, own.rows, Labelled(own.labels, model.classes))) for own in sets
+    )
     auc = smaller_share(inside, outside)
     error = (1 - CONFIDENCE) / (1 + len(false_positive_rates))  # of the area, and of each rate
     return MembershipResult(
@@ -314,7 +320,7 @@ def membership_attack(
         interval=area_interval(auc, len(inside), len(outside), error),
         auc_ceiling=area_ceiling(model.events),
         points=tuple(_point(model, inside, outside, float(rate), error) for rate in false_positive_rates),
-        without_model=_without_model(model, members, others) if check_sets else None,
+        without_model=_without_model(*sets) if check_sets else None,
         confidence=1 - error,
         members=len(inside),
         others=len(outside),
@@ -322,9 +328,9 @@ def membership_attack(
     )
 
 
-def _without_model(model: PrivateClassifier, members: Given, others: Given) -> WithoutModel | None:
+def _without_model(members: UnitRows, others: UnitRows) -> WithoutModel | None:
     """What a classifier of rows and classes alone finds; None for sets that are too small."""
-    folds = model_free_areas(_unit_rows(model, *members), _unit_rows(model, *others))
+    folds = model_free_areas(members, others)
     if not folds:
         return None
     areas = [smaller_share(inside, outside) for inside, outside in folds]
@@ -340,25 +346,12 @@ def _without_model(model: PrivateClassifier, members: Given, others: Given) -> W
 def _unit_rows(
     model: PrivateClassifier, x: ArrayLike, y: Classes, people: ArrayLike | None = None
 ) -> UnitRows:
+    """The rows, and whose each is: the unit that the model protects, as a number from 0."""
     rows = x if hasattr(x, "shape") else np.asarray(x)
     labels = class_positions(y, model.classes)
-    return UnitRows(rows, labels, _units_of(model, people, len(labels)))
-
-
-def _units_of(model: PrivateClassifier, people: ArrayLike | None, rows: int) -> Integers:
-    """The unit of each row that the model protects, as a number from 0."""
     alone = people is None or model.guarantee.unit is Unit.ROW
-    return np.arange(rows) if alone else person_positions(people, rows).astype(np.int64)
-
-
-def unit_losses(
-    model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled, people: ArrayLike | None = None
-) -> Floats:
-    """The loss of each row or, where the model protects persons, the mean loss of each person's rows."""
-    losses = row_losses(model, x, y)
-    units = _units_of(model, people, len(losses))
-    means: Floats = np.bincount(units, losses) / np.bincount(units)
-    return means
+    units = np.arange(len(labels)) if alone else person_positions(people, len(labels)).astype(np.int64)
+    return UnitRows(rows, labels, units)
 
 
 def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) -> Floats:

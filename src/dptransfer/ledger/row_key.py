@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dptransfer.data.atomic_files import sync_folder
+from dptransfer.data.atomic_files import sync_folder, write_synced
 from dptransfer.errors import LedgerError
 
 SIZE = 32
@@ -51,10 +51,7 @@ def make_key(ledger: Path) -> bytes:
     place = key_path(ledger)
     if not place.exists():
         with draft_beside(place) as draft:
-            with open(draft, "wb") as file:
-                file.write(secrets.token_bytes(SIZE).hex().encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            write_synced(Path(draft), secrets.token_bytes(SIZE).hex().encode() + b"\n", mode="wb")
             move_to_free_place(draft, place)
             sync_folder(place.parent)
     return _read(place)

@@ -63,6 +63,7 @@ LARGEST_FILE = {
     **{name: 2 * LARGEST_MANIFEST for name in CARD_NAMES},
 }
 _LARGEST_CONFUSION = 100
+_GIVE_DIRECTORY = "Give the directory that 'dptransfer fit' or save() wrote."
 _OF_PROVENANCE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes", "answers")
 """What stands in the manifest under the names that `Provenance` has for it."""
 
@@ -216,12 +217,9 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
             guarantee=manifest.guarantee.guarantee,
             provenance=Provenance(
                 method=manifest.method.name,
-                configuration=manifest.method.configuration,
+                **manifest.method.model_dump(exclude={"name"}),
+                **manifest.about.model_dump(),
                 **{name: getattr(manifest, name) for name in _OF_PROVENANCE},
-                title=manifest.about.title,
-                contact=manifest.about.contact,
-                summary=manifest.method.summary,
-                reference=manifest.method.reference,
             ),
             encoder_delta=delta,
             charged=None if charged is None else ChargedEvaluation.from_dict(charged),
@@ -392,16 +390,11 @@ def require_target(path: str | Path, *, overwrite: bool = False) -> None:
         f"A release is written to a new directory; '{target}' exists. Choose another path, or pass "
         "overwrite=True (--overwrite).",
     )
-    require(
-        target.is_dir() and not target.is_symlink(),
-        f"Only a release directory can be overwritten; '{target}' is not one. Choose another path.",
-    )
-    others = other_files(target)
-    require(
-        not others,
-        f"Overwriting replaces a release and nothing else; '{target}' also holds '{''.join(others[:1])}'. "
-        "Move it away, or choose another path.",
-    )
+    is_directory = target.is_dir() and not target.is_symlink()
+    others = other_files(target) if is_directory else []
+    found = f"'{target}' also holds '{others[0]}'" if others else f"'{target}' is none"
+    only = "Overwriting replaces a release directory and nothing else"
+    require(is_directory and not others, f"{only}; {found}. Move it away, or choose another path.")
 
 
 def other_files(directory: Path) -> list[str]:
@@ -427,11 +420,7 @@ def require_directory(path: str | Path) -> Path:
     """The path, if there is a directory."""
     directory = Path(path)
     found = "is a file" if directory.exists() else "does not exist"
-    require(
-        directory.is_dir(),
-        f"A release is a directory; '{directory}' {found}. "
-        "Give the one that 'dptransfer fit' or save() wrote.",
-    )
+    require(directory.is_dir(), f"A release is a directory; '{directory}' {found}. {_GIVE_DIRECTORY}")
     return directory
 
 
@@ -442,15 +431,9 @@ def open_file(directory: Path, name: str) -> BinaryIO:
         inside = path.resolve().is_relative_to(directory.resolve())
         status = path.stat()
     except (OSError, RuntimeError):  # missing, or a loop of links
-        require(
-            os.path.lexists(directory / MANIFEST_NAME),
-            f"A release has a file {MANIFEST_NAME}; '{directory}' has none. "
-            "Give the directory that 'dptransfer fit' or save() wrote.",
-        )
-        raise ReleaseError(
-            f"A release consists of {MANIFEST_NAME}, {', '.join(FILE_NAMES)}; '{name}' is missing from "
-            f"'{directory}'. {READ_AGAIN}"
-        ) from None
+        remedy = READ_AGAIN if os.path.lexists(directory / MANIFEST_NAME) else _GIVE_DIRECTORY
+        consists = f"A release consists of {MANIFEST_NAME}, {', '.join(FILE_NAMES)}"
+        raise ReleaseError(f"{consists}; '{name}' is missing from '{directory}'. {remedy}") from None
     require(
         inside and stat.S_ISREG(status.st_mode),
         f"A release's files are ordinary files inside its directory; '{path}' is not. "

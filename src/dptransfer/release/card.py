@@ -18,16 +18,7 @@ from dptransfer.base.types import Floats
 from dptransfer.exact.feature_map import STRETCHES, FittedFeatures, FittedSideBySide
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Guarantee, Relation, Unit, number, typeset
-from dptransfer.release.card_privacy import (
-    MANY,
-    ONE,
-    example_word,
-    factor,
-    percent_up,
-    plus_delta,
-    privacy_sections,
-    up,
-)
+from dptransfer.release import card_privacy as terms
 from dptransfer.release.charged_evaluation import ChargedEvaluation, Estimate, Z
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
@@ -69,7 +60,7 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
         about=_about(model),
         sections=(
             doc.Section("Benefit and cost", (_benefit_and_cost(model, best),)),
-            *privacy_sections(model),
+            *terms.privacy_sections(model),
             doc.Section("Method", tuple(_method(model))),
             doc.Section("Data and encoder", tuple(_data(model))),
             doc.Section("Utility", tuple(_utility(model, evaluation))),
@@ -102,12 +93,12 @@ def model_summary(model: PrivateClassifier) -> doc.Document:
 
 
 def _promise(guarantee: Guarantee) -> tuple[doc.Highlight, ...]:
-    odds = doc.Words(("no outcome is more than ", *factor(guarantee), " times as likely"))
+    odds = doc.Words(("no outcome is more than ", *terms.factor(guarantee), " times as likely"))
     slack = "added to the probability of an outcome" if guarantee.delta else "pure differential privacy"
     relation = guarantee.relation.value
     return (
-        doc.Highlight("ε", up(guarantee.epsilon), odds, "epsilon", guarantee.epsilon),
-        doc.Highlight("δ", up(guarantee.delta), slack, "delta", guarantee.delta),
+        doc.Highlight("ε", terms.up(guarantee.epsilon), odds, "epsilon", guarantee.epsilon),
+        doc.Highlight("δ", terms.up(guarantee.delta), slack, "delta", guarantee.delta),
         doc.Highlight("neighbours", relation, f"of one {guarantee.unit.words}", "relation", relation),
     )
 
@@ -128,22 +119,22 @@ def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> doc.Tab
     from dptransfer.accounting import membership_advantage
 
     useful, guarantee = _highlight(best, len(model.classes)), model.guarantee
-    delta = f", δ = {up(guarantee.delta)}" if guarantee.delta else ""
-    right = percent_up((1 + membership_advantage(model.events)) / 2)
+    delta = f", δ = {terms.up(guarantee.delta)}" if guarantee.delta else ""
+    right = terms.percent_up((1 + membership_advantage(model.events)) / 2)
     classes = doc.first_few([str(name) for name in model.classes])
-    one = ONE[guarantee.unit]
+    one = terms.ONE[guarantee.unit]
     either, guess = f"With or without one {one}", f"whether one {one} was used"
     if guarantee.relation is Relation.REPLACE_ONE:
-        either, guess = f"With one {one} or another", f"which of two {MANY[guarantee.unit]} was used"
-    likely = (f"{either}, no outcome is more than ", *factor(guarantee), " times as likely")
+        either, guess = f"With one {one} or another", f"which of two {terms.MANY[guarantee.unit]} was used"
+    likely = (f"{either}, no outcome is more than ", *terms.factor(guarantee), " times as likely")
     gives = (
         f"It classifies {_inputs(model)} into {len(model.classes)} classes: {classes}.",
         f"{str(useful.name).capitalize()}: {useful.shown} ({useful.note}).",
         weakest_class(best),
     )
     costs: tuple[doc.Text, ...] = (
-        f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
-        doc.Words((*likely, f"{plus_delta(guarantee)}.")),
+        f"ε = {terms.up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
+        doc.Words((*likely, f"{terms.plus_delta(guarantee)}.")),
         f"An attacker who guesses {guess} is right at most {right} of the time; a coin flip, 50%.",
     )
     return doc.Table(("What it gives", "What it costs in privacy"), tuple(zip(gives, costs, strict=True)))
@@ -152,7 +143,7 @@ def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> doc.Tab
 def _inputs(model: PrivateClassifier) -> str:
     if model.encoder is None:
         return "rows of numbers"
-    if example_word(model) == "row":
+    if terms.example_word(model) == "row":
         return f"rows of the encoder {model.encoder.name}"
     if model.encoder_delta is None:
         return f"pictures, as the encoder {model.encoder.name} embeds them,"
@@ -162,7 +153,7 @@ def _inputs(model: PrivateClassifier) -> str:
 def _method(model: PrivateClassifier) -> Iterator[doc.Block]:
     provenance = model.provenance
     unknown = f"The method is named '{provenance.method}'."
-    steps = f"The section Accounting lists every step that read private {example_word(model)}s."
+    steps = f"The section Accounting lists every step that read private {terms.example_word(model)}s."
     yield doc.Paragraph(provenance.summary or f"{unknown} {steps}")
     if provenance.reference:
         yield doc.Paragraph(f"Reference: {provenance.reference}")
@@ -181,17 +172,19 @@ def _data(model: PrivateClassifier) -> Iterator[doc.Block]:
         changed = sum(array.size for array in delta.arrays.values())
         changes = f"The fit changed {changed} numbers of the encoder {delta.base}, under the guarantee above."
         said = f"The private examples are pictures. {changes} {trained}."
-    elif model.encoder is not None and example_word(model) == "picture":
+    elif model.encoder is not None and terms.example_word(model) == "picture":
         said = f"The private examples are pictures. The encoder {model.encoder.name} is unchanged. {trained}."
     elif model.facts.encoder is not None:
         rows = "The private rows are embeddings from a frozen encoder."
         said = f"{rows} {trained}, which should not include the private examples."
     yield doc.Paragraph(said)
     if provenance.public is None:
-        yield doc.Paragraph(f"The fit used no public {example_word(model)}s.")
+        yield doc.Paragraph(f"The fit used no public {terms.example_word(model)}s.")
     else:
-        yield doc.Paragraph(f"The fit also used public {example_word(model)}s, which are not protected:")
-        yield doc.Table((f"Public {example_word(model)}s", "Value"), _pairs(provenance.public))
+        yield doc.Paragraph(
+            f"The fit also used public {terms.example_word(model)}s, which are not protected:"
+        )
+        yield doc.Table((f"Public {terms.example_word(model)}s", "Value"), _pairs(provenance.public))
     if provenance.prototypes is not None:
         yield doc.Paragraph("The prototypes are public examples; release.json lists them.")
     if provenance.answers is not None:
@@ -199,7 +192,7 @@ def _data(model: PrivateClassifier) -> Iterator[doc.Block]:
 
 
 def _use(model: PrivateClassifier) -> doc.Bullets:
-    what = "pictures" if example_word(model) == "picture" else "rows from the same encoder"
+    what = "pictures" if terms.example_word(model) == "picture" else "rows from the same encoder"
     calibrated, calibration = "a ranking and not calibrated", model.calibration
     if calibration is not None:
         times = f" (temperature × {calibration.temperature:.3g})" * (calibration.temperature != 1)

@@ -5,28 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from dptransfer import privacy
 from dptransfer.base import document as doc
 from dptransfer.base.document_html import svg
 from dptransfer.errors import RelationMismatch
-from dptransfer.privacy import (
-    LABEL_KEPT,
-    Event,
-    Guarantee,
-    Relation,
-    Unit,
-    for_group,
-    for_rows,
-    number,
-    rounded_up,
-    typeset,
-)
 from dptransfer.release.classifier import PrivateClassifier
 
 _MOST_EVENTS = 50  # rows in the accounting table
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
-_A = {Unit.ROW: "an example", Unit.PERSON: "a person"}
-MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
+ONE = {privacy.Unit.ROW: "example", privacy.Unit.PERSON: "person"}
+_A = {privacy.Unit.ROW: "an example", privacy.Unit.PERSON: "a person"}
+MANY = {privacy.Unit.ROW: "examples", privacy.Unit.PERSON: "people"}
 
 
 def privacy_sections(model: PrivateClassifier) -> tuple[doc.Section, ...]:
@@ -43,7 +32,7 @@ def privacy_sections(model: PrivateClassifier) -> tuple[doc.Section, ...]:
 
 def up(amount: float, digits: int = 7) -> str:
     """An amount of privacy loss as it is printed, never below what it is."""
-    return typeset(rounded_up(amount, digits))
+    return privacy.typeset(privacy.rounded_up(amount, digits))
 
 
 def example_word(model: PrivateClassifier) -> str:
@@ -53,16 +42,16 @@ def example_word(model: PrivateClassifier) -> str:
 
 def percent_up(share: float) -> str:
     """An attacker's rate, never below what it is."""
-    return f"{rounded_up(100 * min(1.0, max(0.0, share)), 3)}%"
+    return f"{privacy.rounded_up(100 * min(1.0, max(0.0, share)), 3)}%"
 
 
-def factor(guarantee: Guarantee) -> tuple[str | doc.Superscript, ...]:
+def factor(guarantee: privacy.Guarantee) -> tuple[str | doc.Superscript, ...]:
     """By how much one example can change the probability of an outcome."""
     epsilon = guarantee.epsilon
     return "e", doc.Superscript("ε"), f" = {up(math.exp(epsilon) if epsilon < 700 else math.inf, 3)}"
 
 
-def plus_delta(guarantee: Guarantee) -> str:
+def plus_delta(guarantee: privacy.Guarantee) -> str:
     """What is added to that factor where δ is not 0."""
     return f", plus δ = {up(guarantee.delta)}" if guarantee.delta else ""
 
@@ -73,7 +62,7 @@ def counted_as(person_bound: float) -> str:
     >>> counted_as(1.0), counted_as(2.5)
     ('at most one example in every answer', 'at most 2.5 examples in every answer')
     """
-    most = "one example" if person_bound == 1 else f"{number(person_bound)} examples"
+    most = "one example" if person_bound == 1 else f"{privacy.number(person_bound)} examples"
     return f"at most {most} in every answer"
 
 
@@ -84,8 +73,8 @@ def _guarantee(model: PrivateClassifier) -> Iterator[doc.Block]:
     changes = f"No single {ONE[unit]} changes the probability of any outcome, this model included, by more"
     most = (" than a factor of ", *factor(guarantee), f"{plus_delta(guarantee)}.")
     yield doc.Paragraph(doc.Words((changes, *most)))
-    label_kept = LABEL_KEPT in guarantee.assumptions
-    if guarantee.relation is Relation.ADD_REMOVE:
+    label_kept = privacy.LABEL_KEPT in guarantee.assumptions
+    if guarantee.relation is privacy.Relation.ADD_REMOVE:
         declared = ", beyond what is declared below" * (model.facts.declared_size is not None)
         yield doc.Paragraph(
             f"Two data sets are neighbours if one has one {unit.words} more than the other, and they are "
@@ -94,7 +83,7 @@ def _guarantee(model: PrivateClassifier) -> Iterator[doc.Block]:
         )
     else:
         label = "with the same label in both" if label_kept else "label included"
-        all_of_it = label if unit is Unit.ROW else "with all their examples"
+        all_of_it = label if unit is privacy.Unit.ROW else "with all their examples"
         yield doc.Paragraph(
             f"Two data sets are neighbours if they have equally many {MANY[unit]} and differ in one of "
             f"them, {all_of_it}. The guarantee protects what {_A[unit]} contributes; the number of "
@@ -105,9 +94,9 @@ def _guarantee(model: PrivateClassifier) -> Iterator[doc.Block]:
         ("epsilon", up(guarantee.epsilon)),
         ("delta", up(guarantee.delta)),
         ("relation", guarantee.relation.value),
-        ("privacy unit", f"one {unit.words}" + of_row * (unit is Unit.ROW)),
+        ("privacy unit", f"one {unit.words}" + of_row * (unit is privacy.Unit.ROW)),
     ]
-    if unit is Unit.PERSON:
+    if unit is privacy.Unit.PERSON:
         rows.append(("a person counts as", counted_as(model.facts.person_bound)))
     sampled = any(steps.sampled for steps in all_steps(model.events))
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
@@ -130,7 +119,7 @@ def _attacker(model: PrivateClassifier) -> tuple[doc.Block, ...]:
         "share of right guesses (a coin flip: 50%)": (1 + advantage) / 2,
     }
     wanted, best = "whether that one was used", "No attack does better than a blind guess."
-    if model.guarantee.relation is Relation.REPLACE_ONE:
+    if model.guarantee.relation is privacy.Relation.REPLACE_ONE:
         wanted = "which of two candidates that one is; the one that was used is the member"
     if model.events:
         best = "No attack can exceed these limits, which follow from the steps below."
@@ -143,7 +132,7 @@ def _attacker(model: PrivateClassifier) -> tuple[doc.Block, ...]:
     )
 
 
-def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
+def attack_points(events: tuple[privacy.Event, ...]) -> tuple[tuple[float, float], ...]:
     """False positive rates from 0 to 1, with the largest true positive rate at each.
 
     >>> from dptransfer.privacy import GaussianEvent
@@ -189,7 +178,9 @@ def _attack_curve(points: tuple[tuple[float, float], ...]) -> doc.Figure:
         caption="The best possible attack (line) against guessing (dashes): the closer, the less it learns.",
         instead=doc.Table(
             ("False positive rate", "True positive rate, at most"),
-            tuple((f"{100 * alarm:.3g}%", f"{rounded_up(100 * found, 3)}%") for alarm, found in shown),
+            tuple(
+                (f"{100 * alarm:.3g}%", f"{privacy.rounded_up(100 * found, 3)}%") for alarm, found in shown
+            ),
             align="rr",
         ),
     )
@@ -200,7 +191,11 @@ def _covered(model: PrivateClassifier) -> Iterator[doc.Block]:
 
     delta, unit = model.guarantee.delta, model.guarantee.unit
     groups = [
-        (str(size), up(epsilon_of([for_group(event, size) for event in model.events], delta)), up(delta))
+        (
+            str(size),
+            up(epsilon_of([privacy.for_group(event, size) for event in model.events], delta)),
+            up(delta),
+        )
         for size in (1, 2, 5)
     ]
     single = _of_one_example(model)
@@ -214,7 +209,7 @@ def _covered(model: PrivateClassifier) -> Iterator[doc.Block]:
     if model.charged is not None:
         tests = "test data, except those of the protected results under Utility;"
     several = "several people,"
-    if unit is Unit.ROW:
+    if unit is privacy.Unit.ROW:
         theirs, several = "their example", "several examples of one person, or correlated ones,"
     yield doc.Bullets(
         (
@@ -238,10 +233,12 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
     from dptransfer.accounting import epsilon_of
 
     guarantee = model.guarantee
-    if guarantee.unit is Unit.ROW or guarantee.relation is Relation.REPLACE_ONE:
+    if guarantee.unit is privacy.Unit.ROW or guarantee.relation is privacy.Relation.REPLACE_ONE:
         return None
     try:
-        return epsilon_of([for_rows(event, guarantee.relation) for event in model.events], guarantee.delta)
+        return epsilon_of(
+            [privacy.for_rows(event, guarantee.relation) for event in model.events], guarantee.delta
+        )
     except RelationMismatch:  # samples of persons
         return None
 
@@ -252,7 +249,7 @@ def _public_facts(model: PrivateClassifier) -> tuple[doc.Block, ...]:
     facts, delta = model.facts, model.encoder_delta
     encoder = model.encoder if delta is None else delta.base  # what was changed in it is under the guarantee
     counts = doc.first_few([str(count) for count in facts.class_counts or ()])
-    each = f"about {number(facts.rows_per_person)}" if facts.rows_per_person else ""  # never how many
+    each = f"about {privacy.number(facts.rows_per_person)}" if facts.rows_per_person else ""  # never how many
     tuned = " and ".join(str(len(own)) for event in plain_steps(model.events) if (own := event.trials()))
     settings = f"tuned on private data among {tuned} public candidates, within the guarantee"
     rows = {
@@ -261,7 +258,7 @@ def _public_facts(model: PrivateClassifier) -> tuple[doc.Block, ...]:
         "columns": None if facts.columns is None else doc.first_few(facts.columns),
         "number of examples": "not declared" if facts.size is None else f"about {facts.size}",
         "class sizes": counts or "not declared",
-        "examples of one person": None if facts.unit is Unit.ROW else each or "not declared",
+        "examples of one person": None if facts.unit is privacy.Unit.ROW else each or "not declared",
         "encoder": "not on record" if encoder is None else str(encoder),
         "hyper-parameters": settings if tuned else "public; none was tuned on private data",
     }
@@ -283,7 +280,7 @@ def _accounting(model: PrivateClassifier) -> Iterator[doc.Block]:
     relation = model.guarantee.relation.words(model.guarantee.unit)
     yield doc.Paragraph(f"Only these noisy steps read private {example_word(model)}s ({relation}):")
     rows = tuple(
-        (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
+        (str(place), event.label or "(no label)", *map(privacy.typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
     yield doc.Table(("#", "Step", "Noise", "Detail"), rows, align="r")

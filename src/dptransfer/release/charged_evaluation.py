@@ -28,19 +28,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from types import UnionType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from dptransfer.base.types import Floats, JsonObject
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.evaluation_layout import (
-    CHANCE_EDGES,
-    CONFIDENCE_KNOTS,
-    GRID,
-    TEMPERATURES,
-    EvaluationLayout,
-)
+from dptransfer.exact import evaluation_layout
 from dptransfer.privacy import (
     EACH_ROW,
     Bound,
@@ -53,7 +47,9 @@ from dptransfer.privacy import (
 )
 
 if TYPE_CHECKING:
+    from dptransfer.release.calibration import Calibration
     from dptransfer.release.classifier import PrivateClassifier
+    from dptransfer.release.evaluation import Evaluation
 
 Z = 2.05
 """Intervals reach so many standard deviations to either side: 96 % of a normal law where 95 % are promised,
@@ -202,14 +198,7 @@ def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Esti
     return Estimate(min(max(known / len(values), low), high), low, high)
 
 
-Read = TypeVar("Read", bound="JsonWriter")
-
-
-class JsonWriter(Protocol):
-    """What writes itself as JSON."""
-
-    def to_dict(self) -> JsonObject:
-        """JSON-ready form."""
+Read = TypeVar("Read", "NoisyCounts", "ChargedEvaluation", "Calibration", "Evaluation")
 
 
 def read_exactly(read: Callable[[type[Read], JsonObject], Read]) -> Callable[[type[Read], JsonObject], Read]:
@@ -249,16 +238,18 @@ class NoisyCounts:
     blocks: Mapping[str, Floats]
     noise: Mapping[str, float]
     bound: Bound = EACH_ROW
-    chance_edges: tuple[float, ...] = field(default=CHANCE_EDGES)
-    confidence_knots: tuple[float, ...] = field(default=CONFIDENCE_KNOTS)
-    temperatures: tuple[float, ...] = field(default=TEMPERATURES)
+    chance_edges: tuple[float, ...] = field(default=evaluation_layout.CHANCE_EDGES)
+    confidence_knots: tuple[float, ...] = field(default=evaluation_layout.CONFIDENCE_KNOTS)
+    temperatures: tuple[float, ...] = field(default=evaluation_layout.TEMPERATURES)
 
     @classmethod
-    def of_answer(cls, answer: Floats, layout: EvaluationLayout, scale: float, bound: Bound) -> NoisyCounts:
+    def of_answer(
+        cls, answer: Floats, layout: evaluation_layout.EvaluationLayout, scale: float, bound: Bound
+    ) -> NoisyCounts:
         """The counts in a noisy answer of `EvaluationCounts` whose noise has this standard deviation."""
         blocks, noise = {}, {}
         for name, block in layout.blocks.items():
-            weight = block.weight / GRID
+            weight = block.weight / evaluation_layout.GRID
             blocks[name] = np.round(answer[block.start : block.stop].reshape(block.shape) / weight, _DIGITS)
             noise[name] = scale / weight
         return cls(blocks, noise, bound)

@@ -136,15 +136,8 @@ class Evaluation:
         """
         if self.public:
             return self
-        names = (
-            "accuracy",
-            "accuracy_interval",
-            "macro_f1",
-            "calibration_error",
-            "recall",
-            "recall_intervals",
-        )
-        changes: JsonObject = {name: _rounded(getattr(self, name)) for name in names}
+        shown = "accuracy accuracy_interval macro_f1 calibration_error recall recall_intervals".split()
+        changes: JsonObject = {name: _rounded(getattr(self, name)) for name in shown}
         rounded = replace(self, size=None, support=(), confusion=(), **changes)
         intervals, minority = rounded.recall_intervals, rounded.minority_classes
         return replace(rounded, **_means(self.classes, rounded.recall, intervals, minority))

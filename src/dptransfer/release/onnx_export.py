@@ -23,22 +23,9 @@ import numpy as np
 from dptransfer.data.atomic_files import write_whole
 from dptransfer.encoders.onnx_graph import OnnxGraph
 from dptransfer.errors import ReleaseError
-from dptransfer.exact.feature_map import (
-    FINE_NORM,
-    FittedFeatures,
-    FittedSideBySide,
-    FittedUnitNorm,
-    norms_of_parts,
-)
+from dptransfer.exact import feature_map, vocabulary_map
 from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, coordinate_bits, grains
 from dptransfer.exact.public_map import ROW_NORM, FittedPublicMap
-from dptransfer.exact.vocabulary_map import (
-    LOGIT_BITS,
-    LONGEST_ROW,
-    WORD_NORM,
-    FittedVocabularyMap,
-    exponentials,
-)
 from dptransfer.release.bundle import release_errors, require_publishable
 from dptransfer.release.calibration import BELOW
 from dptransfer.release.classifier import PrivateClassifier
@@ -49,7 +36,7 @@ _LIFT, _SMALL = 600, 2.0**-400  # rows below that are multiplied by 2**600 first
 _LONGEST_POWER = 200.0
 
 
-def mapped_rows(graph: OnnxGraph, features: FittedFeatures, rows: str) -> str:
+def mapped_rows(graph: OnnxGraph, features: feature_map.FittedFeatures, rows: str) -> str:
     """Nodes for `features.apply`: mapped rows of a float64 input, in the unit ball."""
     return graph.node("Mul", _lattice(graph, features, rows, 2**SUM_BITS), 2.0**-SUM_BITS)
 
@@ -59,19 +46,19 @@ def row_sum(graph: OnnxGraph, x: str) -> str:
     return graph.node("ReduceSum", x, [-1], keepdims=1)
 
 
-def _lattice(graph: OnnxGraph, features: FittedFeatures, rows: str, norm: int) -> str:
+def _lattice(graph: OnnxGraph, features: feature_map.FittedFeatures, rows: str, norm: int) -> str:
     """`features.lattice(rows, norm)`, whole numbers of type float64."""
-    if isinstance(features, FittedUnitNorm):
+    if isinstance(features, feature_map.FittedUnitNorm):
         return _unit_norm(graph, features, rows, norm)
     if isinstance(features, FittedPublicMap):
         units = _unit_lattice(graph, rows, features.input_dimension, ROW_NORM, root=features.root)
         centred = graph.node("Sub", units, features.mean)
         mapped = graph.node("MatMul", centred, features.matrix)
         return _unit_lattice(graph, mapped, features.dimension, norm)
-    if isinstance(features, FittedVocabularyMap):
+    if isinstance(features, vocabulary_map.FittedVocabularyMap):
         return _vocabulary(graph, features, rows, norm)
-    if isinstance(features, FittedSideBySide):
-        parts = zip((features.first, features.second), norms_of_parts(norm), strict=True)
+    if isinstance(features, feature_map.FittedSideBySide):
+        parts = zip((features.first, features.second), feature_map.norms_of_parts(norm), strict=True)
         return graph.node("Concat", *(_lattice(graph, part, rows, own) for part, own in parts), axis=1)
     raise ReleaseError(
         f"The feature maps of this library can be exported to ONNX; '{features.kind}' is none of them. "
@@ -79,9 +66,9 @@ def _lattice(graph: OnnxGraph, features: FittedFeatures, rows: str, norm: int) -
     )
 
 
-def _unit_norm(graph: OnnxGraph, features: FittedUnitNorm, rows: str, norm: int) -> str:
+def _unit_norm(graph: OnnxGraph, features: feature_map.FittedUnitNorm, rows: str, norm: int) -> str:
     if features.pool > 1:
-        fine = _unit_lattice(graph, rows, features.input_dimension, FINE_NORM)
+        fine = _unit_lattice(graph, rows, features.input_dimension, feature_map.FINE_NORM)
         lacking = features.dimension * features.pool - features.input_dimension
         padded = graph.node("Pad", fine, [0, 0, 0, lacking])
         groups = graph.node("Reshape", padded, [0, features.dimension, features.pool])  # 0 keeps the rows
@@ -89,19 +76,20 @@ def _unit_norm(graph: OnnxGraph, features: FittedUnitNorm, rows: str, norm: int)
     return _unit_lattice(graph, rows, features.dimension, norm)
 
 
-def _vocabulary(graph: OnnxGraph, features: FittedVocabularyMap, rows: str, norm: int) -> str:
+def _vocabulary(graph: OnnxGraph, features: vocabulary_map.FittedVocabularyMap, rows: str, norm: int) -> str:
     op = graph.node
     scaled, above, power = _scaled(graph, rows, features.input_dimension, root=False)
-    integers = op("Round", op("Mul", scaled, op("Div", WORD_NORM, above)))  # half to even, as NumPy does
-    steps = graph.constant(features.scale * 2.0**LOGIT_BITS / WORD_NORM**2)
+    stretch = op("Div", vocabulary_map.WORD_NORM, above)
+    integers = op("Round", op("Mul", scaled, stretch))  # half to even, as NumPy does
+    steps = graph.constant(features.scale * 2.0**vocabulary_map.LOGIT_BITS / vocabulary_map.WORD_NORM**2)
     if not features.unit_rows:
         power = op("Clip", op("Neg", power), -_LONGEST_POWER, _LONGEST_POWER)
         length = op("Mul", above, _power_of_two(graph, power))
-        steps = op("Mul", op("Min", length, LONGEST_ROW), steps)
+        steps = op("Mul", op("Min", length, vocabulary_map.LONGEST_ROW), steps)
     logits = graph.cast(op("MatMul", integers, features.matrix), "FLOAT")
     logits = op("Round", op("Mul", logits, graph.cast(steps, "FLOAT")))
     logits = op("Add", logits, graph.constant(features.offset, dtype=np.float32))
-    table = exponentials()
+    table = vocabulary_map.exponentials()
     depth = op("Sub", op("ReduceMax", logits, axes=[1], keepdims=1), logits)
     depth = op("Min", depth, graph.constant(float(len(table) - 1), dtype=np.float32))
     weights = op("Gather", table, graph.cast(depth, "INT64"))

@@ -6,21 +6,10 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from dptransfer import privacy
 from dptransfer.accounting import delta_of, epsilon_of, guarantee_of
 from dptransfer.errors import ArgumentError, BudgetExceeded, DPTransferError
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.privacy import (
-    Budget,
-    Event,
-    Relation,
-    Unit,
-    event_from_dict,
-    event_to_dict,
-    for_group,
-    for_people,
-    for_rows,
-    in_relation,
-)
 from dptransfer.testing.contract import require, run_checks
 
 _DELTA = 1e-5
@@ -30,13 +19,13 @@ _HAIR = 1 + 1e-9
 
 @dataclass(frozen=True)
 class _Trial:
-    event: Event
+    event: privacy.Event
     reference: Callable[[float], float] | None
     tolerance: float
 
 
 def check_event(
-    event: Event,
+    event: privacy.Event,
     *,
     reference: Callable[[float], float] | None = None,
     tolerance: float = 0.01,
@@ -55,30 +44,33 @@ def check_event(
     run_checks(trial, f"The event '{getattr(event, 'kind', event)}'", EVENT_CHECKS, skip)
 
 
-def _price(*events: Event) -> float:
+def _price(*events: privacy.Event) -> float:
     return float(epsilon_of(list(events), _DELTA))
 
 
 def _check_json(trial: _Trial) -> None:
     for event in _variants(trial.event):
-        written = json.loads(json.dumps(event_to_dict(event)))
-        require(event_from_dict(written) == event, "it is read back as another event")
-        require(hash(event_from_dict(written)) == hash(event), "its hash is another after it was read back")
-        again = json.dumps(event_to_dict(event_from_dict(written)), sort_keys=True)
+        written = json.loads(json.dumps(privacy.event_to_dict(event)))
+        require(privacy.event_from_dict(written) == event, "it is read back as another event")
+        require(
+            hash(privacy.event_from_dict(written)) == hash(event),
+            "its hash is another after it was read back",
+        )
+        again = json.dumps(privacy.event_to_dict(privacy.event_from_dict(written)), sort_keys=True)
         require(again == json.dumps(written, sort_keys=True), "it is written differently the second time")
         for damage in ({"no such field": 1}, {"relation": "sideways"}, {"unit": "nobody"}):
             try:
-                event_from_dict({**written, **damage})
+                privacy.event_from_dict({**written, **damage})
             except ArgumentError:
                 continue
             require(False, f"it is read although its JSON has {damage}")
 
 
-def _variants(event: Event) -> Iterator[Event]:
+def _variants(event: privacy.Event) -> Iterator[privacy.Event]:
     """The event, and where the kind has them, the same for persons and under replace-one."""
     yield event
-    restatements: tuple[Callable[[], Event], ...] = (
-        lambda: for_people(event, event.relation, 2),
+    restatements: tuple[Callable[[], privacy.Event], ...] = (
+        lambda: privacy.for_people(event, event.relation, 2),
         event.under_replace_one,
     )
     for restate in restatements:
@@ -97,24 +89,27 @@ def _check_words(trial: _Trial) -> None:
 
 def _check_restatements(trial: _Trial) -> None:
     event, price = trial.event, _price(trial.event)
-    require(for_group(event, 1) == event, "a group of one is not the event itself")
+    require(privacy.for_group(event, 1) == event, "a group of one is not the event itself")
     require(_price(event.further(1)) <= price * _HAIR, "the same distance has another price")
-    groups = [price, *(_price(for_group(event, size)) for size in (2, 3))]
+    groups = [price, *(_price(privacy.for_group(event, size)) for size in (2, 3))]
     require(groups == sorted(groups) and groups[0] < groups[-1], "a larger group does not cost more")
-    if event.relation is Relation.ADD_REMOVE:
-        replaced = in_relation(event, Relation.REPLACE_ONE)
-        require(replaced.relation is Relation.REPLACE_ONE, "restated, it keeps its relation")
+    if event.relation is privacy.Relation.ADD_REMOVE:
+        replaced = privacy.in_relation(event, privacy.Relation.REPLACE_ONE)
+        require(replaced.relation is privacy.Relation.REPLACE_ONE, "restated, it keeps its relation")
         require(replaced.unit is event.unit, "restated under another relation, it has another unit")
         require(_price(replaced) >= price / _HAIR, "a replaced unit costs less than one that is added")
-    if event.unit is Unit.ROW and event.relation is Relation.ADD_REMOVE:
-        persons = for_people(event, event.relation, 3)
-        require(persons.unit is Unit.PERSON, "restated for persons, it keeps its unit")
-        require(_price(persons) >= _price(for_group(event, 3)) / _HAIR, "a person costs less than their rows")
+    if event.unit is privacy.Unit.ROW and event.relation is privacy.Relation.ADD_REMOVE:
+        persons = privacy.for_people(event, event.relation, 3)
+        require(persons.unit is privacy.Unit.PERSON, "restated for persons, it keeps its unit")
+        require(
+            _price(persons) >= _price(privacy.for_group(event, 3)) / _HAIR,
+            "a person costs less than their rows",
+        )
         try:
-            rows = for_rows(persons, Relation.ADD_REMOVE)
+            rows = privacy.for_rows(persons, privacy.Relation.ADD_REMOVE)
         except ArgumentError:  # a step on samples of persons says nothing about rows
             return
-        require(rows.unit is Unit.ROW, "restated for rows, it keeps its unit")
+        require(rows.unit is privacy.Unit.ROW, "restated for rows, it keeps its unit")
         require(_price(rows) >= _price(persons) / _HAIR, "one row more costs less than its person")
 
 
@@ -161,7 +156,7 @@ def _check_ledger(trial: _Trial) -> None:
     price = _price(event)
     both = _price(event, event)
     ledger = Ledger.in_memory()
-    budget = Budget(epsilon=(price + both) / 2, delta=_DELTA, relation=event.relation)
+    budget = privacy.Budget(epsilon=(price + both) / 2, delta=_DELTA, relation=event.relation)
     ledger.set_budget("a", budget, unit=event.unit)
     ledger.charge("a", [event], label="first")
     charged = [entry.events for entry in ledger.history("a") if isinstance(entry, Charge)]
@@ -174,7 +169,7 @@ def _check_ledger(trial: _Trial) -> None:
         pass
     else:
         require(False, "the ledger grants two steps from a budget for one")
-    too_little = Budget(epsilon=0.9 * price, delta=_DELTA, relation=event.relation)
+    too_little = privacy.Budget(epsilon=0.9 * price, delta=_DELTA, relation=event.relation)
     ledger.set_budget("b", too_little, unit=event.unit)
     try:
         ledger.charge("b", [event], label="too dear")
