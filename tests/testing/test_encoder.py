@@ -2,7 +2,6 @@ import itertools
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from dptransfer.data import EncoderIdentity
 from dptransfer.encoders import ENCODERS, EncoderNote, ImageEncoder
@@ -62,10 +61,6 @@ def test_the_librarys_own_encoders_keep_every_rule(name):
     check_encoder(ENCODERS[name])
 
 
-def test_items_of_ones_own_may_be_tried():
-    check_encoder(Blocks(), [Image.new("RGB", (9, 9), (shade, 0, 0)) for shade in range(0, 250, 50)])
-
-
 def blocks_of(**attributes):
     """The encoder with other attributes."""
 
@@ -108,19 +103,15 @@ CHEATS = {
     IDENTITY: {
         "no identity": blocks_of(identity="blocks"),
         "no digest": blocks_of(identity=EncoderIdentity("blocks", "none", "grey 4 box")),
-        "odd kind": blocks_of(kind="sound"),
         "no width": blocks_of(dimension=0),
         "another name": note(name="brightness"),
-        "another kind": note(kind="text"),
         "another width": note(dimension=15),
     },
     ROWS: {
         "wrong width": blocks_of(dimension=15),
-        "whole numbers": rows_of(lambda rows: rows.astype(np.int64)),
         "not finite": rows_of(lambda rows: np.log(rows - 1)),
         "all alike": rows_of(np.zeros_like),
         "one missing": texts_of(lambda rows, _: rows[:-1]),
-        "a list": texts_of(lambda rows, _: rows.tolist()),
     },
     REPEATABLE: {
         "unsteady": rows_of(lambda rows: rows + next(ODDS) % 2),

@@ -1,4 +1,3 @@
-import json
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -50,13 +49,6 @@ def gaussian_delta(mu):
 @pytest.mark.parametrize("name", EVENTS)
 def test_events_of_every_kind_keep_every_rule(name):
     check_event(EVENTS[name])
-
-
-def test_no_kind_is_left_out():
-    assert {event.kind for event in EVENTS.values()} >= {"gaussian", "selection", "best-of-many"}
-    assert {type(event) for event in EVENTS.values()} >= {
-        kind for kind in KINDS.values() if kind.__module__.startswith("dptransfer.")
-    }
 
 
 def test_prices_agree_with_an_independent_curve():
@@ -174,12 +166,6 @@ def test_a_ledger_that_does_not_ask_for_the_price_is_noticed(fault, monkeypatch)
     monkeypatch.setattr(event_rules, "Ledger", Lenient)
     with pytest.raises(ContractBroken, match=LEDGER):
         check_event(NOISE, skip=[other for other in EVENT_CHECKS if other != LEDGER])
-
-
-def test_numbers_survive_json_to_the_last_digit():
-    awkward = replace(NOISE, noise_multiplier=10 * (0.1 + 0.2))
-    assert json.dumps(awkward.noise_multiplier) != "3.0"
-    check_event(awkward, skip=[REFERENCE])
 
 
 @pytest.fixture(autouse=True, scope="module")

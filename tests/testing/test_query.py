@@ -140,7 +140,3 @@ def test_random_neighbours_alone_find_a_boast_too():
     check_query(HONEST["sums"], draw=bytes_of)
     with pytest.raises(ContractBroken, match=WITHIN):
         check_query(Boasts(UNIT_MAP, CLASSES), draw=bytes_of, skip=[ANSWERS])
-
-
-def test_a_relation_that_a_query_does_not_know_is_left_out():
-    check_query(BoastsOfReplaced(UNIT_MAP, CLASSES), relations=[ADD], cases=20)

@@ -201,12 +201,6 @@ def test_an_installed_reader_is_found_by_the_ending(installed, example):
     check_reader(".rows", example, rows=ROWS, cases=20)
 
 
-def test_endings_are_known_without_an_import(installed, example):
-    sys.modules.pop("theirs", None)
-    assert contents_of(example.with_suffix(".ROWS")) == "rows"
-    assert "theirs" not in sys.modules
-
-
 def test_arguments_reach_a_reader_that_takes_them_and_no_other(installed, example):
     assert len(read_table(example, Columns(split="train")).rows) == 2
     assert read_table(example, Columns(person="patient")).people.tolist() == [0, 0, 1, 1]
