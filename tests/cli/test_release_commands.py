@@ -25,7 +25,7 @@ def broken(own) -> Path:
 @pytest.mark.parametrize("command", ["predict photos x.npz", "card photos", "evaluate photos x.npz"])
 def test_a_folder_that_is_no_release_is_called_so(cli, tmp_path, command):
     (tmp_path / "photos").mkdir()
-    assert "'photos' has none" in cli(*command.split(), code=2).stderr
+    assert "missing from 'photos'" in cli(*command.split(), code=2).stderr
 
 
 def test_a_page_is_not_poured_into_a_terminal(cli, model, monkeypatch):
