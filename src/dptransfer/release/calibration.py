@@ -104,11 +104,10 @@ class Calibration:
 
 def calibration_of(counts: NoisyCounts) -> Calibration:
     """The calibration that released counts ask for; none where noise may have made them up."""
-    right, wrong = counts.right, counts.wrong
-    total, error = right.count + wrong.count, math.sqrt(right.variance + wrong.variance)
-    if total <= 3 * error:
+    total = counts.right + counts.wrong
+    if total.count <= 3 * math.sqrt(total.variance):
         return Calibration(1.0, (0.0,) * counts.classes, CHARGED)
-    return Calibration(_temperature(counts, right, total), _offsets(counts), CHARGED)
+    return Calibration(_temperature(counts, counts.right, total.count), _offsets(counts), CHARGED)
 
 
 def _temperature(counts: NoisyCounts, right: Noisy, total: float) -> float:

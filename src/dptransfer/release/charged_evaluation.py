@@ -25,7 +25,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from types import UnionType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -69,6 +69,9 @@ class Noisy:
 
     count: float
     variance: float
+
+    def __add__(self, other: Noisy) -> Noisy:
+        return Noisy(self.count + other.count, self.variance + other.variance)
 
 
 class Estimate(NamedTuple):
@@ -238,9 +241,9 @@ class NoisyCounts:
     blocks: Mapping[str, Floats]
     noise: Mapping[str, float]
     bound: Bound = EACH_ROW
-    chance_edges: tuple[float, ...] = field(default=evaluation_layout.CHANCE_EDGES)
-    confidence_knots: tuple[float, ...] = field(default=evaluation_layout.CONFIDENCE_KNOTS)
-    temperatures: tuple[float, ...] = field(default=evaluation_layout.TEMPERATURES)
+    chance_edges: tuple[float, ...] = evaluation_layout.CHANCE_EDGES
+    confidence_knots: tuple[float, ...] = evaluation_layout.CONFIDENCE_KNOTS
+    temperatures: tuple[float, ...] = evaluation_layout.TEMPERATURES
 
     @classmethod
     def of_answer(
@@ -365,8 +368,8 @@ def calibration_error(counts: NoisyCounts) -> Estimate:
     gaps = knots * wrong - (1 - knots) * right
     sampled = counts.bound.examples * np.maximum(knots**2 * wrong + (1 - knots) ** 2 * right, 0.0)
     variances = sampled + (knots**2 + (1 - knots) ** 2) * counts.noise["reliability"] ** 2
-    total = counts.right.count + counts.wrong.count
-    give = Z * math.sqrt(counts.right.variance + counts.wrong.variance)
+    both = counts.right + counts.wrong
+    total, give = both.count, Z * math.sqrt(both.variance)
     if total <= give:
         return NOTHING
     reach = Z * math.sqrt(variances.sum())
@@ -465,8 +468,7 @@ class ChargedEvaluation:
     @cached_property
     def size(self) -> Noisy:
         """The number of test examples, or of votes of persons, with noise."""
-        right, wrong = self.counts.right, self.counts.wrong
-        return Noisy(right.count + wrong.count, right.variance + wrong.variance)
+        return self.counts.right + self.counts.wrong
 
     @property
     def statement(self) -> str:
@@ -510,10 +512,7 @@ class ChargedEvaluation:
             "counts": self.counts.to_dict(),
             "events": [event_to_dict(event) for event in self.events],
             "guarantee": self.guarantee.to_dict(),
-            "holdout": self.holdout,
-            "seeded": self.seeded,
-            "created": self.created,
-            "ledger_head": self.ledger_head,
+            **{name: getattr(self, name) for name in _PLAIN},
         }
 
     @classmethod
@@ -528,10 +527,11 @@ class ChargedEvaluation:
             counts=NoisyCounts.from_dict(values["counts"]),
             events=tuple(event_from_dict(event) for event in values["events"]),
             guarantee=Guarantee.from_dict(values["guarantee"]),
-            **{name: values[name] for name in ("holdout", "seeded", "created", "ledger_head")},
+            **{name: values[name] for name in _PLAIN},
         )
 
 
+_PLAIN = ("holdout", "seeded", "created", "ledger_head")
 _FIGURES = ("accuracy", "balanced_accuracy", "calibration_error")
 _TYPES: dict[str, type | UnionType] = {
     **{"epsilon": float, "delta": float, "rho": float | None, "mu": float | None},

@@ -182,10 +182,7 @@ def verify_files(path: str | Path) -> Verification:
     return Verification(
         tuple(_without_repeats(checks)),
         method=manifest.method.name,
-        epsilon=manifest.guarantee.epsilon,
-        delta=manifest.delta,
-        relation=manifest.relation,
-        unit=manifest.guarantee.unit,
+        **{name: getattr(manifest.guarantee, name) for name in ("epsilon", "delta", "relation", "unit")},
         recomputed_epsilon=None if recomputed is None else recomputed.epsilon,
         events=manifest.events,
     )

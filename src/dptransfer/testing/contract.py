@@ -25,6 +25,16 @@ def require(holds: object, found: str) -> None:
 
 
 @contextmanager
+def require_refused(otherwise: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Raise `ContractBroken` with these words unless what is tried inside raises one of these errors."""
+    try:
+        yield
+    except kinds:
+        return
+    raise ContractBroken(otherwise)
+
+
+@contextmanager
 def naming_rule(subject: str, rule: str) -> Iterator[None]:
     """Name the rule and the subject in whatever is raised inside, as a `ContractBroken`."""
     try:

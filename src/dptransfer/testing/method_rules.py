@@ -25,7 +25,7 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent, Unit
 from dptransfer.queries.query import L2Query, ScoreQuery
 from dptransfer.release import read_release
-from dptransfer.testing.contract import ContractBroken, require, run_checks
+from dptransfer.testing.contract import ContractBroken, require, require_refused, run_checks
 from dptransfer.testing.sample_data import (
     CLASSES,
     EACH_OF_TEN,
@@ -303,11 +303,8 @@ def _check_units(method: PrivateMethod) -> None:
     for name in ("takes", "takes_public"):
         require(isinstance(getattr(method, name, None), type), f"`{name}` is not a kind of data")
     other: Any = object()
-    try:
+    with require_refused("data of another kind are taken", ArgumentError):
         fit_sample(method, other)
-    except ArgumentError:
-        return
-    require(False, "data of another kind are taken")
 
 
 class _PersonShares:
@@ -385,12 +382,9 @@ def _check_refused_people(method: PrivateMethod) -> None:
     if Unit.PERSON in method.units:
         return
     ledger = Ledger.in_memory()
-    try:
+    with require_refused("data about persons were taken", ArgumentError):
         fit_sample(method, private_with_people(method, EACH_OF_TEN, class_counts=[14, 9, 7]), ledger=ledger)
-    except ArgumentError:
-        require(ledger.history() == [], "data about persons were charged before they were refused")
-    else:
-        require(False, "data about persons were taken")
+    require(ledger.history() == [], "data about persons were charged before they were refused")
 
 
 def _check_loud_person(method: PrivateMethod) -> None:
