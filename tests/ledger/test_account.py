@@ -1,6 +1,5 @@
 """Charges about rows and about persons add up in one account by restating, and by nothing else."""
 
-import json
 import re
 import shlex
 from dataclasses import replace
@@ -25,7 +24,7 @@ from dptransfer.privacy import (
     for_rows,
 )
 
-from .samples import ADD, GAUSS, REPLACE, RULES_DELTA, Content, chosen
+from .samples import ADD, GAUSS, REPLACE, RULES_DELTA, chosen
 
 
 def charge_until_refused(ledger, name, steps):
@@ -63,23 +62,6 @@ def test_the_remedy_in_a_refusal_is_enough_and_not_much_more(ledger, budget, ste
         ledger.charge(name, steps, label="fit")
     ledger.set_budget(name, raised)
     ledger.charge(name, steps, label="fit")
-
-
-def test_a_refusal_reads_as_the_rule_the_finding_and_the_remedy(ledger):
-    ledger.set_budget("clinic-a", Budget(epsilon=1.0))
-    ledger.charge("clinic-a", [chosen(0.8)], label="fit")
-    with pytest.raises(BudgetExceeded) as caught:
-        ledger.charge("clinic-a", [chosen(0.5)], label="fit")
-    assert str(caught.value) == (
-        "This release would bring 'clinic-a' to epsilon 1.3 (add/remove), by the sum of epsilon, above its "
-        "budget of epsilon 1; "
-        "epsilon 0.8 is spent already. Lower the request, or ask the data owner to raise the budget with: "
-        "dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0"
-    )
-    nameless = Content("ab" * 32)
-    ledger.set_budget(nameless, Budget(epsilon=0.1, delta=1e-5))
-    with pytest.raises(BudgetExceeded, match=r"data set [0-9a-f]{12}"):
-        ledger.charge(nameless, [GAUSS], label="fit")
 
 
 def test_an_add_remove_step_costs_twice_against_a_replace_one_budget(ledger):
@@ -187,8 +169,6 @@ def test_sampled_and_tuned_steps_are_counted_with_what_was_there_before(ledger):
     ("budget", "event", "rule"),
     [
         (Budget(epsilon=1.0), chosen(0.4), "the sum of epsilon"),
-        (Budget(epsilon=1.0, delta=1e-5), chosen(0.4), "the sum of epsilon"),
-        (None, chosen(0.4), "the sum of epsilon"),
         (Budget.zcdp(0.05), GaussianEvent(5.0, ADD), "the sum of rho"),
         (Budget.gdp(0.3), GaussianEvent(5.0, ADD), "the sum of mu squared"),
     ],
@@ -388,16 +368,3 @@ def test_one_charge_protects_one_unit_and_bad_declarations_are_refused(ledger):
         with pytest.raises(ArgumentError):
             ledger.set_budget("new", BUDGET, **bad)
     assert ledger.history() == []
-
-
-def test_what_is_declared_is_on_record_and_read_back(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    ledger.set_budget("clinic", BUDGET, unit=Unit.PERSON, most_rows_per_person=np.int64(5))
-    ledger.charge("clinic", [ROW], label="fit")
-    again = Ledger(tmp_path / "ledger.sqlite")
-    again.verify()
-    change = again.history()[0]
-    assert (change.unit, change.most_rows_per_person) == (Unit.PERSON, 5)
-    with again._store.transaction() as chain:
-        body = json.loads(chain.rows[0].body)
-    assert (body["unit"], body["most_rows_per_person"]) == ("person", 5)

@@ -19,7 +19,14 @@ from dptransfer.ledger.entry import (
     require_readable,
     seal_tail,
 )
-from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, SampledGaussianEvent, SelectionEvent
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Budget,
+    GaussianEvent,
+    SampledGaussianEvent,
+    SelectionEvent,
+    Unit,
+)
 
 from .samples import ADD, GAUSS, Content
 
@@ -53,11 +60,12 @@ CLOSING = closing(1, detail="out of memory")
 
 def test_what_is_written_reads_back_the_same():
     budget = Budget.zcdp(0.1)
-    limit = body("budget", budget=budget.to_dict(), note="because")
+    limit = body("budget", budget=budget.to_dict(), note="because", unit="person", most_rows_per_person=5)
     charged, closed, change = entries(CHARGE, CLOSING, limit)
     assert (charged.events, charged.label, charged.status) == ((STEP,), "fit", "failed")
     assert (closed.charge, closed.detail, closed.dataset) == (1, "out of memory", CLINIC)
     assert (change.budget, change.note, change.number) == (budget, "because", 3)
+    assert (change.unit, change.most_rows_per_person) == (Unit.PERSON, 5)
 
 
 @pytest.mark.parametrize(

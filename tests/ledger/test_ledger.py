@@ -80,13 +80,6 @@ def test_embeddings_are_filed_under_their_name_or_else_under_their_content(ledge
     assert ledger.history(embeddings(3.0, None)) == []
 
 
-def test_the_stored_id_is_keyed_and_not_the_digest_of_the_rows(ledger):
-    receipt = ledger.charge(Content("ab" * 32), [GAUSS], label="fit")
-    assert "ab" * 32 not in repr(ledger.history())
-    assert receipt.dataset == ledger.charge(Content("ab" * 32), [GAUSS], label="fit").dataset
-    assert receipt.dataset != ledger.charge("ab" * 32, [GAUSS], label="fit").dataset
-
-
 @pytest.mark.parametrize("word", ["", "run", "A" * 32, "0" * 31])
 def test_what_two_runs_might_share_is_no_number_of_a_run(ledger, word):
     with pytest.raises(ArgumentError, match="random number"):
@@ -275,18 +268,6 @@ def test_a_limit_that_promises_little_brings_a_warning_and_one_that_promises_not
         with pytest.raises(BudgetError):
             ledger.set_budget("clinic-a", absurd)
     assert ledger.budget_of("clinic-a") == Budget(epsilon=20.0, delta=1e-5)
-
-
-def test_a_ledger_shows_each_data_set_with_what_is_spent_and_allowed():
-    ledger = Ledger.in_memory()
-    assert "Nothing is" in ledger._repr_html_()
-    for number in range(25):
-        ledger.set_budget(f"<clinic {number}>", Budget(epsilon=1.0))
-    shown = ledger._repr_html_()
-    assert "&lt;clinic 0&gt;" in shown
-    assert "<clinic" not in shown
-    assert "epsilon = 1" in shown
-    assert "The first 20 of 25." in shown
 
 
 def test_a_ledger_that_cannot_be_read_says_so_and_raises_nothing(tmp_path):

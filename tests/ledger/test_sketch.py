@@ -85,23 +85,6 @@ def test_the_rates_in_the_docstring():
     assert np.exp(-expected) < 4e-7
 
 
-def test_rows_are_read_a_chunk_at_a_time():
-    class Chunked:
-        """Rows that cannot be had all at once."""
-
-        shape = (3000, 1280)
-
-        def __len__(self):
-            return 3000
-
-        def __getitem__(self, part):
-            assert (part.stop - part.start) * 1280 <= 2**20
-            return rows[part]
-
-    rows = people(0, 3000, 1280).astype(np.float32)
-    assert sketch_of(Chunked(), KEY) == sketch_of(rows, KEY)
-
-
 def normal_rows(seed=0, count=4000, width=384):
     return np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
 

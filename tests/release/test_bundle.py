@@ -408,16 +408,6 @@ def test_an_oversized_file_is_refused_before_it_is_read(name, tmp_path, monkeypa
         read_release(path)
 
 
-def test_other_users_may_read_a_release_as_the_umask_says(tmp_path):
-    old = os.umask(0o022)
-    try:
-        path = make_model().save(tmp_path / "r")
-    finally:
-        os.umask(old)
-    assert path.stat().st_mode & 0o777 == 0o755
-    assert (path / "release.json").stat().st_mode & 0o777 == 0o644
-
-
 @pytest.mark.parametrize("found", [b"", b"01234", b"01234567890"])
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, found):
     (tmp_path / "CARD.md").write_bytes(b"0123456789")

@@ -12,7 +12,6 @@ import dptransfer as dpt
 from base.pages import Page
 from dptransfer import evaluate
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
-from dptransfer.base.document import plain
 from dptransfer.data import Vocabulary
 from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.exact.feature_map import STRETCHES, FittedSideBySide, UnitNorm
@@ -20,7 +19,6 @@ from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import (
     LABEL_KEPT,
     BestOfManyEvent,
-    Bound,
     DisjointEvent,
     GaussianEvent,
     Relation,
@@ -303,47 +301,11 @@ def test_numbers_on_the_card_are_those_that_people_write():
     assert "e<sup>ε</sup> = 2.72" in card_of(model).html()
 
 
-def test_every_number_of_the_head_is_the_guarantees():
-    model = make_model()
-    guarantee = model.guarantee
-    numbers = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "relation": "add/remove"}
-    assert card_of(model).to_dict()["numbers"] == numbers
-    page = Page(card_of(model).html())
-    assert page.values("data-value") == [repr(guarantee.epsilon), repr(guarantee.delta), "add/remove"]
-    tested = evaluate(model, rows(), np.arange(20) % 3).for_release()
-    assert card_of(model, tested).to_dict()["numbers"]["balanced_accuracy"] == tested.balanced_accuracy
-
-
-def test_the_benefit_stands_beside_the_cost():
-    model = make_model()
-    (table,) = evaluated(model).sections[0].blocks
-    cells = [[plain(cell) for cell in row] for row in table.rows]
-    assert f"ε = {rounded_up(model.guarantee.epsilon)}, δ = 10⁻⁵" in cells[0][1]
-    assert "33.3%" in cells[1][0]
-    right = float(re.search(r"at most ([\d.]+)%", cells[2][1])[1]) / 100
-    assert right >= (1 + membership_advantage(model.events)) / 2 > right - 0.001
-
-
 def both(size, results_of):
     """A card with protected results of so many rows and with results on others that are not protected."""
     model = replace(make_model(), charged=evaluation(size=size))
     found = evaluate(model, rows(results_of), [CLASSES[row % 3] for row in range(results_of)], public=True)
     return card_of(model, found), found
-
-
-@pytest.mark.parametrize(("bound", "votes"), [(1.0, "one vote"), (2.0, "votes as examples, up to 2")])
-def test_votes_are_not_called_people(bound, votes):
-    found = evaluation(holdout=0.2)
-    by_person = replace(
-        found,
-        counts=replace(found.counts, bound=Bound(Unit.PERSON, bound)),
-        events=(replace(found.events[0], unit=Unit.PERSON),),
-        guarantee=replace(found.guarantee, unit=Unit.PERSON),
-    )
-    shown = card_of(replace(make_model(), charged=by_person)).markdown()
-    assert votes in shown
-    assert "number of votes is" in shown
-    assert "one person, with all their examples" in by_person.statement
 
 
 def test_the_most_precise_figure_and_its_worst_class_come_first():
@@ -358,21 +320,6 @@ def test_the_most_precise_figure_and_its_worst_class_come_first():
     assert "protected test rows" in card.highlights[0].note
     assert "rows are protected" in card.markdown()
     assert "are not protected" in card.markdown()
-
-
-@pytest.mark.parametrize("protected", [False, True])
-def test_of_many_classes_the_worst_are_shown(protected):
-    model = make_model(classes=tuple(range(80)))
-    if protected:
-        card = card_of(replace(model, charged=evaluation(model.classes, size=200_000)))
-    else:
-        card = card_of(model, evaluate(model, rows(160), np.arange(160) % 80))
-    assert "The 50 classes" in card.markdown()
-    assert card.html().count("<g><title>") == 50
-    few = card_of(make_model(), evaluate(make_model(), rows(), np.arange(20) % 3))
-    assert "lowest recall" not in few.markdown()
-    assert few.html().count("<g><title>") == len(CLASSES)
-    assert "<g><title>" not in card_of(make_model()).html()
 
 
 NAMES = ["<b>cat</b>", "dog"]

@@ -1,7 +1,6 @@
 """Heads against their formulas, written out in plain loops; and on their way through a release."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from dptransfer.release.heads import (
     describe_head,
     head_arrays,
     read_head,
-    score_arrays,
     unit_rows,
 )
 
@@ -98,15 +96,6 @@ def test_a_row_of_zeros_has_finite_scores(head):
     assert np.isfinite(head.scores(np.zeros((1, WIDTH)))).all()
 
 
-@pytest.mark.parametrize("head", [MADE["cosine"], MADE["mean-cosine"]], ids=["cosine", "mean-cosine"])
-def test_only_directions_matter_to_cosines(head):
-    longer = replace(head, prototypes=head.prototypes * 8.0)
-    np.testing.assert_allclose(longer.scores(4.0 * ROWS), head.scores(ROWS), rtol=1e-12)
-    assert np.abs(head.scores(ROWS)).max() <= 1 + 1e-12
-    empty = replace(head, prototypes=np.zeros_like(head.prototypes))
-    assert (empty.scores(ROWS) == 0).all()
-
-
 @pytest.mark.parametrize("head", FORMS, ids=lambda head: head.kind)
 def test_the_quadratic_form_orders_classes_of_unit_rows_as_the_head_does(head):
     """The head's scores less the form's are the same for every class of a row."""
@@ -119,20 +108,6 @@ def test_the_quadratic_form_orders_classes_of_unit_rows_as_the_head_does(head):
     np.testing.assert_allclose(apart, apart[:, :1] @ np.ones((1, CLASSES)), atol=1e-12)
     assert (form.argmax(axis=1) == head.scores(rows).argmax(axis=1)).all()
     assert (precision is None) == (head.kind != "quadratic")
-
-
-def test_queries_get_the_form_of_a_head_and_the_prior_of_one_that_has_some():
-    for head in FORMS:
-        linear, offset, precision = head.form
-        assert score_arrays(head)["prior"] is None
-        assert (score_arrays(head)["linear"] == linear).all()
-        assert (score_arrays(head)["offset"] == (0 if offset is None else offset)).all()
-        assert (score_arrays(head)["precision"] is None) == (precision is None)
-    both = MADE["average"]
-    assert score_arrays(both)["linear"] is both.weights
-    assert score_arrays(both)["prior"] is both.prior
-    with pytest.raises(ArgumentError, match="no quadratic form"):
-        _ = both.form
 
 
 def test_probabilities_of_a_mean_of_softmaxes_add_up_to_one_and_stay_finite_when_both_are_sure():

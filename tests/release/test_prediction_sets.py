@@ -9,10 +9,10 @@ from dptransfer.exact.evaluation_layout import CHANCE_EDGES, chance_slack
 from dptransfer.privacy import EACH_ROW, Bound, Unit
 from dptransfer.release import read_release
 from dptransfer.release.classifier import probabilities
-from dptransfer.release.prediction_sets import PredictionSets, coverage_after_looking, sets_of, threshold_for
+from dptransfer.release.prediction_sets import coverage_after_looking, sets_of, threshold_for
 
 from .counts import NOISE, counts_of, counts_of_cells, with_counts
-from .models import CLASSES, make_model, rows
+from .models import make_model, rows
 
 EDGES = np.array(CHANCE_EDGES)
 
@@ -110,15 +110,6 @@ def test_an_edge_that_fails_stops_the_search_whatever_lies_beyond():
     assert threshold_for(counts_of_cells(cells, noise=1e-6), 0.9, 0.95) == EDGES[2]
 
 
-def test_noise_that_drowns_the_counts_leaves_every_class_in_every_set():
-    model = make_model()
-    counts = counts_of_cells(cells_of(np.linspace(0.0, 0.01, 12), 50))
-    sets = PredictionSets(sets_of(np.full((2, 3), 1 / 3), 0.0), CLASSES, 0.0, 0.9, 0.95)
-    assert threshold_for(counts, 0.9, 0.95) == 0
-    assert not sets.informative
-    assert sets.labels == [model.classes] * 2
-
-
 def test_a_set_holds_the_likeliest_class_and_all_at_the_threshold_but_for_rounding():
     chances = np.array([[0.2, 0.41, 0.39], [0.9, 0.06, 0.04], [0.34, 0.33, 0.33]])
     assert sets_of(chances, 0.39).tolist() == [
@@ -152,16 +143,6 @@ def test_sets_of_a_model_cover_new_rows_and_travel_with_its_release(tmp_path):
     assert (again.members == sets.members).all()
     assert again.threshold == sets.threshold > 0
     assert model.predict_sets(x, coverage=0.98).average_size > sets.average_size
-
-
-def test_where_a_set_is_larger_than_wanted_it_abstains():
-    model, x, _ = simulated()
-    sets = model.predict_sets(x[:500])
-    assert (sets.abstains() == (sets.sizes > 1)).all()
-    assert 0 < sets.abstains().sum() < 500
-    assert not sets.abstains(above=3).any()
-    with pytest.raises(ArgumentError, match="above"):
-        sets.abstains(above=0)
 
 
 def test_a_model_without_a_charged_evaluation_says_how_to_get_one():

@@ -118,16 +118,6 @@ def test_workers_may_be_in_another_folder(pool, tmp_path, monkeypatch):
     assert parts(tmp_path / "here") == parts(tmp_path / "there")
 
 
-def test_mapped_rows_travel_as_their_file(tmp_path):
-    np.save(tmp_path / "x.npy", rows(5000).astype(np.float32))
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    sent = predicted_shards._by_file(mapped)
-    assert len(pickle.dumps(sent)) < 5000
-    assert np.array_equal(sent[10:4000], mapped[10:4000])
-    for other in (mapped[3:], np.array(mapped)):
-        assert predicted_shards._by_file(other) is other
-
-
 def test_an_interrupted_run_goes_on_and_another_request_is_refused(pool, tmp_path, monkeypatch):
     predicted(pool, tmp_path / "whole")
     real, done = PredictPart.__call__, []
