@@ -149,12 +149,9 @@ class OverlapCheck:
     def __init__(self, data: Sequence[object], key: bytes, private: object = None) -> None:
         self._key = key
         listed = [one for given in data for one in _with_shots(given)]
-        self._rows = [
-            (_width(rows), RowOverlap(rows, key, step))
-            for one in listed
-            if (rows := rows_of(one)) is not None
-            for step in {None, step_of(rows_of(private))}
-        ]
+        others = [rows for one in listed if (rows := rows_of(one)) is not None]
+        steps = {None, step_of(rows_of(private))} if others else {None}  # private rows are looked up once
+        self._rows = [(_width(rows), RowOverlap(rows, key, step)) for rows in others for step in steps]
         self._sources = distinct([words for one in listed if (words := sources_of(one)) is not None])
         self._sources_shared = False
 
