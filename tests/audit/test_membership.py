@@ -59,10 +59,10 @@ def test_the_area_is_that_of_scikit_learn_and_ties_count_half():
 
 
 def test_a_model_that_has_seen_nothing_cannot_be_attacked_and_one_that_fits_its_members_can():
-    fresh = membership_attack(MODEL, some(3000, 1), some(2000, 2))
+    fresh = membership_attack(MODEL, some(900, 1), some(600, 2))
     assert fresh.interval[0] <= 0.5 <= fresh.interval[1]
     assert fresh.within_ceiling
-    fitted = membership_attack(MODEL, some(3000, 1, shift=2.0), some(2000, 2))
+    fitted = membership_attack(MODEL, some(900, 1, shift=2.0), some(600, 2))
     assert fitted.auc > 0.8
     assert not fitted.within_ceiling  # no model of this guarantee can be that easy to attack
 
