@@ -418,7 +418,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, 
 
     with (tmp_path / "CARD.md").open("rb") as file:
         descriptor = file.fileno()
-        monkeypatch.setattr(bundle, "open_file", lambda directory, name: Changing(found))
+        monkeypatch.setattr(Path, "open", lambda path, mode: Changing(found))
         with pytest.raises(ReleaseError, match="changed"):
             read_file(tmp_path, "CARD.md")
 

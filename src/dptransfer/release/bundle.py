@@ -24,7 +24,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -424,8 +423,11 @@ def require_directory(path: str | Path) -> Path:
     return directory
 
 
-def open_file(directory: Path, name: str) -> BinaryIO:
-    """Open one file of a release: present, regular, inside the directory, not too large."""
+def read_file(directory: Path, name: str) -> bytes:
+    """The content of one file of a release: present, regular, inside the directory, not too large.
+
+    A read makes room for as much as it is asked for, so it is asked for the file's size and not the limit.
+    """
     path = directory / name
     try:
         inside = path.resolve().is_relative_to(directory.resolve())
@@ -445,21 +447,12 @@ def open_file(directory: Path, name: str) -> BinaryIO:
         "It was not written by dptransfer; do not use it.",
     )
     try:
-        return path.open("rb")
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(min(size, LARGEST_FILE[name]) + 1)
     except OSError as problem:
-        raise ReleaseError(
-            f"A release must be readable; '{path}' is not ({problem.strerror}). Check its permissions."
-        ) from None
-
-
-def read_file(directory: Path, name: str) -> bytes:
-    """The content of one file of a release, which is within its limit.
-
-    A read makes room for as much as it is asked for, so it is asked for the file's size and not the limit.
-    """
-    with open_file(directory, name) as file:
-        size = os.fstat(file.fileno()).st_size
-        content = file.read(min(size, LARGEST_FILE[name]) + 1)
+        unreadable = f"A release must be readable; '{path}' is not ({problem.strerror})"
+        raise ReleaseError(f"{unreadable}. Check its permissions.") from None
     require(
         len(content) == size <= LARGEST_FILE[name],
         f"A release must stay as it is while it is read; '{name}' changed. Read it again.",
