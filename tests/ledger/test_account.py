@@ -64,6 +64,12 @@ def test_the_remedy_in_a_refusal_is_enough_and_not_much_more(ledger, budget, ste
     ledger.charge(name, steps, label="fit")
 
 
+def test_a_pure_budget_refuses_gaussian_noise_with_a_way_out(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=10.0))
+    with pytest.raises(BudgetExceeded, match="epsilon and delta"):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+
+
 def test_an_add_remove_step_costs_twice_against_a_replace_one_budget(ledger):
     ledger.set_budget("clinic-a", Budget(epsilon=1.0, relation=REPLACE))
     with pytest.raises(BudgetExceeded, match=r"epsilon 1.2 \(replace-one\)"):

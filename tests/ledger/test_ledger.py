@@ -273,7 +273,8 @@ def test_a_limit_that_promises_little_brings_a_warning_and_one_that_promises_not
 def test_a_ledger_that_cannot_be_read_says_so_and_raises_nothing(tmp_path):
     path = tmp_path / "ledger.sqlite"
     ledger = Ledger(path)
-    ledger.set_budget("clinic", Budget(epsilon=1.0))
+    ledger.set_budget("<clinic", Budget(epsilon=1.0))
+    assert "&lt;clinic" in ledger._repr_html_()
     path.write_bytes(b"no ledger at all" * 100)
     shown = ledger._repr_html_()
     assert shown.startswith("<p>")

@@ -92,6 +92,7 @@ def test_a_sketch_is_opened_with_its_key_alone_and_as_it_was(size):
     text = sealed_sketch(sketch, key)
     assert opened_sketch(text, key) == sketch
     assert sealed_sketch(sketch, key) != text
+    assert repr(sketch) == "Sketch()"
     for bad in (text[:-8], text[4:], text + "AAAA", "", "?" + text[1:]):
         with pytest.raises(ValueError, match=r".*"):
             opened_sketch(bad, key)

@@ -122,6 +122,14 @@ def damaged(content, random):
     return bytes(content)
 
 
+def test_a_schema_that_is_no_text_is_tampering(path):
+    content = bytearray(path.read_bytes())
+    content[content.index(b"CREATE TRIGGER") + 3] = 0x9F
+    path.write_bytes(content)
+    with pytest.raises(LedgerTampered, match="no text"):
+        Ledger(path)
+
+
 def test_a_ledger_held_by_someone_else_is_reported_as_busy(path, monkeypatch):
     ledger = Ledger(path)
     monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
