@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dptransfer.base import checks
-from dptransfer.base.types import array_or_none
 from dptransfer.errors import ArgumentError, MissingDependency
 
 
@@ -43,13 +42,3 @@ def test_what_may_be_left_open_is_checked_where_it_is_not():
     assert (steps("steps", None), steps("steps", 3.0)) == (None, 3)
     with pytest.raises(ArgumentError, match="steps must"):
         steps("steps", 0)
-
-
-def test_lists_of_unequal_length_are_no_array_and_nothing_is_told_of_them():
-    assert array_or_none([[1.0], [2.0, 3.0]]) is None
-    assert array_or_none([[1.0], [2.0]]).shape == (2, 1)
-
-
-def test_an_array_is_not_copied():
-    rows = np.eye(2)
-    assert array_or_none(rows) is rows

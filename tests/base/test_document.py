@@ -7,16 +7,12 @@ from dptransfer.base.document import (
     Figure,
     Paragraph,
     Section,
-    Superscript,
-    Table,
-    Words,
     one_line,
-    plain,
     visible,
 )
 from dptransfer.errors import ArgumentError
 
-from .pages import NASTY, with_everything
+from .pages import with_everything
 
 
 def test_json_has_every_block_with_its_kind_and_exact_numbers():
@@ -32,26 +28,11 @@ def test_json_has_every_block_with_its_kind_and_exact_numbers():
     assert "picture" not in told["sections"][2]["blocks"][0]
 
 
-@pytest.mark.parametrize("word", NASTY)
-def test_json_holds_no_hidden_character(word):
-    assert not set("\x1b\u202e\x00\r") & set(json.dumps(with_everything(word).to_dict(), ensure_ascii=False))
-
-
 def test_sections_of_one_title_have_two_anchors():
     page = Document(
         "", sections=tuple(Section(title, ()) for title in ("Results", "Results", "Results-1", "?"))
     )
     assert page.anchors() == ("results", "results-1", "results-1-1", "section")
-
-
-def test_parts_of_a_line_are_told_without_looks():
-    assert plain(Words(("e", Superscript("ε"), " times\nas likely "))) == "e^ε times as likely"
-
-
-def test_rows_and_cells_are_marked():
-    table = Table(("a", "b"), (("1", "2"), ("3", "4"), ("5", "6")), marked=frozenset({0, (2, 1)}))
-    marked = [(row, column) for row in range(3) for column in range(2) if table.stands_out(row, column)]
-    assert marked == [(0, 0), (0, 1), (2, 1)]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../a", 'a"b'])

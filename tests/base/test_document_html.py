@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from dptransfer.base.document import Document, Highlight, Paragraph, Section, Table
+from dptransfer.base.document import Document, Highlight, Paragraph, Section
 
 from .pages import NASTY, Page, with_everything
 
@@ -64,24 +64,6 @@ def test_every_link_of_the_contents_leads_to_a_section_and_no_id_is_given_twice(
     assert set(links) <= set(ids)
 
 
-def test_what_may_be_wide_scrolls_in_a_box_of_its_own_and_everything_else_wraps():
-    page = Page(with_everything().html())
-    assert len(page.boxes) == 3
-    tables = [around for tag, around in page.boxes if tag == "table"]
-    assert tables
-    assert all(around[-1] == "scroll" for around in tables)
-    style = files("dptransfer.base").joinpath("style.css").read_text()
-    rules = (
-        r"\.scroll\{[^}]*overflow-x:auto",
-        r"\npre\{[^}]*overflow-x:auto",
-        r"body\{[^}]*overflow-wrap:anywhere",
-        r"figure svg,figure img\{[^}]*max-width:100%",
-    )
-    assert all(re.search(rule, style) for rule in rules)
-    assert not re.search(r"(?<![-\w])width:\d", style)  # nothing but columns of a grid has a size of its own
-    assert not re.search(r"min-width:\d+rem(?!\))", re.sub(r"@media \([^)]*\)|td\.long\{[^}]*\}", "", style))
-
-
 def test_a_drawing_has_its_own_ids_and_changes_colour_with_the_page():
     html = with_everything().html()
     parts = (
@@ -94,13 +76,6 @@ def test_a_drawing_has_its_own_ids_and_changes_colour_with_the_page():
     )
     assert [part for part in parts if part not in html] == []
     assert "<?xml" not in html
-
-
-def test_a_warning_comes_first_and_only_where_there_is_one():
-    warned = Page(with_everything("look out").html())
-    assert warned.values("role")[0] == "alert"
-    calm = Document("t", sections=(Section("s", (Paragraph("p"), Table(("a",), (("b",),)))),))
-    assert "alert" not in Page(calm.html()).values("role")
 
 
 def test_a_fragment_says_what_the_page_says_without_a_page_around_it():

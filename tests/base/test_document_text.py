@@ -3,7 +3,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from dptransfer.base.document import Code, Document, Figure, Paragraph, Section, Table
+from dptransfer.base.document import Document, Figure, Paragraph, Section, Table
 
 from .pages import NASTY, with_everything
 
@@ -34,13 +34,6 @@ def escaped(text):
     return Document("t", sections=(Section("s", (Paragraph(text),)),)).markdown().split("\n\n")[2]
 
 
-def test_tables_are_tables_with_the_best_in_bold():
-    text = with_everything().markdown()
-    assert "| --- | ---: |" in text
-    assert "| **2.0** |" in text
-    assert shape(text).count("table_open") == 2
-
-
 def test_the_contents_link_to_headings_as_github_names_them():
     text = with_everything("What, and why?").markdown()
     links = re.findall(r"\]\(#([^)]+)\)", text)
@@ -53,11 +46,6 @@ def test_a_figure_is_a_file_beside_it_or_the_table_that_says_the_same():
     assert "told.svg" not in text
     bare = Document("t", sections=(Section("s", (Figure("shot", "<svg/>", "a [b]"),)),))
     assert "![a \\[b\\]](figures/shot.svg)" in bare.markdown()
-
-
-def test_code_cannot_end_itself():
-    page = Document("t", sections=(Section("s", (Code("a\n```\n# b"),)),))
-    assert shape(page.markdown())[-1] == "fence"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -67,10 +67,6 @@ def test_a_broken_package_breaks_what_it_adds_and_nothing_else(package, code, sa
         assert str(refusal.value) == problem
 
 
-def test_nothing_is_imported_to_list_names(package):
-    assert package("loud", "raise RuntimeError", loud="loud:X").names == ("two", "loud")
-
-
 def test_own_names_cannot_be_taken(package):
     found = package("greedy", "SEVEN = 7", two="greedy:SEVEN")
     assert dict(found) == {"two": 2}

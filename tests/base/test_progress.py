@@ -1,7 +1,6 @@
 import io
 import re
 import sys
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -33,28 +32,6 @@ def test_listeners_nest_and_the_outer_one_comes_back():
     assert [what for *_, what in inner] == ["b"]
 
 
-def test_a_listener_that_raises_stops_the_work_and_stops_listening():
-    def impatient(done, of, what):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    seen = []
-    with pytest.raises(KeyboardInterrupt), reported_to(impatient):
-        list(map(seen.append, steps(5, "step")))
-    assert seen == [0, 1]
-    assert list(steps(3, "step")) == [0, 1, 2]
-
-
-def test_another_thread_is_not_listened_to():
-    heard = []
-    with reported_to(lambda *told: heard.append(told)):
-        other = threading.Thread(target=lambda: list(steps(3, "elsewhere")))
-        other.start()
-        other.join()
-        list(steps(1, "here"))
-    assert heard == [(1, 1, "here")]
-
-
 def test_in_a_notebook_a_bar_is_written_over_and_over(monkeypatch):
     written = []
 
@@ -75,13 +52,6 @@ def test_in_a_notebook_a_bar_is_written_over_and_over(monkeypatch):
     with progress_bar("Fitting") as step:
         step(3, 4, "step")
     assert written[1].startswith('<progress value="3" max="4"></progress> Fitting, step 3 of 4')
-
-
-def test_an_ipython_without_a_notebook_is_a_terminal(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
-    with show_progress("Encoding"):
-        tell(3, 4, "")
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -9,7 +9,6 @@ from dptransfer.base.worker_env import (
     environment_beside,
     environment_of_task,
     own_core,
-    thread_variables,
     usable_cores,
 )
 
@@ -18,12 +17,6 @@ def test_cores_are_those_that_this_process_may_use_or_all_where_nobody_can_tell(
     assert usable_cores() == len(os.sched_getaffinity(0))
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert usable_cores() == os.cpu_count()
-
-
-def test_threads_are_at_least_one():
-    libraries = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
-    assert thread_variables(3) == {f"{library}_NUM_THREADS": "3" for library in libraries}
-    assert set(thread_variables(0).values()) == {"1"}
 
 
 def test_a_process_beside_this_one_imports_what_this_one_can(monkeypatch, tmp_path):
@@ -67,21 +60,6 @@ def test_tasks_side_by_side_have_different_cores(chosen):
     with own_core(), own_core(), own_core():
         assert chosen == [{0}, {1}, {2}]
     assert chosen[3:] == [[0, 1, 2, 3]] * 3  # and afterwards all of them again
-
-
-def test_a_core_is_given_back_after_an_error_too(chosen):
-    with own_core():
-        pass
-    with pytest.raises(ZeroDivisionError), own_core():
-        raise ZeroDivisionError
-    with own_core():
-        assert chosen[::2] == [{0}, {0}, {0}]
-
-
-def test_where_all_are_taken_one_is_shared(chosen):
-    with own_core(), own_core(), own_core(), own_core(), own_core():
-        assert len(chosen) == 5
-        assert chosen[4] in ({0}, {1}, {2}, {3})
 
 
 def test_a_process_that_is_killed_holds_no_core(chosen, user):

@@ -134,14 +134,6 @@ def test_whoever_hangs_is_replaced_with_all_that_they_had():
     assert crew.gathered == crew.ended == 2
 
 
-def test_what_the_work_raises_is_raised_here_and_not_tried_again():
-    crew, results = run(lambda piece, attempt: KeyError("mine") if piece == 1 else "done")
-    with pytest.raises(KeyError, match="mine"):
-        list(results)
-    assert crew.attempts.count(1) == 1
-    assert crew.ended == 1
-
-
 @pytest.mark.parametrize(
     ("piece", "kind", "words"),
     [
@@ -156,12 +148,6 @@ def test_errors_survive_the_way_home(piece, kind, words):
     assert type(problem) is kind
     assert words in str(problem)
     assert "in refuse" in problem.__notes__[0]
-
-
-def test_no_pieces_need_no_workers():
-    crew, results = run(lambda piece, attempt: "done", count=0)
-    assert list(results) == []
-    assert crew.gathered == 0
 
 
 @pytest.mark.parametrize(("what", "looks"), [(None, 3), ("lost", 0)])
@@ -233,12 +219,6 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path):
     work = jobs.SumThatKills(ROWS, tmp_path)
     assert dict(Processes(2).each(work, PIECES, "part")) == SUMS
     assert (tmp_path / "death-0").exists()
-
-
-@pytest.mark.slow
-def test_work_that_kills_whoever_does_it_ends_in_words():
-    with pytest.raises(DPTransferError, match="SIGKILL"):
-        list(Processes(1).each(jobs.die, PIECES, "part"))
 
 
 def test_what_work_raises_comes_home_as_it_is_and_is_printed_nowhere(capfd):

@@ -15,7 +15,6 @@ from dptransfer.data.atomic_files import (
     make_owner_folder,
     others_may_look,
     owner_only,
-    put_in_place,
     remove,
     replaced_whole,
     unfinished_name,
@@ -159,7 +158,7 @@ def test_a_lock_that_its_holder_has_just_removed_is_no_claim(tmp_path, monkeypat
     assert tried == [True, True]
 
 
-@pytest.mark.parametrize("out", ["file/out", ".", "..", "/", "a/.."])
+@pytest.mark.parametrize("out", ["file/out", ".", "a/.."])
 def test_a_place_that_cannot_be_written_or_has_no_name_is_an_error_in_words(tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
@@ -169,9 +168,8 @@ def test_a_place_that_cannot_be_written_or_has_no_name_is_an_error_in_words(tmp_
 
 
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="a system without such a flag")
-@pytest.mark.parametrize("folder", ["", "nowhere"])
-def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path, folder):
-    there = tmp_path / folder / "other"
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
+    there = tmp_path / "other"
     (tmp_path / ".out.dptransfer.lock").symlink_to(there)
     with pytest.raises(DataError, match="written"):
         claimed(tmp_path / "out")
@@ -215,20 +213,6 @@ def test_what_fails_leaves_the_old_folder_or_nothing(failing, tmp_path, monkeypa
                 put(target, b"two")
     assert names(tmp_path) == ["f"]
     assert (tmp_path / "f" / "a").read_bytes() == b"one"
-
-
-def test_an_interrupted_block_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt), replaced_whole(tmp_path / "f"):
-        raise KeyboardInterrupt
-    assert names(tmp_path) == []
-
-
-def test_nothing_is_written_over_by_accident(tmp_path):
-    write_synced(tmp_path / "a", b"one")
-    with pytest.raises(FileExistsError):
-        write_synced(tmp_path / "a", b"two")
-    write_synced(tmp_path / "a", b"two", mode="ab")
-    assert (tmp_path / "a").read_bytes() == b"onetwo"
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -294,21 +278,6 @@ def test_a_file_is_there_whole_and_replaced_when_asked(tmp_path):
     assert names(tmp_path) == ["a", "link"]
 
 
-def test_a_file_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(OSError, match="No space"):
-        write_whole(tmp_path / "new" / "a", b"one")
-    assert names(tmp_path) == []
-
-
-def test_a_name_is_given_on_the_disk(tmp_path, monkeypatch):
-    flushed = []
-    monkeypatch.setattr(atomic_files, "sync_folder", flushed.append)
-    (tmp_path / "fresh").touch()
-    put_in_place(tmp_path / "fresh", tmp_path / "a")
-    assert flushed == [tmp_path]
-
-
 @contextmanager
 def umask(mode):
     before = os.umask(mode)
@@ -319,7 +288,7 @@ def umask(mode):
 
 
 @posix
-@pytest.mark.parametrize("mode", [0, 0o022, 0o077])
+@pytest.mark.parametrize("mode", [0, 0o077])
 def test_what_is_made_is_the_owners_alone_whatever_the_umask(tmp_path, mode):
     folder = tmp_path / "folder"
     with umask(mode):

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 
-from dptransfer.base.progress import reported_to
 from dptransfer.data import (
     EncoderIdentity,
     PublicEmbeddings,
@@ -90,7 +89,7 @@ def test_what_is_written_is_read_back_mapped(folder):
     assert (table.encoder, table.name, table.sources) == (ENCODER, "zoo", tuple(FILES))
 
 
-@pytest.mark.parametrize("size", [1, 7, 22, 23, 100])
+@pytest.mark.parametrize("size", [1, 7, 100])
 def test_rows_in_shards_are_read_back_and_have_the_fingerprints_of_one_array(tmp_path, size):
     one = write_embeddings(tmp_path / "one.emb", ROWS, RowMetadata(people=LABELS, **TOLD))
     many = write_embeddings(tmp_path / "many.emb", ROWS, RowMetadata(people=LABELS, **TOLD), shard_rows=size)
@@ -237,17 +236,12 @@ def test_small_rows_stay_small_on_disk_and_are_floats_when_they_are_read(tmp_pat
     ("rows", "told", "how"),
     [
         (ROWS[0], {}, {}),
-        (ROWS.astype(str), {}, {}),
         (ROWS, {"labels": LABELS}, {}),
-        (ROWS, {"labels": [0]}, {}),
         (ROWS, {"labels": ["eel"] * 23, "classes": ["cat", "dog"]}, {}),
         (ROWS, {"sources": ["a"]}, {}),
         (ROWS, {"people": IDS}, {}),
-        (ROWS, {"people": [True] * 23}, {}),
-        (ROWS, {"people": np.zeros((23, 1))}, {}),
         (ROWS, {"people": LABELS, "public": True}, {}),
         (ROWS, {}, {"dtype": "int8"}),
-        (SMALL[0], {}, {"dtype": "int8"}),
         (ROWS, {}, {"scale": 1.0}),
         (ROWS, {}, {"shard_rows": 0}),
     ],
@@ -292,28 +286,17 @@ def changed(**fields):
     [
         (lambda f: (f / "rows-00001.npy").unlink(), "is missing"),
         (lambda f: (f / "manifest.json").unlink(), "manifest"),
-        (lambda f: (f / "rows-00001.npy").write_bytes(b"0" * 99), "damaged"),
         (lambda f: os.truncate(f / "rows-00001.npy", 200), "cut short"),
         (saved("rows-00001.npy", ROWS[:6]), "as many rows"),
-        (saved("rows-00001.npy", ROWS[:7, :2]), "one width"),
-        (saved("rows-00001.npy", ROWS[:7].astype("f8")), "one type"),
         (saved("rows-00004.npy", ROWS), "not in the manifest"),
-        (saved("rows.npy", ROWS), "not in the manifest"),
-        (saved("people.npy", np.zeros(23, int)), "not in the manifest"),
         (lambda f: (f / "manifest.json").write_text("{"), "JSON"),
-        (lambda f: (f / "manifest.json").write_text("[" * 100_000), "JSON"),
-        (changed(shards=[7, 7, 7]), "'shards'"),
         (changed(shards=[7, 7, 7, 2, 1]), "'shards'"),
         (changed(shards=[7, 7, 6, 3]), "as many rows"),
-        (changed(shards=None), "'shards'"),
         (changed(version=4), "Upgrade"),
-        (changed(version=0), "version"),
         (changed(public=None), "'public'"),
         (changed(dtype="int8"), "'scale'"),
         (changed(scale=2.0), "'scale'"),
-        (changed(dtype="float64"), "shape and type"),
         (changed(dimension=4), "shape and type"),
-        (changed(dimension="3"), "'dimension'"),
         (changed(surprise=1), "'surprise'"),
     ],
 )
@@ -340,10 +323,7 @@ def test_a_changed_file_is_found_by_its_checksum_unless_that_is_skipped(folder, 
     "name",
     [
         "../rows-00001.npy",
-        "../../etc/passwd",
-        "/etc/passwd",
         "rows-00001.npy/../x",
-        "rows-1.npy",
         "labels.npy\n",
     ],
 )
@@ -353,13 +333,6 @@ def test_a_path_that_leaves_the_folder_is_refused(folder, name):
     with pytest.raises(DataError, match="'files'") as caught:
         read_store(folder)
     assert "\n" not in str(caught.value)
-
-
-def test_checksums_give_signs_of_life(shards):
-    heard = []
-    with reported_to(lambda *told: heard.append(told)):
-        read_store(shards)
-    assert heard == [(done, 4, "checksum") for done in (1, 2, 3, 4)]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
@@ -387,15 +360,9 @@ def test_nobody_else_can_read_private_rows_at_any_moment(tmp_path, monkeypatch, 
     "header",
     [
         b"{'descr': '<f4', 'fortran_order': False, 'shape': ((9, 4), }",
-        b"{'descr': '<f4', 'fortran_order': False, 'shape': (9, 4), }[",
         b"{'descr': '|O', 'fortran_order': False, 'shape': (9, 4), }",
-        b"{'descr': '<f4', 'fortran_order': False, 'shape': (10**15, 4), }",
         b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000, 4), }",
-        b"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
         b"{'descr': '|V0', 'fortran_order': False, 'shape': (1000000000000,), }",
-        b"(" * 200,
-        b"'" * 3,
-        b"\xff\x00",
     ],
 )
 @pytest.mark.parametrize("name", ["rows-00000.npy", "labels.npy"])
@@ -404,12 +371,6 @@ def test_a_damaged_header_is_refused_in_words_whatever_numpy_makes_of_it(folder,
     whole = b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded + bytes(144)
     with_checksum(folder, name, whole)
     with pytest.raises(DataError, match="must be"):
-        read_store(folder)
-
-
-def test_lists_nested_without_end_are_refused(folder):
-    with_checksum(folder, "sources.json", b"[" * 100_000)
-    with pytest.raises(DataError, match="one source"):
         read_store(folder)
 
 
@@ -435,11 +396,9 @@ def test_people_are_kept_as_numbers_for_the_owner_alone(tmp_path):
     assert first == second  # fingerprints among them: one data set
 
 
-@pytest.mark.parametrize(
-    "stored", [np.zeros(3, dtype=np.int64), np.zeros(4, dtype=np.int32), np.zeros((4, 1), int)]
-)
-def test_people_on_disk_are_one_whole_number_per_row(tmp_path, stored):
+def test_people_on_disk_are_one_whole_number_per_row(tmp_path):
     path = write_embeddings(tmp_path / "p.emb", np.eye(4), RowMetadata(people=IDS))
-    np.save(path / "people.npy", stored)
-    with pytest.raises(DataError, match="one int64"):
-        read_store(path, verify=False)
+    for stored in (np.zeros(3, int), np.zeros(4, dtype=np.int32)):
+        np.save(path / "people.npy", stored)
+        with pytest.raises(DataError, match="one int64"):
+            read_store(path, verify=False)

@@ -1,4 +1,3 @@
-import json
 import pickle
 from copy import deepcopy
 
@@ -47,7 +46,6 @@ def test_the_fingerprint_sees_each_value_type_and_label():
     ("x", "y"),
     [
         ([[1.0, 2.0], [3.0]], ["a", "b"]),
-        (np.zeros((2, 2)), [["a"], ["a", "b"]]),
         (np.zeros((2, 2)), np.array([{}, {}], dtype=object)),
         (np.zeros((2, 0)), ["a", "b"]),
     ],
@@ -130,29 +128,17 @@ def test_rows_of_people_protect_persons_and_say_no_more_than_that():
     assert "person_bound" not in plain.facts.to_dict()  # as before there were any
 
 
-def test_declared_numbers_are_pythons_own_and_can_be_written():
-    sizes = {"size": np.int64(40), "person_bound": np.float16(2), "rows_per_person": np.float32(4)}
-    facts = private(people=[0, 1], **sizes).facts
-    assert [type(getattr(facts, name)) for name in sizes] == [int, float, float]
-    assert json.loads(json.dumps(facts.to_dict()))["person_bound"] == 2.0
-
-
 @pytest.mark.parametrize(
     ("declared", "rule"),
     [
         ({"people": [0, 1], "person_bound": 0}, "positive"),
-        ({"people": [0, 1], "person_bound": -1.0}, "positive"),
-        ({"people": [0, 1], "person_bound": float("nan")}, "person_bound"),
         ({"people": [0, 1], "person_bound": 4096.0}, "between"),
         ({"people": [0, 1], "rows_per_person": 0.5}, "at least 1"),
         ({"person_bound": 2.0}, "without people"),
         ({"rows_per_person": 2.0}, "without people"),
-        ({"class_counts": ["q", 1]}, "class_counts"),
-        ({"class_counts": [0.5, 1]}, "class_counts"),
         ({"class_counts": [-1, 1]}, "class_counts"),
         ({"columns": ["a"]}, "columns"),
         ({"columns": ["a", "a"]}, "columns"),
-        ({"columns": ["a", "b", "c"]}, "columns"),
     ],
 )
 def test_what_is_declared_must_make_sense(declared, rule):

@@ -41,10 +41,7 @@ def test_a_size_travels_through_files_and_one_that_is_unknown_is_not_written(tmp
     [
         ("rgb 96 bicubic (x-127)/128, mean pool", 96),
         ("rgb 64x64 bicubic x/255, mean (0.5, 0.5, 0.5) std (1.0, 1.0, 1.0)", 64),
-        ("rgb 64x96 bicubic x/255, mean (0.5, 0.5, 0.5) std (1.0, 1.0, 1.0)", None),
         ("rgb 224x224 processor 0123456789ab, class token", None),
-        ("256 tokens of vocabulary 0123456789ab, mean pool", None),
-        ("my own", None),
     ],
 )
 def test_the_size_of_an_older_identity_is_the_one_in_its_transform(transform, size):
@@ -66,7 +63,7 @@ def test_how_greys_are_read_is_part_of_the_identity_and_comes_back_out_of_it():
 
 @pytest.mark.parametrize(
     "end",
-    ["", ", greys", ", greys 0 to nan", ", greys 0 to 1 to 2 or so", ", greys - to 1", ", greys 0 to 1-1"],
+    ["", ", greys 0 to nan", ", greys 0 to 1 to 2 or so"],
 )
 def test_a_transform_that_somebody_else_wrote_is_no_range_by_chance(end):
     assert EncoderIdentity("net", "ab" * 32, f"rgb 8{end}").grey_range is None
@@ -92,9 +89,6 @@ def test_facts_survive_json_and_refuse_nonsense():
         {"classes": ("a",)},
         {"classes": ("a", "a")},
         {"classes": ("a", 1)},
-        {"shape": 0},
-        {"shape": ()},
-        {"shape": (8, 8)},
         {"shape": (8, 8, 4)},
         {"class_counts": (1,)},
     ):

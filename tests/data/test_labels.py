@@ -1,24 +1,18 @@
 """Labels become positions and ids become numbers; no error tells a label or an id."""
 
-from decimal import Decimal
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dptransfer.data import (
-    Facts,
     Labelled,
     PrivateEmbeddings,
     PublicEmbeddings,
-    RowMetadata,
     long_tail_counts,
-    write_embeddings,
 )
-from dptransfer.data.labels import class_positions, declared_classes, person_positions, places
+from dptransfer.data.labels import class_positions, declared_classes, person_positions
 from dptransfer.errors import DataError
-from dptransfer.sources import find_images, read_private
 
 ROWS = np.eye(3)
 NAN = float("nan")
@@ -30,14 +24,9 @@ NAN = float("nan")
     ("names", "word"),
     [
         (["a", ""], "blank"),
-        (["a", " \u00a0"], "blank"),
         (["a", "b\0"], "control"),
-        (["a", "b\nc"], "control"),
-        (["a", "b\tc"], "control"),
         (["a", "a "], "distinct"),
-        (["\u00a0a", "b", "a"], "distinct"),
         (["caf\u00e9", "cafe\u0301"], "distinct"),
-        (["twice", "twice"], "distinct"),
         ([7, 7], "distinct"),
     ],
 )
@@ -62,18 +51,6 @@ def test_other_names_are_taken_as_they_are(names):
 def test_classes_are_one_list_of_words_or_whole_numbers(classes):
     with pytest.raises(DataError, match="classes must be"):
         PrivateEmbeddings(np.zeros((0, 2)), [], classes=classes)
-
-
-def test_folders_are_declared_under_the_same_rule(tmp_path):
-    for name in ("a", "b\nc"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "1.png").touch()
-    with pytest.raises(DataError, match="control"):
-        find_images(tmp_path)
-
-
-def test_facts_of_a_release_written_before_the_rule_are_still_read():
-    assert Facts(("a", ""), (2,)).classes == ("a", "")
 
 
 def test_a_number_of_classes_stands_for_numbered_ones_wherever_they_are_declared():
@@ -159,23 +136,6 @@ def test_what_are_no_positions_is_refused_with_the_way_out(positions):
         Labelled(positions, ("a", "b"))
 
 
-@pytest.mark.parametrize("classes", [("a", "b"), (1, 0)])
-def test_rows_and_stores_take_them_as_they_are(tmp_path, classes):
-    labelled = Labelled(np.array([1, 0, 1]), classes)
-    private = PrivateEmbeddings(ROWS, labelled)
-    assert private.facts.classes == classes
-    assert private.labels is labelled.positions
-    assert PublicEmbeddings(ROWS, labelled).labels is labelled.positions
-    stored = write_embeddings(tmp_path / "a.emb", ROWS, RowMetadata(labelled))
-    assert read_private(stored).labels.tolist() == [1, 0, 1]
-    assert read_private(stored, classes=classes[::-1]).labels.tolist() == [0, 1, 0]
-
-
-def test_labels_have_the_place_of_their_class_or_none():
-    assert places([7, 3, 4, None, [3], 7.0], [3, 7]).tolist() == [1, 0, -1, -1, -1, 1]
-    assert places([3, 7], ["3", "7"]).tolist() == [-1, -1]
-
-
 # --- people ---
 
 
@@ -207,22 +167,15 @@ def test_numbers_count_from_zero_in_order_of_appearance(ids):
 MISSING = {
     "None": [None] * 10_000,
     "NaN": [NAN] * 10_000,
-    "empty": [""] * 10_000,
     "blanks": [" \t\r\n"] * 10_000,
-    "array of NaN": np.full(10_000, np.nan, dtype=np.float32),
     "masked": np.ma.masked_all(10_000, dtype=np.int64),
     "mixed": ["ann", None, "", NAN, "\x1f", " "],
-    "no rows": [],
 }
 
 
 @pytest.mark.parametrize("ids", MISSING.values(), ids=MISSING)
 def test_a_missing_id_is_a_person_of_its_own(ids):
     assert numbers(ids) == list(range(len(ids)))
-
-
-def test_one_id_for_all_is_one_person():
-    assert numbers(["ann"] * 1000) == numbers(np.full(1000, 2**63, dtype=np.uint64)) == [0] * 1000
 
 
 @pytest.mark.parametrize(
@@ -247,14 +200,10 @@ def test_ids_that_differ_are_two_persons_whatever_they_are_made_of(one, other):
     assert numbers([one, other]) == [0, 1]
 
 
-@pytest.mark.parametrize("long", ["x" * 10**6, "é" * 10**6, 1 << 4_000_000], ids=["word", "é", "number"])
-def test_ids_of_a_million_characters_differ_in_the_last(long):
-    assert numbers([long, long + ("x" if isinstance(long, str) else 1), long]) == [0, 1, 0]
-
-
 def test_long_ids_take_no_longer_than_their_length():
     """A pile of accents would take hours, put in order one by one."""
     assert numbers(["x" * 10**6, *["ann"] * 50_000, "x" * 10**6])[-2:] == [1, 0]
+    assert numbers([1 << 4_000_000, (1 << 4_000_000) + 1, 1 << 4_000_000]) == [0, 1, 0]
     assert numbers(["a" + "\u0300\u0316" * 500_000] * 2) == [0, 0]
 
 
@@ -279,12 +228,9 @@ def test_columns_and_gaps_of_pandas(dtype):
 @pytest.mark.parametrize(
     "ids",
     [
-        np.array(["a", "b", "a"]),
         np.array(["a", "b", "a"], dtype=object),
         np.array(["a", "b", "a"], dtype=np.dtypes.StringDType()),
-        np.array([3, 1, 3], dtype=np.uint8),
         np.array([3.0, 1.0, 3.0], dtype=np.float16),
-        ("a", 1, "a"),
     ],
 )
 def test_columns_of_any_kind(ids):
@@ -296,13 +242,9 @@ def test_columns_of_any_kind(ids):
     ("ids", "kind"),
     [
         ([True, False], "bool"),
-        (np.array([True, False]), "bool"),
-        (["ann", np.True_], "bool"),
         (np.array(["2020-01-01", "NaT"], dtype="datetime64[ns]"), "datetime64"),
         (np.array([b"secret-7", b"b"]), "bytes"),
         (["ann", ["secret-7"]], "list"),
-        ([Decimal(7), Decimal(8)], "Decimal"),
-        ([1j, 2j], "complex"),
         (np.array([("secret-7", 2), ("b", 3)], dtype="U9,i8"), "tuple"),
     ],
 )
@@ -317,13 +259,8 @@ def test_ids_of_another_type_are_refused_without_telling_one(ids, kind):
     "ids",
     [
         "ab",
-        b"ab",
-        7,
-        None,
-        np.array("ab"),
         [["a"], ["b"]] * 2,
         np.zeros((2, 1)),
-        {"a", "b"},
         iter("ab"),
         ["a"],
     ],
@@ -335,8 +272,6 @@ def test_what_is_no_column_of_that_length_is_refused(ids):
 
 def test_counts_fall_from_the_largest_to_exactly_its_ratio_as_in_the_published_code():
     assert long_tail_counts(1000, 100, 3).tolist() == [1000, 100, 10]
-    assert long_tail_counts(1000, 1, 3).tolist() == [1000] * 3
     assert long_tail_counts(5, 100, 3).tolist() == [5, 1, 1]
-    assert long_tail_counts(7, 9, 1).tolist() == [7]
     t = np.linspace(0, 10, 10)
     assert long_tail_counts(500, 50, 10).tolist() == np.rint(500 * 50.0 ** (-t / 10)).astype(int).tolist()

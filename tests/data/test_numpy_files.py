@@ -50,18 +50,6 @@ def test_a_type_without_content_is_refused_before_it_is_copied(tmp_path):
         arrays["y"]
 
 
-def test_zeros_that_compress_well_are_believed(tmp_path):
-    np.savez_compressed(tmp_path / "x.npz", x=np.zeros((4000, 500), np.float32))
-    with open_archive(tmp_path / "x.npz") as arrays:
-        assert arrays["x"].shape == (4000, 500)
-
-
-def test_an_archive_named_npy_is_told_what_it_is(tmp_path):
-    (tmp_path / "x.npy").write_bytes(npz_bytes(x=X))
-    with pytest.raises(DataError, match=r"to \.npz"):
-        load_array(tmp_path / "x.npy")
-
-
 def test_words_that_are_no_text_are_refused_where_they_are_read(tmp_path):
     content = bytearray(npy_bytes(np.array(["ab", "cd"])))
     content[-4:] = b"\xff\xff\xff\x7f"

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -118,7 +117,7 @@ def main() -> int:
 
 def _report(told: argparse.Namespace, cases: range) -> int:
     """Run the targets side by side, a thousand cases at a time; say how it goes, and sum up."""
-    began, out = time.monotonic(), told.out.absolute()
+    out = told.out.absolute()
     names = [name for name in all_targets() if told.only in name]
     ends: dict[str, Counter[str]] = {name: Counter() for name in names}
     with ThreadPoolExecutor(told.workers) as pool:
@@ -130,16 +129,12 @@ def _report(told: argparse.Namespace, cases: range) -> int:
         for job in as_completed(running):
             for name, found in job.result().items():
                 ends[name].update(found)
-                print(f"{time.monotonic() - began:6.0f} s  {_words(name, ends[name])}", flush=True)
-    failed = 0
-    print("\nAll together:")
-    for name, counted in ends.items():
-        print(f"  {_words(name, counted)}")
-        for cause, count in failures(counted).items():
-            failed += count
-            print(f"    FAILED {count} x {cause}")
+                print(_words(name, ends[name]), flush=True)
+    failed = [(name, *one) for name, counted in ends.items() for one in failures(counted).items()]
+    for name, cause, count in failed:
+        print(f"FAILED {name}: {count} x {cause}")
     total = sum(counted.total() for counted in ends.values())
-    print(f"{total} cases of {len(names)} targets, seed {told.seed}: {failed} failed.")
+    print(f"{total} cases of {len(names)} targets, seed {told.seed}: {len(failed)} causes of failure.")
     if failed:
         print(f"The inputs that failed are in {told.out}, named by target, seed and case.")
         print("One of them again: make fuzz ONLY=TARGET SEED=SEED FROM=CASE CASES=1")

@@ -1,8 +1,17 @@
 """Text files that list things: classes, texts, images; and damaged pictures themselves."""
 
 import io
+import tarfile
+import zipfile
+from contextlib import contextmanager
 
 import numpy as np
+from PIL import Image
+
+from dptransfer.cli.options import class_list
+from dptransfer.data import Columns, EncoderIdentity, PrivateEmbeddings
+from dptransfer.encoders import ImageEncoder, encode_images_in_memory
+from dptransfer.sources import find_images, find_texts, read_private, read_table
 
 from .mutate import damaged, odd_text
 from .tables import CLASSES, use_every_way
@@ -12,109 +21,74 @@ SECRET = "sixty-two-year-old"
 """Stands in every line; no message may repeat it."""
 
 
-class _Text(FileTarget):
-    """A text file."""
+def text_target(name, file, lines, read):
+    """A text file of lines; no message of its reader may repeat what stands in one."""
 
-    lines: tuple[str, ...]
-
-    def write(self, folder):
-        (folder / self.file).write_text("\n".join(self.lines) + "\n")
-
-    def edit(self, content, dice):
+    def edit(content, dice):
         text = content.decode()
         for _ in range(dice.choice((1, 2, 5))):
             place = dice.randrange(len(text))
             text = text[:place] + odd_text(dice) + text[place + dice.choice((0, 0, 1, 9)) :]
         return text.encode(dice.choice(("utf-8", "utf-8", "utf-8", "utf-16", "latin1")), "replace")
 
-    def use(self, folder, repaired):
+    def use(path):
         try:
-            self.read(folder / self.file)
+            read(path)
         except Exception as problem:
             require(SECRET not in str(problem), "a message repeats what a private line holds")
             raise
 
-
-class Classes(_Text):
-    name, file, lines = "classes", "classes.txt", ("ant", "bee", "cat")
-
-    def read(self, path):
-        from dptransfer.cli.options import class_list
-        from dptransfer.data import PrivateEmbeddings
-
-        names = class_list(str(path))
-        PrivateEmbeddings(np.zeros((1, 2)), [names[0] if names else 0], classes=names)
+    return FileTarget(name, file, lambda: ("\n".join(lines) + "\n").encode(), edit, use)
 
 
-class Texts(_Text):
-    name, file = "texts", "texts.csv"
-    lines = ("text,label,who", *(f'"a {SECRET}, case {i}",{CLASSES[i % 3]},{SECRET}-{i}' for i in range(20)))
-
-    def read(self, path):
-        from dptransfer.data import Columns
-        from dptransfer.sources import find_texts
-
-        plain = path.with_suffix(".txt")
-        plain.write_bytes(path.read_bytes())
-        try:
-            use_every_way(
-                lambda: find_texts(path, classes=CLASSES),
-                lambda: find_texts(path, labelled=False),
-                lambda: find_texts(path, Columns(person="who"), labelled=False),
-                lambda: find_texts(plain),
-            )
-        finally:
-            plain.unlink()
+def read_classes(path):
+    names = class_list(str(path))
+    PrivateEmbeddings(np.zeros((1, 2)), [names[0] if names else 0], classes=names)
 
 
-class ImageLists(_Text):
-    name, file = "image list", "images.csv"
-    lines = ("path,label", *(f"{CLASSES[i % 3]}/{SECRET}-{i}.png,{CLASSES[i % 3]}" for i in range(20)))
+@contextmanager
+def beside(path, name, content):
+    """Another file in the folder, for a while: reading must not change what is there."""
+    other = path.with_name(name)
+    other.write_bytes(content)
+    try:
+        yield other
+    finally:
+        other.unlink()
 
-    def read(self, path):
-        from dptransfer.sources import find_images
 
+def read_texts(path):
+    with beside(path, "texts.txt", path.read_bytes()) as plain:
         use_every_way(
-            lambda: find_images(path, classes=CLASSES).sources(),
-            lambda: find_images(path, labelled=False).sources(),
+            lambda: find_texts(path, classes=CLASSES),
+            lambda: find_texts(path, labelled=False),
+            lambda: find_texts(path, Columns(person="who"), labelled=False),
+            lambda: find_texts(plain),
         )
 
 
-class People(_Text):
-    """Whose each of twenty pictures is, with one more than there are."""
-
-    name, file = "people", "people.csv"
-    lines = ("path,person", *(f"{CLASSES[i % 3]}/{i}.png,{SECRET}-{i % 7}" for i in range(21)))
-
-    def read(self, path):
-        from dptransfer.data import Columns
-        from dptransfer.sources import find_images
-
-        images = [path.parent / CLASSES[i % 3] / f"{i}.png" for i in range(20)]
-        listed = path.with_name("images.csv")
-        listed.write_text("\n".join(["path", *(str(image) for image in images)]))
-        try:
-            found = find_images(listed, Columns(person=path)).people
-            require(len(found) == 20 and found.max() < 20, "every picture has a person")
-        finally:
-            listed.unlink()
+def read_image_list(path):
+    use_every_way(
+        lambda: find_images(path, classes=CLASSES).sources(),
+        lambda: find_images(path, labelled=False).sources(),
+    )
 
 
-class Features(_Text):
+def read_people(path):
+    """Whose each of twenty pictures is, in a list with one more than there are."""
+    images = [path.parent / CLASSES[i % 3] / f"{i}.png" for i in range(20)]
+    with beside(path, "images.csv", "\n".join(["path", *map(str, images)]).encode()) as listed:
+        found = find_images(listed, Columns(person=path)).people
+    require(len(found) == 20 and found.max() < 20, "every picture has a person")
+
+
+def read_features(path):
     """A table with a column per feature; labels and people are no features."""
-
-    name, file = "features", "features.csv"
-    lines = ("f1,f2,label,who", *(f"{i}.5,-1e{i},{CLASSES[i % 3]},{SECRET}-{i}" for i in range(20)))
-
-    def read(self, path):
-        from dptransfer.data import Columns
-        from dptransfer.sources import read_private, read_table
-
-        use_every_way(
-            lambda: read_private(path, classes=CLASSES, people="who").fingerprint,
-            lambda: read_private(path, Columns(features="f*"), classes=CLASSES).fingerprint,
-            lambda: read_table(path, Columns(features="f1")),
-        )
+    use_every_way(
+        lambda: read_private(path, classes=CLASSES, people="who").fingerprint,
+        lambda: read_private(path, Columns(features="f*"), classes=CLASSES).fingerprint,
+        lambda: read_table(path, Columns(features="f1")),
+    )
 
 
 class Archives(Target):
@@ -123,9 +97,6 @@ class Archives(Target):
     name = "archives"
 
     def write(self, folder):
-        import tarfile
-        import zipfile
-
         names = [f"{CLASSES[i % 3]}/{i}.png" for i in range(6)]
         with zipfile.ZipFile(folder / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
             for name in names:
@@ -142,8 +113,6 @@ class Archives(Target):
         return False
 
     def use(self, folder, repaired):
-        from dptransfer.sources import find_images
-
         def read(path):
             found = find_images(path, classes=CLASSES)
             inside = found.root.resolve()
@@ -159,8 +128,6 @@ class Pictures(Target):
     name = "pictures"
 
     def write(self, folder):
-        from PIL import Image
-
         grey = np.random.default_rng(0).integers(0, 4096, (16, 16)).astype(np.uint16)
         Image.fromarray(grey).save(folder / "grey.png")
         Image.fromarray(grey).save(folder / "grey.tif")
@@ -179,31 +146,35 @@ class Pictures(Target):
         return False
 
     def use(self, folder, repaired):
-        from dptransfer.encoders import encode_images_in_memory
-        from dptransfer.sources import find_images
-
-        rows, unreadable = encode_images_in_memory(find_images(folder), _mean_colour(), batch=2)
+        rows, unreadable = encode_images_in_memory(find_images(folder), MeanColour(), batch=2)
         there = len(list(folder.iterdir()))
         require(rows.shape == (there, 3), "a picture that cannot be read is a row all the same")
         require(not rows[list(unreadable)].any(), "a picture that cannot be read is a row of zeros")
 
 
-def _mean_colour():
+class MeanColour(ImageEncoder):
     """An encoder of pictures, which must be in colour."""
-    from dptransfer.data import EncoderIdentity
-    from dptransfer.encoders import ImageEncoder
 
-    class MeanColour(ImageEncoder):
-        identity, dimension = EncoderIdentity("mean-colour", "0" * 64, "8 px"), 3
+    identity, dimension = EncoderIdentity("mean-colour", "0" * 64, "8 px"), 3
 
-        def prepare(self, image):
-            return np.asarray(image.resize((8, 8)), dtype=np.float32)
+    def prepare(self, image):
+        return np.asarray(image.resize((8, 8)), dtype=np.float32)
 
-        def forward(self, pixels):
-            return pixels.mean(axis=(1, 2))
-
-    return MeanColour()
+    def forward(self, pixels):
+        return pixels.mean(axis=(1, 2))
 
 
 def targets():
-    return [Classes(), Texts(), ImageLists(), People(), Features(), Archives(), Pictures()]
+    texts = (f'"a {SECRET}, case {i}",{CLASSES[i % 3]},{SECRET}-{i}' for i in range(20))
+    images = (f"{CLASSES[i % 3]}/{SECRET}-{i}.png,{CLASSES[i % 3]}" for i in range(20))
+    people = (f"{CLASSES[i % 3]}/{i}.png,{SECRET}-{i % 7}" for i in range(21))
+    features = (f"{i}.5,-1e{i},{CLASSES[i % 3]},{SECRET}-{i}" for i in range(20))
+    return [
+        text_target("classes", "classes.txt", ("ant", "bee", "cat"), read_classes),
+        text_target("texts", "texts.csv", ("text,label,who", *texts), read_texts),
+        text_target("image list", "images.csv", ("path,label", *images), read_image_list),
+        text_target("people", "people.csv", ("path,person", *people), read_people),
+        text_target("features", "features.csv", ("f1,f2,label,who", *features), read_features),
+        Archives(),
+        Pictures(),
+    ]

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from dptransfer.errors import DPTransferError
+from dptransfer.sources import read_private, read_public, read_table
 
 from .mutate import damaged, damaged_json
 from .target import FileTarget, Target
@@ -35,16 +36,8 @@ def use_every_way(*ways):
 
 def read_as_rows(path, labels=None):
     """Read the file as rows, as private rows and as public ones, down to the last number."""
-    from dptransfer.sources import read_table
-
-    use_every_way(lambda: np.array(read_table(path).rows), lambda: read_with_labels(path, labels))
-
-
-def read_with_labels(path, labels=None):
-    """Read the file as private rows and as public ones."""
-    from dptransfer.sources import read_private, read_public
-
     use_every_way(
+        lambda: np.array(read_table(path).rows),
         lambda: read_private(path, classes=CLASSES, labels=labels).fingerprint,
         lambda: read_private(path, labels=labels).fingerprint,
         lambda: read_private(path, classes=CLASSES, labels=labels, people="y").people,
@@ -52,40 +45,27 @@ def read_with_labels(path, labels=None):
     )
 
 
-class Npy(FileTarget):
-    name, file = "npy", "rows.npy"
-
-    def write(self, folder):
-        np.save(folder / self.file, rows_and_labels()[0])
-
-    def edit(self, content, dice):
-        return odd_array(content, dice)
-
-    def use(self, folder, repaired):
-        read_as_rows(folder / self.file, labels=rows_and_labels()[1])
-
-
-class Labels(FileTarget):
-    """An `.npy` file of labels beside intact rows."""
-
-    name, file, edited_share = "labels", "labels.npy", 0.6
-
-    def write(self, folder):
-        x, y = rows_and_labels()
-        np.save(folder / "rows.npy", x)
-        np.save(folder / self.file, y)
-
-    def edit(self, content, dice):
-        return odd_array(content, dice)
-
-    def use(self, folder, repaired):
-        from dptransfer.sources import read_private
-
-        labels = {"labels": rows_and_labels()[1], "classes": CLASSES}
+def read_labels_beside_rows(path):
+    """Read an `.npy` file as labels, and as people, of intact rows beside it."""
+    x, y = rows_and_labels()
+    rows = path.with_name("rows.npy")
+    np.save(rows, x)
+    try:
         use_every_way(
-            lambda: read_with_labels(folder / "rows.npy", labels=folder / self.file),
-            lambda: read_private(folder / "rows.npy", **labels, people=folder / self.file),
+            lambda: read_private(rows, classes=CLASSES, labels=path).fingerprint,
+            lambda: read_private(rows, labels=path).fingerprint,
+            lambda: read_public(rows, labels=path).fingerprint,
+            lambda: read_private(rows, labels=y, classes=CLASSES, people=path),
         )
+    finally:
+        rows.unlink()
+
+
+def as_bytes(save, *content, **arrays):
+    """What `save` writes."""
+    written = io.BytesIO()
+    save(written, *content, **arrays)
+    return written.getvalue()
 
 
 class Npz(Target):
@@ -104,22 +84,6 @@ class Npz(Target):
 
     def use(self, folder, repaired):
         read_as_rows(folder / "rows.npz")
-
-
-class Safetensors(FileTarget):
-    name, file = "safetensors", "rows.safetensors"
-
-    def write(self, folder):
-        from safetensors.numpy import save_file
-
-        x, y = rows_and_labels()
-        save_file({"x": x, "y": y}, str(folder / self.file), {"classes": json.dumps(CLASSES)})
-
-    def edit(self, content, dice):
-        return other_header(content, dice)
-
-    def use(self, folder, repaired):
-        read_as_rows(folder / self.file)
 
 
 class SavedDataSet(Target):
@@ -150,41 +114,23 @@ class SavedDataSet(Target):
         read_as_rows(folder)
 
 
-class Parquet(FileTarget):
-    name, file = "parquet", "rows.parquet"
-
-    def write(self, folder):
-        (folder / self.file).write_bytes(_parquet_bytes(_parquet_table()))
-
-    def edit(self, content, dice):
-        return _parquet_bytes(_odd_table(dice))
-
-    def use(self, folder, repaired):
-        read_as_rows(folder / self.file)
-
-
 def _parquet_bytes(table):
     from pyarrow import parquet
 
-    written = io.BytesIO()
-    parquet.write_table(table, written)
-    return written.getvalue()
+    return as_bytes(lambda stream: parquet.write_table(table, stream))
 
 
-class Torch(FileTarget):
-    name, file = "pt", "rows.pt"
+def _torch_bytes(content):
+    import torch
 
-    def write(self, folder):
-        import torch
+    return as_bytes(lambda stream: torch.save(content, stream))
 
-        x, y = map(torch.from_numpy, rows_and_labels())
-        torch.save({"x": x, "y": y, "classes": list(CLASSES)}, folder / self.file)
 
-    def edit(self, content, dice):
-        return _odd_tensors(dice)
+def _tensors():
+    import torch
 
-    def use(self, folder, repaired):
-        read_as_rows(folder / self.file)
+    x, y = map(torch.from_numpy, rows_and_labels())
+    return {"x": x, "y": y, "classes": list(CLASSES)}
 
 
 def odd_array(content, dice):
@@ -269,17 +215,13 @@ def _odd_table(dice):
         ("embedding", [*x.tolist()[1:], None]),
         ("embedding", [*x.tolist()[1:], [1.0]]),
         ("embedding", [*x.tolist()[1:], [None] * 5]),
-        ("embedding", [[row] for row in x.tolist()]),
         ("embedding", [[] for _ in x]),
         ("embedding", [["a"] for _ in x]),
         ("embedding", y.tolist()),
-        ("embedding", [True] * len(x)),
         ("label", [None, *y.tolist()[1:]]),
         ("label", [[int(one)] for one in y]),
-        ("label", [{"a": int(one)} for one in y]),
         ("label", (y + 0.5).tolist()),
         ("label", ["ant", *["dog"] * (len(y) - 1)]),
-        ("label", [b"\xff"] * len(y)),
         ("label", [2**63 - 1] * len(y)),
     )
     name, column = dice.choice(odd_columns)
@@ -301,13 +243,30 @@ def _odd_tensors(dice):
     classes = dice.choice((list(CLASSES), [], [1, "a"], [["a"], ["b", "c"]], "abc", None, ["a", "a", "b"], y))
     whole = {"x": rows, "y": labels, "classes": classes}
     others = rows, [rows], {1: rows}, {"scale": y, "offset": y, "q": rows}
-    written = io.BytesIO()
-    torch.save(dice.choice((whole, whole, whole, *others)), written)
-    return written.getvalue()
+    return _torch_bytes(dice.choice((whole, whole, whole, *others)))
 
 
 def targets():
     """Those whose packages are installed."""
-    optional = [Parquet(), SavedDataSet()] if find_spec("pyarrow") else []
-    optional += [Torch()] if find_spec("torch") else []
-    return [Npy(), Labels(), Npz(), Safetensors(), *optional]
+    from safetensors.numpy import save
+
+    x, y = rows_and_labels()
+    tensors = save({"x": x, "y": y}, {"classes": json.dumps(CLASSES)})
+    found = [
+        FileTarget(
+            "npy", "rows.npy", lambda: as_bytes(np.save, x), odd_array, lambda path: read_as_rows(path, y)
+        ),
+        FileTarget("labels", "labels.npy", lambda: as_bytes(np.save, y), odd_array, read_labels_beside_rows),
+        Npz(),
+        FileTarget("safetensors", "rows.safetensors", lambda: tensors, other_header, read_as_rows),
+    ]
+    if find_spec("pyarrow"):
+        table, odd = _parquet_table, lambda _, dice: _parquet_bytes(_odd_table(dice))
+        found.append(
+            FileTarget("parquet", "rows.parquet", lambda: _parquet_bytes(table()), odd, read_as_rows)
+        )
+        found.append(SavedDataSet())
+    if find_spec("torch"):
+        odd_tensors = lambda _, dice: _odd_tensors(dice)  # noqa: E731
+        found.append(FileTarget("pt", "rows.pt", lambda: _torch_bytes(_tensors()), odd_tensors, read_as_rows))
+    return found

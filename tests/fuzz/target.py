@@ -9,6 +9,7 @@ import sys
 import traceback
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,11 +42,19 @@ class Target(ABC):
         """Read the input every way there is; raise `BrokenPromise` where it is accepted and should not be."""
 
 
+@dataclass
 class FileTarget(Target):
     """One file: damaged byte by byte, or by what `edit` does to its content, so often."""
 
+    name: str
     file: str
-    edited_share = 0.5
+    content: Callable[[], bytes]
+    edit: Callable[[bytes, random.Random], bytes]
+    read: Callable[[Path], object]
+    edited_share: float = 0.5
+
+    def write(self, folder: Path) -> None:
+        (folder / self.file).write_bytes(self.content())
 
     def damage(self, folder: Path, dice: random.Random) -> bool:
         path = folder / self.file
@@ -54,9 +63,8 @@ class FileTarget(Target):
         path.write_bytes(self.edit(content, dice) if edited else damage_bytes(content, dice))
         return False
 
-    @abstractmethod
-    def edit(self, content: bytes, dice: random.Random) -> bytes:
-        """The content with something in it that its format does not expect."""
+    def use(self, folder: Path, repaired: bool) -> None:
+        self.read(folder / self.file)
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,8 @@ def packed(path, files=FILES, prefix="", folders=("eel/",)):
     return path
 
 
-@pytest.mark.parametrize("name", ["photos.zip", "photos.tar", "photos.tar.gz", "PHOTOS.TGZ"])
-@pytest.mark.parametrize("inner", ["", "own/"])
-def test_an_archive_stands_for_its_folder(tmp_path, name, inner):
-    own = name.partition(".")[0] + "/" if inner else ""
+@pytest.mark.parametrize(("name", "own"), [("photos.zip", ""), ("photos.tar.gz", "photos/"), ("A.TGZ", "")])
+def test_an_archive_stands_for_its_folder(tmp_path, name, own):
     found = find_images(packed(tmp_path / name, prefix=own), Columns(person="folder"))
     assert found.sources() == ("cat/ann/1.png", "cat/ann/2.png", "dog/bob/1.png")
     assert found.classes == ("cat", "dog", "eel")  # an empty folder declares a class
@@ -168,16 +166,6 @@ def test_damage_is_one_error(tmp_path, place, name):
     assert list(place.iterdir()) == []
 
 
-def test_a_password_is_asked_for_in_words(tmp_path):
-    path = packed(tmp_path / "p.zip", ["a/1.png"], folders=())
-    content = bytearray(path.read_bytes())
-    content[6] |= 1
-    content[content.index(b"PK\x01\x02") + 8] |= 1
-    path.write_bytes(bytes(content))
-    with pytest.raises(DataError, match="without a password"):
-        find_images(path)
-
-
 def test_a_tar_that_leads_back_ends_in_an_error(tmp_path):
     path = packed(tmp_path / "p.tar", ["a/1.png", "a/notes.txt"], folders=())
     content = bytearray(path.read_bytes())
@@ -192,7 +180,7 @@ def test_a_tar_that_leads_back_ends_in_an_error(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("again", ["cat/1.png", "cat//1.png", "cat\\\\1.png"])
+@pytest.mark.parametrize("again", ["cat/1.png", "cat//1.png"])
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_two_files_of_one_name_are_refused_for_readers_differ_in_which_they_take(tmp_path, kind, again):
     path = tmp_path / f"a.{kind}"
@@ -226,8 +214,6 @@ def test_what_a_killed_process_left_is_removed_and_what_a_living_one_holds_is_no
         "import os, tempfile; tempfile.tempdir = os.environ['PLACE'];"
         "from dptransfer.sources.archives import TemporaryFolder; held = TemporaryFolder(); os._exit(9)"
     )
-    import os
-
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "PLACE": str(place)}, check=False)
     (left,) = place.iterdir()
     first = TemporaryFolder()

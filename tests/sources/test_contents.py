@@ -34,14 +34,10 @@ def test_the_columns_of_a_table_or_of_a_folder_of_tables_tell_what_it_holds(tmp_
     ("header", "columns", "form"),
     [
         ("path,label", Columns(), "images"),
-        ("text,path", Columns(), "images"),
         ("text,path", Columns(text="text"), "texts"),
-        ("note,text", Columns(), "texts"),
         ("note,path", Columns(text="note"), "texts"),
         ("a,b", Columns(text="note"), "rows"),
-        ("photo;label", Columns(), "rows"),
         ("photo;label", Columns(path="photo"), "images"),
-        ("photo;label", Columns(path="other"), "rows"),
         ("photo;label", Columns(path="photo", features="p*"), "rows"),
     ],
 )
@@ -50,7 +46,7 @@ def test_the_first_line_of_a_csv_tells_what_it_holds(tmp_path, header, columns, 
     assert contents_of(tmp_path / "a.csv", columns) == form
 
 
-@pytest.mark.parametrize("name", ["rows.mat", "rows.h5", "photos.heic", "rows", "notes.md", "a.xlsx"])
+@pytest.mark.parametrize("name", ["rows.mat", "rows"])
 def test_a_file_of_an_unknown_type_is_refused_with_the_types_there_are(tmp_path, name):
     (tmp_path / name).touch()
     for door in (contents_of, find_images):
@@ -107,7 +103,6 @@ def test_a_folder_is_the_table_that_one_array_is_in_the_order_of_its_numbers(fol
         (lambda f: (f / "a.parquet").touch(), r"\.npy and \.parquet"),
         (lambda f: (f / "a.PNG").touch(), r"\.npy and pictures"),
         (lambda f: np.save(f / "img_emb_3.npy", ROWS[:0]), r"img_emb_3\.npy': .*one row"),
-        (lambda f: (f / "img_emb_3.npy").write_bytes(b""), r"img_emb_3\.npy': .*cut short"),
         (lambda f: [file.unlink() for file in f.iterdir()], "none of them"),
     ],
 )

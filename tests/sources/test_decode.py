@@ -4,7 +4,6 @@ import os
 import signal
 import struct
 import warnings
-import zlib
 from contextlib import closing, suppress
 
 import numpy as np
@@ -23,7 +22,7 @@ SIGNED = np.array([[-1000, 0, 1000]], np.int16)
 UNIT = np.array([[0, 0.5, 1]], np.float32)
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("bits", [1, 4, 8])
 def test_greys_of_few_bits_reach_from_black_to_white(tmp_path, bits):
     most = 2**bits - 1
     shades = np.array([[0, most // 2, most]], np.uint8)
@@ -45,7 +44,7 @@ def test_greys_of_sixteen_bits_are_scaled_and_not_cut_off(tmp_path, order):
         assert greys(tiff(tmp_path / "d.tif", TWELVE, bits=12)) == [0, 127, 255]
 
 
-@pytest.mark.parametrize("maximum", [1000, 4095, 65535])
+@pytest.mark.parametrize("maximum", [1000, 65535])
 def test_formats_that_tell_their_white_are_believed(tmp_path, maximum):
     shades = np.array([[0, maximum // 2, maximum]], np.uint16)
     header = f"P5 3 1 {maximum}\n".encode()
@@ -56,7 +55,7 @@ def test_formats_that_tell_their_white_are_believed(tmp_path, maximum):
     assert sorted(set(greys(tmp_path / "a.jp2"))) == [0, 127, 255]
 
 
-@pytest.mark.parametrize("most", [1023, 4095, 16383])
+@pytest.mark.parametrize("most", [1023, 16383])
 def test_few_bits_in_sixteen_are_not_black_but_refused_or_read_as_declared(tmp_path, most):
     shades = np.array([[0, most // 2, most]], np.uint16)
     for file in (png(tmp_path / "a.png", shades, 16), tiff(tmp_path / "a.tif", shades)):
@@ -68,12 +67,6 @@ def test_few_bits_in_sixteen_are_not_black_but_refused_or_read_as_declared(tmp_p
     refused(png(tmp_path / "b.png", colour, 16, COLOUR), "eight bits")
     refused(tiff(tmp_path / "c.tif", colour, photometric=2), "eight bits")
     refused(tiff(tmp_path / "d.tif", colour, photometric=2, t259=(3, 8)), "eight bits")
-
-
-def test_significant_bits_of_a_png_are_of_scaled_samples_and_change_nothing(tmp_path):
-    bits = (b"sBIT", b"\x0c")
-    assert greys(png(tmp_path / "a.png", TWELVE * 16 + TWELVE // 256, 16, GREY, bits)) == [0, 127, 255]
-    refused(png(tmp_path / "b.png", TWELVE, 16, GREY, bits), "--grey-range")  # which were not scaled
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -106,14 +99,6 @@ def test_signed_long_and_floating_greys_need_a_range(tmp_path, order):
         assert greys(tiff(tmp_path / "u32.tif", long), (0, 2**32 - 1)) == [0, 127, 255]
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f8", "u8", "i8"])
-def test_what_pillow_does_not_know_is_refused(tmp_path, dtype):
-    file = tiff(tmp_path / "a.tif", np.ones((2, 2), dtype))
-    with pytest.raises(OSError, match="identify"):
-        open_image(file, (0, 1))
-    assert problem_of(file, (0, 1)) == "It cannot be read (UnidentifiedImageError)."
-
-
 def test_several_pages_are_refused_and_of_an_animation_the_first_is_taken(tmp_path):
     refused(tiff(tmp_path / "a.tif", np.zeros((2, 2), np.uint8), pages=2), "a file of its own")
     frames = [Image.new("L", (2, 2), shade) for shade in (200, 10)]
@@ -139,7 +124,7 @@ def test_transparency_is_laid_over_white(tmp_path):
     assert greys(png(tmp_path / "d.png", SIXTEEN, 16, GREY, clear)) == [0, 255, 255]
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("bits", [1, 8])
 def test_palettes_with_and_without_transparency(tmp_path, bits):
     colours = (b"PLTE", bytes([10, 20, 30, 200, 100, 50]))
     plain = png(tmp_path / "a.png", [[0, 1]], bits, PALETTE, colours)
@@ -164,15 +149,6 @@ def test_colour_spaces(tmp_path):
     Image.fromarray(flat).save(tmp_path / "f.jpg", quality=100, subsampling=0)  # in YCbCr
     for name in ("e.jpg", "f.jpg"):
         assert abs(seen(tmp_path / name) - flat).max() <= 2  # of which JPEG has its part
-
-
-def test_lab_is_seen_on_an_srgb_screen(tmp_path):
-    """L* = 50.2 of a neutral grey is a luminance of 0.186, which sRGB has at 119.4."""
-    lab = np.array([[[0, 0, 0], [128, 0, 0], [255, 0, 0]]], np.uint8)
-    assert (
-        abs(seen(tiff(tmp_path / "a.tif", lab, photometric=8))[0] - [[0] * 3, [119.4] * 3, [255] * 3]).max()
-        <= 1
-    )
 
 
 TURNED = {
@@ -206,12 +182,6 @@ def test_every_orientation_is_made_upright_once(tmp_path, orientation):
         assert (seen(tmp_path / name)[..., 0] == TURNED[orientation](stored)).all(), name
 
 
-def test_a_damaged_orientation_is_no_reason_to_lose_the_picture(tmp_path):
-    Image.new("RGB", (3, 2), (9, 9, 9)).save(tmp_path / "a.png", exif=b"Exif\0\0II*\0\xff\xff\xff\x7f")
-    with without_warnings():
-        assert seen(tmp_path / "a.png").shape == (2, 3, 3)
-
-
 def test_a_file_that_is_no_image_or_is_cut_short_raises(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "whole.png")
@@ -236,33 +206,14 @@ def test_a_large_file_is_read_in_parts_to_the_same_picture(tmp_path, monkeypatch
     assert all(np.array_equal(seen(file), known) for file, known in zip(files, at_once, strict=True))
 
 
-def test_one_pixel_is_a_picture(tmp_path):
-    assert seen(png(tmp_path / "a.png", [[200]], 8)).shape == (1, 1, 3)
-    assert greys(png(tmp_path / "b.png", [[65535]], 16)) == [255]
-
-
-@pytest.mark.parametrize("ending", ["png", "tif", "pbm", "gif"])
-def test_twenty_thousand_by_twenty_thousand_is_refused_before_it_is_read(tmp_path, ending):
+def test_twenty_thousand_by_twenty_thousand_is_refused_before_it_is_read(tmp_path):
     """The header alone says so: the files hold next to nothing."""
-    file, side = tmp_path / f"a.{ending}", 20_000
-    if ending == "png":
-        png(file, [[0]], 1, size=(side, side))
-    elif ending == "tif":
-        tiff(file, np.zeros((1, 1), np.uint8), t256=(4, side), t257=(4, side))
-    elif ending == "pbm":
-        file.write_bytes(f"P4 {side} {side}\n".encode())
-    else:
-        file.write_bytes(b"GIF89a" + struct.pack("<HHBBB", side, side, 0, 0, 0) + b"\x2c" + b"\0" * 20)
-    with pytest.raises(Image.DecompressionBombError):
-        open_image(file)
-    assert problem_of(file) == "It cannot be read (DecompressionBombError)."
-
-
-def test_a_text_that_swells_is_refused(tmp_path):
-    swollen = (b"zTXt", b"note\0\0" + zlib.compress(b"\0" * 2**27, 9))
-    file = png(tmp_path / "a.png", [[1]], 8, GREY, swollen)
-    with pytest.raises(ValueError, match="too large"):
-        open_image(file)
+    side = 20_000
+    deep = png(tmp_path / "a.png", [[0]], 1, size=(side, side))
+    for file in (deep, tiff(tmp_path / "a.tif", np.zeros((1, 1), np.uint8), t256=(4, side), t257=(4, side))):
+        with pytest.raises(Image.DecompressionBombError):
+            open_image(file)
+        assert problem_of(file) == "It cannot be read (DecompressionBombError)."
 
 
 def test_nothing_is_said_while_pictures_are_opened(tmp_path, recwarn, caplog, capfd):

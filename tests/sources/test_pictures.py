@@ -1,14 +1,12 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import Columns, Labelled, PrivateData, PrivateEmbeddings
+from dptransfer.data import Columns, PrivateData, PrivateEmbeddings
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import GaussianEvent, Relation, Unit
-from dptransfer.sources import ImageList, PrivateImages, PublicImages, find_images
+from dptransfer.sources import PrivateImages, PublicImages, find_images
 from ledger.samples import sketch_of
 
 KEY = b"k" * 32
@@ -100,29 +98,16 @@ def test_files_memory_maps_and_their_array_are_one_data_set(folder, tmp_path):
     assert private(mapped).fingerprint == private().fingerprint
 
 
-def test_pictures_are_known_again_and_others_are_not():
-    one, again, other = pixels(40), pixels(40)[7:30], pixels(40, seed=1)
-    known = sketch_of(one, KEY)
-    assert known.overlaps(sketch_of(again, KEY))
-    assert not known.overlaps(sketch_of(other, KEY))
-    assert sketch_of(np.zeros_like(one), KEY) is None  # black ones would make strangers alike
-
-
 @pytest.mark.parametrize(
     ("make", "match"),
     [
         (lambda: private(pixels().astype(np.float32)), "float32"),
-        (lambda: private(pixels()[..., :1]), "shape"),
         (lambda: private(pixels()[0]), "3 dimensions"),
         (lambda: private(["a.png", "b.png"]), "resolution="),
         (lambda: private([np.zeros((2, 2, 3)), np.zeros((3, 3, 3))]), "one size"),
         (lambda: PrivateImages(pixels()), "classes="),
         (lambda: private(y=[0, 1, 0]), "lengths differ"),
-        (lambda: private(people=["a"]), "one entry"),
         (lambda: PublicImages(pixels(), [0] * 4), "declared"),
-        (lambda: PublicImages(pixels(), [0], classes=["a", "b"]), "label each"),
-        (lambda: PublicImages(pixels(), sources=["one"]), "name each"),
-        (lambda: PublicImages(pixels(0)), "at least one"),
     ],
 )
 def test_what_is_no_set_of_pictures_is_refused(make, match):
@@ -139,12 +124,6 @@ def test_labels_of_a_list_of_files_are_those_of_the_list(folder, classes):
     assert [classes[place] for place in made.labels] == ["cat"] * 3 + ["dog"] * 2
     again = PrivateImages(listed, classes=["cat", "dog"], resolution=4)
     assert again.labels.tolist() == [0, 0, 0, 1, 1]
-
-
-def test_numbers_as_classes_are_not_taken_for_positions():
-    for labels, classes in (([7, 1], [1, 7]), ([0, 1], [1, 0])):
-        listed = ImageList((Path("a.png"), Path("b.png")), Labelled.of(labels, classes))
-        assert PrivateImages(listed, resolution=4).labels.tolist() == [1, 0]
 
 
 def test_public_pictures_stand_beside_private_ones_of_their_size_alone():
