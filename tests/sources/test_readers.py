@@ -8,7 +8,6 @@ from dptransfer.data import Columns, EncoderIdentity, RowMetadata, write_embeddi
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy import Unit
 from dptransfer.sources import read_private, read_public, read_table
-from dptransfer.sources.readers import read_labels
 
 X = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
 Y = np.array([0, 1, 0, 1, 0, 1])
@@ -204,7 +203,7 @@ def test_labels_may_come_from_a_second_file(npz, npy, tmp_path):
     for read, rule in (
         (lambda: read_private(npy, **AB), "must have labels"),
         (lambda: read_private(npz(x=X, y=Y), labels=Y, **AB), "has its own"),
-        (lambda: read_labels(tmp_path / "y.csv"), r"numpy\.save"),
+        (lambda: read_private(npy, labels=tmp_path / "y.csv", **AB), r"numpy\.save"),
     ):
         with pytest.raises(DataError, match=rule):
             read()

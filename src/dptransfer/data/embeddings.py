@@ -138,13 +138,11 @@ class PublicEmbeddings(PublicData):
         rows: Any = self.rows
         if isinstance(rows, ShardedRows):
             self._known_fingerprint = _looked_through(rows, fingerprint)
-        else:
-            bad = ~finite_rows(rows)
-            if bad.any():
-                raise DataError(
-                    f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
-                    "Remove them from the pool."
-                )
+        elif (bad := ~finite_rows(rows)).any():
+            raise DataError(
+                f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
+                "Remove them from the pool."
+            )
         self._describe(vocabulary)
 
     def __deepcopy__(self, memo: object) -> PublicEmbeddings:

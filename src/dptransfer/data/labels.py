@@ -317,7 +317,7 @@ def places(labels: Iterable[object], classes: Iterable[object]) -> Labels:
         except TypeError:  # a list, say, is no class
             return -1
 
-    return np.array([place(label) for label in labels], dtype=np.int64)
+    return np.fromiter(map(place, labels), np.int64)
 
 
 def long_tail_counts(largest: int, ratio: float, classes: int) -> Integers:

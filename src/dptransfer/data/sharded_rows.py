@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data.numpy_files import array_header
 from dptransfer.data.table_files import WHOLE_FILE, dense_rows, named_features, row_columns, row_form
-from dptransfer.data.tables import parsing, require, unreadable
+from dptransfer.data.tables import USUAL_COLUMNS, Columns, parsing, require, unreadable
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -199,26 +199,19 @@ class ParquetShard:
     recent: RecentGroups
 
     @classmethod
-    def all_at(
-        cls,
-        path: Path,
-        features: str | Sequence[str] | None,
-        others: Collection[str | None],
-        recent: RecentGroups,
-    ) -> list[ParquetShard]:
+    def all_at(cls, path: Path, asked: Columns, recent: RecentGroups) -> list[ParquetShard]:
         """The row groups of a file; none where it has no rows.
 
         Args:
             path: the file.
-            features: the columns that are features, as for `feature_names`.
-            others: the columns that tell people or labels, and so are none.
+            asked: the columns of features, and those that tell people or labels and so are none.
             recent: where decoded groups are kept.
         """
         file = FileSnapshot.of(path)
         with file.open() as stream:
             opened = _opened(path, stream)
             schema = opened.schema_arrow
-            columns = row_columns(path, schema, features, others)
+            columns = row_columns(path, schema, asked)
             width, dtype = row_form(path, schema, columns, lambda: _first_cells(path, opened, columns))
             names = named_features(schema, columns)
             counts = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
@@ -287,8 +280,7 @@ class ShardedRows:
         files: `.npy` files (float16, float32, float64 or int8) or Parquet files, in the order of the rows;
             all of one width and type.
         scale: what int8 values are multiplied with to be rows, in float32; 1 without it.
-        features: which columns of Parquet files are features, as for `read_table`.
-        others: columns of Parquet files that tell people or labels, and so are no features.
+        columns: those of features, people and labels in Parquet files.
         finite: whether it is on record that all rows are finite.
 
     Attributes:
@@ -307,8 +299,7 @@ class ShardedRows:
         files: Sequence[str | Path],
         *,
         scale: float | None = None,
-        features: str | Sequence[str] | None = None,
-        others: Collection[str | None] = (),
+        columns: Columns = USUAL_COLUMNS,
         finite: bool = False,
     ) -> None:
         paths = [Path(file).absolute() for file in files]  # whoever they travel to may be elsewhere
@@ -320,9 +311,7 @@ class ShardedRows:
             kind = path.suffix.lower()
             known = kind in (".npy", ".parquet") and kind == paths[0].suffix.lower()
             require(known, path, "shards must be all .npy or all .parquet files.", "Name files of one kind.")
-            shards = (
-                [NpyShard.at(path)] if kind == ".npy" else ParquetShard.all_at(path, features, others, recent)
-            )
+            shards = [NpyShard.at(path)] if kind == ".npy" else ParquetShard.all_at(path, columns, recent)
             some = any(shard.count for shard in shards)
             require(some, path, "a shard must have at least one row; this has none.", "Remove the file.")
             found += shards
@@ -414,11 +403,9 @@ class ShardedRows:
             inside: AnyArray = self.shards[first].read(slice(start - begin, stop - begin))
             return inside
         rows = np.empty((stop - start, self.shape[1]), dtype)
-        for number in range(first, last + 1):
-            begin, end = self._begin(number), int(self._ends[number])
-            here = slice(max(start, begin), min(stop, end))
-            part = self.shards[number].read(slice(here.start - begin, here.stop - begin))
-            rows[here.start - start : here.stop - start] = part
+        ends = [start, *self._ends[first:last].tolist(), stop]
+        for begin, end in pairwise(ends):  # a file each
+            rows[begin - start : end - start] = self._between(begin, end, dtype)
         return rows
 
     def _at(self, places: Integers, dtype: np.dtype[np.generic]) -> AnyArray:

@@ -48,7 +48,7 @@ class ArrowColumns(NamedColumns["pa.ChunkedArray"]):
 
     def row_columns(self, columns: Columns) -> tuple[str, ...]:
         """A list column of a usual name, or a column of numbers for each feature; types and names decide."""
-        return row_columns(self.path, self.schema, columns.features, (columns.ids, columns.label))
+        return row_columns(self.path, self.schema, columns)
 
     def read(
         self, beside: Collection[str], rows: Sequence[str] = ()
@@ -155,19 +155,17 @@ def _require_plain(path: Path, label: str, kind: pa.DataType) -> None:
     require(types.is_null(kind) or any(is_one(kind) for is_one in plain), path, rule, remedy)
 
 
-def row_columns(
-    path: Path, schema: pa.Schema, features: str | Sequence[str] | None, others: Collection[str | None] = ()
-) -> tuple[str, ...]:
+def row_columns(path: Path, schema: pa.Schema, columns: Columns) -> tuple[str, ...]:
     """Where the rows are: one column of lists, or a column of numbers for each feature; by names and types.
 
     Args:
         path: the file, for a message.
         schema: Arrow's, of its columns.
-        features: the columns that are features, if they are named, as for `feature_names`.
-        others: columns that say something else, people or labels, and so are no features.
+        columns: those of features, if they are named, and those of people and labels, which are none.
     """
     import pyarrow.types as types
 
+    features = columns.features
     name = next((name for name in reversed(ROW_NAMES) if name in schema.names), None)
     by_name = isinstance(features, str) or (features is not None and set(features) <= set(schema.names))
     if name is not None and not by_name:
@@ -181,7 +179,7 @@ def row_columns(
         for one in schema
         if types.is_integer(one.type) or types.is_floating(one.type) or types.is_boolean(one.type)
     ]
-    chosen = tables.feature_names(path, numeric, features, others)
+    chosen = tables.feature_names(path, numeric, features, (columns.ids, columns.label))
     if not chosen:
         absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
         raise tables.unreadable(

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from dptransfer.data.atomic_files import owner_only, try_lock
-from dptransfer.data.tables import parsing, require
+from dptransfer.data.tables import parsing, require, unreadable
 
 _PREFIX = "dptransfer-unpacked-"
 _LOCK = ".lock"
@@ -72,18 +72,6 @@ class _Member(NamedTuple):
     opened: Callable[[], IO[bytes] | None]
 
 
-class UnpackedArchive(NamedTuple):
-    """What was unpacked, as long as `held` is held.
-
-    Attributes:
-        folder: where the pictures are.
-        held: goes, and the folder with it, when nobody holds it.
-    """
-
-    folder: Path
-    held: TemporaryFolder
-
-
 def archive_in(path: Path) -> tuple[Path, PurePosixPath] | None:
     """The archive that a path is, or leads into, and where to in it; None for any other path.
 
@@ -95,8 +83,10 @@ def archive_in(path: Path) -> tuple[Path, PurePosixPath] | None:
     return None
 
 
-def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> UnpackedArchive:
+def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> tuple[Path, TemporaryFolder]:
     """Unpack files of these endings, and folders, even empty ones; nothing leads out of the place.
+
+    The folder of the pictures goes when nobody holds the temporary one.
 
     Links, devices, hidden names and names with '..' or a drive are passed over; two files of one name are an
     error. An archive that holds one
@@ -136,7 +126,7 @@ def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> Unp
                     with source:
                         _copy(source, written, member.size)
             os.utime(target, ns=(stamp, stamp))
-    return UnpackedArchive(_folder(archive, root, inside), held)
+    return _folder(archive, root, inside), held
 
 
 def _members(archive: Path) -> Iterator[_Member]:
@@ -192,7 +182,7 @@ def _folder(archive: Path, root: Path, inside: PurePosixPath) -> Path:
     own = root / _own_name(archive)
     alone = own if own.is_dir() and [*root.iterdir()] == [own] else root
     known = ".." not in inside.parts and not inside.is_absolute()
-    found = next((one / inside for one in (alone, root) if known and (one / inside).is_dir()), None)
-    require(found is not None, archive, f"it has no folder '{inside}'.", "Look at what it holds.")
-    assert found is not None
-    return found
+    for one in (alone, root):
+        if known and (one / inside).is_dir():
+            return one / inside
+    raise unreadable(archive, f"it has no folder '{inside}'.", "Look at what it holds.")

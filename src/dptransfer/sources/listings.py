@@ -264,8 +264,8 @@ def _from_path(path: Path, columns: Columns, classes: Classes | None, labelled: 
     if path.is_dir():
         return _from_folder(path, classes)
     if archive := archive_in(path):
-        unpacked = unpack(*archive, IMAGE_ENDINGS)
-        return replace(_from_folder(unpacked.folder, classes, known_as=path), held=unpacked.held)
+        folder, held = unpack(*archive, IMAGE_ENDINGS)
+        return replace(_from_folder(folder, classes, known_as=path), held=held)
     require(path.exists(), path, "the file or folder must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
         table, column = CsvColumns(path, columns.split), columns.path or _PATH

@@ -125,19 +125,18 @@ def shards_in(folder: Path) -> list[Path]:
         deeper = [Path(entry.path) for entry in shown if entry.is_dir()]
     by_kind = {kind: [name for name in names if Path(name).suffix.lower() == kind] for kind in _KINDS}
     found = [kind for kind in _KINDS if by_kind[kind]]
-    if not found or any(_has_pictures(below) for below in deeper):
+    below = (name for folder in deeper for _, _, inside in os.walk(folder) for name in inside)
+    if not found or any(_is_picture(name) for name in below):
         return []
-    if any(Path(name).suffix.lower() in IMAGE_ENDINGS for name in names):
+    if any(map(_is_picture, names)):
         found.append("pictures")
     mixed = f"a folder must hold files of one kind; this has {' and '.join(found)}."
     require(len(found) == 1, folder, mixed, "Give each kind a folder of its own.")
     return [folder / name for name in sorted(by_kind[found[0]], key=tables.natural_order)]
 
 
-def _has_pictures(folder: Path) -> bool:
-    return any(
-        Path(name).suffix.lower() in IMAGE_ENDINGS for _, _, names in os.walk(folder) for name in names
-    )
+def _is_picture(name: str) -> bool:
+    return Path(name).suffix.lower() in IMAGE_ENDINGS
 
 
 def read_shards(folder: Path, files: list[Path], columns: Columns) -> RawTable:
@@ -149,7 +148,7 @@ def read_shards(folder: Path, files: list[Path], columns: Columns) -> RawTable:
         columns: those of features, labels and people; a split is refused, for there are none.
     """
     tables.chosen_split(folder, (), columns.split)
-    rows = ShardedRows(files, features=columns.features, others=(columns.ids, columns.label))
+    rows = ShardedRows(files, columns=columns)
     if files[0].suffix.lower() == ".npy":
         no_columns = "columns of features are those of tables; .npy files have none."
         require(not isinstance(columns.features, str), folder, no_columns, "Leave the names of columns out.")
@@ -179,8 +178,6 @@ def _kind(labels: AnyArray | None) -> str | None:
 
 Contents = Literal["rows", "images", "texts"]
 
-_PATH, _TEXT = "path", "text"
-
 
 def contents_of(path: Path, columns: Columns = USUAL_COLUMNS) -> Contents:
     """What is there; no cell is looked at, so that two data sets of one form are taken for the same.
@@ -189,31 +186,28 @@ def contents_of(path: Path, columns: Columns = USUAL_COLUMNS) -> Contents:
         path: a file or folder; one that is not there is taken for what its name says.
         columns: those of texts, of paths of pictures, and of features; with features these are rows.
     """
-    text_column, path_column, features = columns.text, columns.path, columns.features
     kind = path.suffix.lower()
-    if features is not None or kind in ROW_ENDINGS or (path / "manifest.json").is_file():
+    if columns.features is not None or kind in ROW_ENDINGS or (path / "manifest.json").is_file():
         return "rows"
     if kind == ".txt":
         return "texts"
-    if has_added_reader(path):
-        return "rows"
     shards = shards_in(path) if path.is_dir() and not table_files.is_columnar(path) else []
-    if shards and shards[0].suffix.lower() == ".npy":
+    if has_added_reader(path) or any(shard.suffix.lower() == ".npy" for shard in shards):
         return "rows"
     if shards or table_files.is_columnar(path):
         schema = table_files.schema_of(shards[0] if shards else path)
-        if text_column is not None and text_column in schema.names:
+        if columns.text in schema.names:
             return "texts"
-        if set(tables.ROW_NAMES) & set(schema.names):
+        if {*tables.ROW_NAMES} & {*schema.names}:
             return "rows"
         if table_files.picture_column(schema) is not None:
             return "images"
-        return "texts" if _TEXT in schema.names else "rows"
+        return "texts" if "text" in schema.names else "rows"
     if kind == ".csv" and path.is_file():
         header = table_files.CsvColumns(path).names
-        if text_column is not None and text_column in header:
+        if columns.text in header:
             return "texts"
-        return "images" if {path_column, _PATH} & set(header) else "texts" if _TEXT in header else "rows"
+        return "images" if {columns.path, "path"} & {*header} else "texts" if "text" in header else "rows"
     require_known_type(path)
     return "rows" if kind == ".parquet" else "images"
 
@@ -261,13 +255,6 @@ def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bo
 def _is_known_folder(path: Path) -> bool:
     """Whether it is a folder that has a list of its files: an `.emb` folder or a saved data set."""
     return path.suffix == ".emb" or (path / "manifest.json").is_file() or table_files.is_dataset_folder(path)
-
-
-def read_labels(path: str | Path) -> AnyArray:
-    """Labels from an `.npy` file of their own."""
-    found = Path(path)
-    require(found.suffix == ".npy", found, "labels must be an .npy array.", "Save them with numpy.save.")
-    return np.array(load_array(found))
 
 
 def read_private(
@@ -387,8 +374,11 @@ def with_labels(path: Path, labels: str | Path | ArrayLike | None, table: RawTab
     if labels is None:
         return table
     require(table.labels is None, path, "labels were given, and the file has its own.", "Leave labels out.")
-    given = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
-    return replace(table, labels=given)
+    if isinstance(labels, str | Path):
+        file = Path(labels)
+        require(file.suffix == ".npy", file, "labels must be an .npy array.", "Save them with numpy.save.")
+        labels = load_array(file)
+    return replace(table, labels=np.array(labels))
 
 
 def _labelled(table: RawTable, labels: AnyArray, classes: Classes | None) -> Labelled:
