@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dptransfer.errors import ArgumentError
@@ -34,14 +35,8 @@ def visible(text: str) -> str:
     """The text with a mark in place of every character that nobody would see."""
     if text.isprintable():
         return text
-    return "".join("\ufffd" if _hidden(letter) else letter for letter in text)
-
-
-def _hidden(letter: str) -> bool:
-    return unicodedata.category(letter).startswith("C") and letter not in _JOINERS
-
-
-Tone: TypeAlias = Literal["plain", "good", "bad"]
+    hidden = (unicodedata.category(letter)[0] == "C" and letter not in _JOINERS for letter in text)
+    return "".join("\ufffd" if not_seen else letter for letter, not_seen in zip(text, hidden, strict=True))
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class Note:
     """Sentences that stand out; a bad one is what nobody may overlook."""
 
     text: Text
-    tone: Tone = "plain"
+    tone: Literal["plain", "good", "bad"] = "plain"
 
 
 @dataclass(frozen=True)
@@ -188,6 +183,10 @@ class Highlight:
     key: str = ""
     exact: float | str = ""
 
+    def shown_with_note(self) -> Text:
+        """The number, and the words under it in parentheses."""
+        return Words((*parts_of(self.shown), " (", *parts_of(self.note), ")")) if self.note else self.shown
+
 
 @dataclass(frozen=True)
 class Document:
@@ -251,14 +250,7 @@ class Document:
 
     def head(self) -> list[tuple[Text, Text]]:
         """Highlights and `about` as one list, for forms that show them line by line."""
-        lines: list[tuple[Text, Text]] = [
-            (
-                one.name,
-                Words((*parts_of(one.shown), " (", *parts_of(one.note), ")")) if one.note else one.shown,
-            )
-            for one in self.highlights
-        ]
-        return [*lines, *self.about]
+        return [*((one.name, one.shown_with_note()) for one in self.highlights), *self.about]
 
     def anchors(self) -> tuple[str, ...]:
         """A name for each section, unique in the document, to link to: as GitHub derives it.
@@ -268,13 +260,9 @@ class Document:
         """
         found: list[str] = []
         for section in self.sections:
-            words = one_line(section.title).lower().replace(" ", "-")
-            stem = re.sub(r"[^\w-]", "", words) or "section"
-            name, number = stem, 0
-            while name in found:
-                number += 1
-                name = f"{stem}-{number}"
-            found.append(name)
+            stem = re.sub(r"[^\w-]", "", one_line(section.title).lower().replace(" ", "-")) or "section"
+            names = (f"{stem}-{number}" if number else stem for number in count())
+            found.append(next(name for name in names if name not in found))
         return tuple(found)
 
 

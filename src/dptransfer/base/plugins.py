@@ -126,7 +126,10 @@ class Registry(Mapping[str, Found], Generic[Found]):
 
     def _loaded(self, name: str, added: list[EntryPoint]) -> Found:
         """What other packages add under this name; raises, in words, if it cannot be used."""
-        them = f"the {self.what} '{name}' of the package {' and '.join(map(_source, added))}"
+        sources = (
+            f"{one.dist.name} {one.dist.version}" if one.dist else "of unknown origin" for one in added
+        )
+        them = f"the {self.what} '{name}' of the package {' and '.join(sources)}"
         if name in self.own:
             raise ArgumentError(
                 f"Names of this library cannot be taken; {them} has one. Its author must rename it."
@@ -165,10 +168,6 @@ def import_place(place: str) -> object:
     """
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
-
-
-def _source(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "of unknown origin"
 
 
 def _said(problem: BaseException) -> str:

@@ -20,17 +20,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from dptransfer.base import workers
 from dptransfer.base.checks import import_optional, or_none, positive, whole
 from dptransfer.base.worker_env import environment_of_task, own_core
-from dptransfer.base.workers import (
-    Piece,
-    Result,
-    TaskResult,
-    WorkerLost,
-    map_with_retries,
-    require_packable,
-    run_task,
-)
+from dptransfer.base.workers import Piece, Result, TaskResult, WorkerLost
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 
 if TYPE_CHECKING:
@@ -140,7 +133,7 @@ class RayCluster:
         there = ray.cluster_resources().get("GPU" if self.gpus else "CPU", 1)
         window = self.workers or 2 * max(1, int(there))
         start = partial(_RayPool, ray, work, window, self.gpus)
-        return map_with_retries(start, pieces, what, patience=self.patience, give_up=self.give_up)
+        return workers.map_with_retries(start, pieces, what, patience=self.patience, give_up=self.give_up)
 
 
 class _RayPool:
@@ -167,7 +160,7 @@ class _RayPool:
 
     def _put(self) -> object:
         try:
-            with require_packable(self._work):
+            with workers.require_packable(self._work):
                 return self._ray.put(self._work)
         except self._ray.exceptions.ObjectStoreFullError:
             raise DPTransferError(
@@ -212,7 +205,7 @@ class _RayPool:
 def _run_on_own_core(work: Callable[[Piece], object], piece: Piece) -> tuple[object, BaseException | None]:
     """What a task does; a plain tuple, which a cluster reads without this module."""
     with own_core():
-        return tuple(run_task(work, piece))
+        return tuple(workers.run_task(work, piece))
 
 
 def _unreadable(problem: OSError) -> DataError:
@@ -364,8 +357,6 @@ def _join(ray: ModuleType, address: str) -> None:
 
 def _require_answer(place: tuple[str, int]) -> None:
     """Whoever is there must speak HTTP/2, as Ray does: it begins with its settings, unasked."""
-    import socket
-
     with socket.create_connection(place, timeout=_GREETING_SECONDS) as line:
         if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
             return  # Ray will find out

@@ -38,14 +38,8 @@ from dptransfer.base import checks
 from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.data.atomic_files import (
-    Opener,
-    make_owner_folder,
-    owner_only,
-    replaced_whole,
-    sync_folder,
-    write_synced,
-)
+from dptransfer.data import atomic_files
+from dptransfer.data.atomic_files import owner_only, replaced_whole, sync_folder, write_synced
 from dptransfer.data.embeddings import rows_of
 from dptransfer.data.examples import ContentDigest, IndexedArray, one_digest_each
 from dptransfer.data.facts import EncoderIdentity
@@ -314,12 +308,13 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     there = {file.name for file in folder.iterdir() if file.name.endswith(".npy") or file.name == SOURCES}
     for name in sorted(there ^ manifest.files.keys()):
         found = "is there but not in the manifest" if name in there else "is missing"
-        holds = f"an .emb folder holds what its manifest lists; this {found}."
-        require(False, folder / name, holds, _AGAIN)
+        raise unreadable(
+            folder / name, f"an .emb folder holds what its manifest lists; this {found}.", _AGAIN
+        )
     rows = _rows(folder, manifest)
     if verify:
-        digests_of_files = _file_digests([folder / name for name in manifest.files])
-        for done, (name, digest) in enumerate(digests_of_files, 1):
+        digests_now = _file_digests([folder / name for name in manifest.files])
+        for done, (name, digest) in enumerate(digests_now, 1):
             changed = "the checksum in the manifest must hold; the file has changed."
             require(digest == manifest.files[name], folder / name, changed, _AGAIN)
             tell(done, len(manifest.files), "checksum")
@@ -381,7 +376,7 @@ def link_or_rename(file: Path, place: Path) -> None:
 def _filled(target: Path, *, public: bool) -> Iterator[Path]:
     """A folder to fill, which is then in its place; an error says what kept it from getting there."""
     try:
-        with replaced_whole(target, Path.mkdir if public else make_owner_folder) as folder:
+        with replaced_whole(target, Path.mkdir if public else atomic_files.make_owner_folder) as folder:
             yield folder
     except OSError as error:
         raise DataError(
@@ -434,7 +429,11 @@ def _columns_to_write(metadata: RowMetadata, count: int) -> tuple[Mapping[str, I
 
 
 def _write_array(
-    file: Path, array: IndexedArray, where: slice, kind: np.dtype[np.generic], opener: Opener | None
+    file: Path,
+    array: IndexedArray,
+    where: slice,
+    kind: np.dtype[np.generic],
+    opener: atomic_files.Opener | None,
 ) -> None:
     """Write a part of an array as an `.npy` file, flushed to the disk."""
     read: Callable[[slice], AnyArray] = array.__getitem__
@@ -488,18 +487,13 @@ def _complete(
 
 def _file_digests(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
     """Each file's name and SHA-256; several are read at a time."""
+
+    def digest(file: Path) -> str:
+        with parsing(file, "the file must be readable; it is not.", _AGAIN), file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+
     with ThreadPoolExecutor(min(READERS, usable_cores())) as threads:
-        pending = [threads.submit(_file_digest, file) for file in files]
-        try:
-            for file, digest in zip(files, pending, strict=True):
-                yield file.name, digest.result()
-        finally:
-            threads.shutdown(cancel_futures=True)
-
-
-def _file_digest(file: Path) -> str:
-    with parsing(file, "the file must be readable; it is not.", _AGAIN), file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        yield from zip([file.name for file in files], threads.map(digest, files), strict=True)
 
 
 def _rows(folder: Path, manifest: Manifest) -> AnyArray:

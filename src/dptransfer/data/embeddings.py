@@ -14,14 +14,8 @@ from dptransfer.base import checks
 from dptransfer.base.progress import tell
 from dptransfer.base.types import Integers, JsonObject, Labels, Rows, array_or_none
 from dptransfer.base.workers import ThisProcess, Workers
-from dptransfer.data.examples import (
-    ContentDigest,
-    PrivateData,
-    PublicData,
-    finite_rows,
-    one_digest_each,
-    read_only,
-)
+from dptransfer.data import examples
+from dptransfer.data.examples import ContentDigest, PrivateData, PublicData
 from dptransfer.data.facts import DeclaredSizes, EncoderIdentity, Facts, named_columns, require_same_space
 from dptransfer.data.labels import Classes, Labelled
 from dptransfer.data.sharded_rows import ShardedRows
@@ -76,12 +70,12 @@ class PrivateEmbeddings(PrivateData):
         source_digests: ArrayLike | None = None,
         **sizes: Unpack[DeclaredSizes],
     ) -> None:
-        self.rows = read_only(rows_of(x, "x"))
+        self.rows = examples.read_only(rows_of(x, "x"))
         super().__init__(
             self.rows, y, classes, name=name, people=people, encoder=encoder, columns=columns, **sizes
         )
         self._known_fingerprint = fingerprint
-        self.source_digests = one_digest_each(source_digests, len(self.rows))
+        self.source_digests = examples.one_digest_each(source_digests, len(self.rows))
 
     def part(self, positions: Integers, facts: Facts) -> Self:
         """The rows at these positions as data of their own, with labels and people, and these facts."""
@@ -131,14 +125,14 @@ class PublicEmbeddings(PublicData):
         self.rows = rows_of(x, "x")
         super().__init__(self.rows, None if y is None else Labelled.of(y, classes), name, sources)
         self.encoder, self._known_fingerprint = encoder, fingerprint
-        self.source_digests = one_digest_each(source_digests, len(self.rows))
+        self.source_digests = examples.one_digest_each(source_digests, len(self.rows))
         self.columns = None if columns is None else named_columns(columns, self.rows.shape[1:])
         self.workers: Workers = ThisProcess()
         self._shots: PublicEmbeddings | None = None
         rows: Any = self.rows
         if isinstance(rows, ShardedRows):
             self._known_fingerprint = _looked_through(rows, fingerprint)
-        elif (bad := ~finite_rows(rows)).any():
+        elif (bad := ~examples.finite_rows(rows)).any():
             raise DataError(
                 f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
                 "Remove them from the pool."

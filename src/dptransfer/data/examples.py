@@ -24,15 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.base.types import AnyArray, Integers, JsonObject
 from dptransfer.base.worker_env import cores_here
+from dptransfer.data import labels
 from dptransfer.data.facts import DeclaredSizes, EncoderIdentity, Facts
-from dptransfer.data.labels import (
-    Classes,
-    Labelled,
-    LabelledList,
-    class_positions,
-    declared_classes,
-    person_positions,
-)
+from dptransfer.data.labels import Classes, Labelled, LabelledList, person_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy.relation import Unit
 
@@ -91,12 +85,12 @@ class PrivateData(ABC):
         columns: Sequence[str] | None = None,
         **sizes: Unpack[DeclaredSizes],
     ) -> None:
-        listed = Labelled.of(y).classes if classes is None else declared_classes(classes)
+        listed = Labelled.of(y).classes if classes is None else labels.declared_classes(classes)
         unit = Unit.ROW if people is None else Unit.PERSON
         shape = examples.shape[1:]
         self.facts = Facts(listed, shape, encoder=encoder, unit=unit, columns=columns, **sizes)
         self.name, self._examples = name, examples
-        self.labels = class_positions(y, listed)
+        self.labels = labels.class_positions(y, listed)
         if len(self.labels) != len(examples):
             raise DataError(
                 "x and y must have one entry per example; their lengths differ. Pass one label for each."
@@ -314,25 +308,22 @@ _FILE, _TEXT, _PICTURE = b"file", b"text", b"picture"
 def file_digests(paths: Sequence[Path]) -> NDArray[np.uint64]:
     """Of the bytes of files, whatever their names and places."""
     with ThreadPoolExecutor(min(8, len(cores_here()))) as threads:
-        return _listed(threads.map(_of_file, paths))
+        return np.fromiter(threads.map(_of_file, paths), np.uint64)
 
 
 def text_digests(texts: Iterable[str]) -> NDArray[np.uint64]:
     """Of texts, whatever their white space and composition of letters."""
-    return _listed(
-        _digest(_TEXT, words.encode("utf-8", "surrogatepass")) if words else 0
-        for words in (" ".join(unicodedata.normalize("NFC", str(text)).split()) for text in texts)
-    )
+    spelt = (" ".join(unicodedata.normalize("NFC", str(text)).split()) for text in texts)
+    digests = (_digest(_TEXT, words.encode("utf-8", "surrogatepass")) if words else 0 for words in spelt)
+    return np.fromiter(digests, np.uint64)
 
 
 def picture_digests(pixels: IndexedArray) -> NDArray[np.uint64]:
     """Of pictures as bytes, (pictures, height, width, 3), or of what is indexed like that."""
     form = repr(tuple(pixels.shape[1:])).encode()
-    return _listed(
-        _digest(_PICTURE, form + picture.tobytes()) if (picture != picture[0, 0]).any() else 0
-        for slab in slabs(pixels)
-        for picture in np.asarray(pixels[slab])
-    )
+    pictures = (picture for slab in slabs(pixels) for picture in np.asarray(pixels[slab]))
+    digests = (_digest(_PICTURE, form + one.tobytes()) if (one != one[0, 0]).any() else 0 for one in pictures)
+    return np.fromiter(digests, np.uint64)
 
 
 def _of_file(path: Path) -> int:
@@ -346,7 +337,3 @@ def _of_file(path: Path) -> int:
 
 def _digest(kind: bytes, content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8, person=kind).digest(), "little")
-
-
-def _listed(digests: Iterable[int]) -> NDArray[np.uint64]:
-    return np.fromiter(digests, dtype=np.uint64)

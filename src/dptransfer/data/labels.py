@@ -140,24 +140,18 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     # From the list itself: NumPy takes NULs off the end of a word.
     names = tuple(str(name) if isinstance(name, str) else int(name) for name in classes)
     words = [name for name in names if isinstance(name, str)]
-    if any("\ud800" <= letter <= "\udfff" for name in words for letter in name):
-        raise DataError("classes must be text that can be written to a file; one holds half a character.")
     # These are asked when classes are declared. A release that has such names is read all the same.
     if not all(name.strip() for name in words):
         raise DataError("A class must have a name; one is empty or blank. Give it a name, or leave it out.")
-    if any(unicodedata.category(letter) == "Cc" for name in words for letter in name):
-        raise DataError("A class name holds a control character, such as a line break or a tab. Remove it.")
-    if len({_spelt(name) for name in names}) < len(names):
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for name in words for letter in name):
+        raise DataError("classes must be text without control characters or half ones; a name holds one.")
+    # 'cat ' is 'cat', and an é is one character or two. Case counts.
+    if len({normalize("NFC", str(name).strip()) for name in names}) < len(names):
         raise DataError(
             "Class names must be distinct, apart from outer blanks and encodings of accents; two are not. "
             "Rename one of them, or leave it out."
         )
     return names
-
-
-def _spelt(name: str | int) -> str:
-    """A name as it is told from others: 'cat ' is 'cat', and an é is one character or two. Case counts."""
-    return unicodedata.normalize("NFC", str(name).strip())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

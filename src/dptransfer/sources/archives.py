@@ -163,12 +163,8 @@ def _copy(source: IO[bytes], written: IO[bytes], size: int) -> None:
 def _place(name: str) -> PurePosixPath | None:
     """Where a name leads below the root; None where it leads elsewhere, or is not shown."""
     path = PurePosixPath(name.replace("\\", "/"))
-    odd = path.is_absolute() or not path.parts or any(_is_odd(part) for part in path.parts)
-    return None if odd else path
-
-
-def _is_odd(part: str) -> bool:
-    return part.startswith(".") or part == "__MACOSX" or ":" in part or "\0" in part
+    odd = any(part[0] == "." or part == "__MACOSX" or {":", "\0"} & {*part} for part in path.parts)
+    return None if odd or path.is_absolute() or not path.parts else path
 
 
 def _own_name(archive: Path) -> PurePosixPath:

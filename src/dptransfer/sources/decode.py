@@ -20,24 +20,10 @@ import numpy as np
 
 from dptransfer.base.types import AnyArray, PixelArray
 from dptransfer.base.worker_env import environment_beside
-from dptransfer.data.grey_levels import (
-    DECLARE,
-    GreyRange,
-    as_bytes,
-    between,
-    declared_range,
-    require_in_range,
-    require_not_dark,
-)
+from dptransfer.data import grey_levels
+from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.errors import DataError, DPTransferError
-from dptransfer.sources.dicom import (
-    DICOM_STARTS,
-    is_dicom,
-    read_dicom,
-    require_readable,
-    size_of_file,
-    starts_as_dicom,
-)
+from dptransfer.sources import dicom
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -70,12 +56,12 @@ def open_image(path: str | Path, grey_range: GreyRange | None = None) -> Image.I
     from PIL import Image
 
     declared = declared_range(grey_range)
-    size = size_of_file(path)
+    size = dicom.size_of_file(path)
     # By a stream: a file that Pillow has the name of it maps into memory, and garbles a turned TIFF then.
-    with open(path, "rb", buffering=min(max(size, DICOM_STARTS), _AT_ONCE)) as file:
+    with open(path, "rb", buffering=min(max(size, dicom.DICOM_STARTS), _AT_ONCE)) as file:
         stream = BytesIO(file.read(size)) if size <= _AT_ONCE else file
-        if starts_as_dicom(stream.read(DICOM_STARTS)):
-            return Image.fromarray(read_dicom(Path(path), declared)).convert("RGB")
+        if dicom.starts_as_dicom(stream.read(dicom.DICOM_STARTS)):
+            return Image.fromarray(dicom.read_dicom(Path(path), declared)).convert("RGB")
         return _as_seen(stream, declared)
 
 
@@ -91,7 +77,7 @@ def _as_seen(stream: IO[bytes], declared: GreyRange | None) -> Image.Image:
         if greys is not None:
             return Image.fromarray(greys.levels(np.asarray(image), image.info)).convert("RGB")
         if deep_colour:
-            require_not_dark(np.asarray(image)[..., : len(image.mode.rstrip("A"))])
+            grey_levels.require_not_dark(np.asarray(image)[..., : len(image.mode.rstrip("A"))])
         return _on_paper(image)
 
 
@@ -103,7 +89,7 @@ def picture_of(given: Any, grey_range: GreyRange | None = None) -> Image.Image:
     """
     if isinstance(given, bytes | bytearray | memoryview):
         content = bytes(given)
-        if starts_as_dicom(content[:DICOM_STARTS]):
+        if dicom.starts_as_dicom(content[: dicom.DICOM_STARTS]):
             raise DataError("A DICOM file is read from a path; this is its content. Pass the path.")
         return _as_seen(BytesIO(content), declared_range(grey_range))
     from PIL import Image
@@ -156,8 +142,8 @@ def problem_of(path: str | Path, grey_range: GreyRange | None = None) -> str | N
 
     declared = declared_range(grey_range)
     try:
-        if is_dicom(path):
-            require_readable(Path(path), declared)
+        if dicom.is_dicom(path):
+            dicom.require_readable(Path(path), declared)
             return None
         with Image.open(path) as opened:
             _require_one_page(opened)
@@ -195,10 +181,10 @@ class _Greys(NamedTuple):
         """Bytes of the picture's values; a value that PNG has for transparent is white, as the paper is."""
         values = samples if self.dtype is None else samples.view(self.dtype)
         if self.declared:
-            require_in_range(values, (self.low, self.high))
-        found = as_bytes(values, between(self.low, self.high, inverted=self.inverted))
+            grey_levels.require_in_range(values, (self.low, self.high))
+        found = grey_levels.as_bytes(values, grey_levels.between(self.low, self.high, inverted=self.inverted))
         if not self.stated:
-            require_not_dark(255 - found if self.inverted else found)
+            grey_levels.require_not_dark(255 - found if self.inverted else found)
         if isinstance(info.get("transparency"), int):
             found[values == info["transparency"]] = 255
         return found
@@ -226,7 +212,7 @@ def _greys(opened: Image.Image, declared: GreyRange | None) -> _Greys | None:
     if mode.startswith("I;16") or opened.format == "PNG":  # earlier versions of Pillow have "I" there
         return _Greys(0, 65535, inverted, stated=False)
     kind = "of floating point" if mode == "F" else "that are signed, or of 32 bits,"
-    raise DataError(f"Greys {kind} need a range; the file does not say which. {DECLARE}")
+    raise DataError(f"Greys {kind} need a range; the file does not say which. {grey_levels.DECLARE}")
 
 
 def _is_deep_colour(opened: Image.Image) -> bool:

@@ -12,15 +12,8 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import Floats, PixelArray
-from dptransfer.data.grey_levels import (
-    DECLARE,
-    GreyRange,
-    Shade,
-    as_bytes,
-    between,
-    require_in_range,
-    require_not_dark,
-)
+from dptransfer.data import grey_levels
+from dptransfer.data.grey_levels import GreyRange, Shade
 from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
@@ -101,12 +94,14 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
             bits = 8 * samples.dtype.itemsize
         else:
             bits = header.BitsStored
-        return as_bytes(samples, between(0, 2**bits - 1))
+        return grey_levels.as_bytes(samples, grey_levels.between(0, 2**bits - 1))
     if grey_range is not None and _is_declared(header, grey_range):
-        require_in_range(apply_modality_lut(samples, header), grey_range)
-    found = as_bytes(samples, shade)
+        grey_levels.require_in_range(apply_modality_lut(samples, header), grey_range)
+    found = grey_levels.as_bytes(samples, shade)
     if _depth_unstated(header, grey_range):
-        require_not_dark(255 - found if header.PhotometricInterpretation == "MONOCHROME1" else found)
+        grey_levels.require_not_dark(
+            255 - found if header.PhotometricInterpretation == "MONOCHROME1" else found
+        )
     return found
 
 
@@ -147,15 +142,11 @@ def _depth_unstated(header: pydicom.Dataset, grey_range: GreyRange | None) -> bo
 
 def _is_declared(header: pydicom.Dataset, grey_range: GreyRange | None) -> bool:
     """Whether the declared range says what is black and white in this file."""
-    grey = header.PhotometricInterpretation in _GREYS
-    return grey_range is not None and grey and not _are_bytes(header)
-
-
-def _are_bytes(header: pydicom.Dataset) -> bool:
-    """Whether values are brightness from 0 to 255 at most, and nothing else."""
     slope, intercept = header.get("RescaleSlope") or 1, header.get("RescaleIntercept") or 0
     plain = (slope, intercept) == (1, 0) and "ModalityLUTSequence" not in header
-    return plain and header.get("PixelRepresentation") == 0 and header.BitsStored <= 8
+    # Of bytes values are brightness from 0 to 255 at most, and nothing else.
+    are_bytes = plain and header.get("PixelRepresentation") == 0 and header.BitsStored <= 8
+    return grey_range is not None and header.PhotometricInterpretation in _GREYS and not are_bytes
 
 
 def _shade(header: pydicom.Dataset, grey_range: GreyRange | None) -> Shade | None:
@@ -166,7 +157,7 @@ def _shade(header: pydicom.Dataset, grey_range: GreyRange | None) -> Shade | Non
     from pydicom.pixels import apply_modality_lut, apply_voi
 
     if grey_range is not None and _is_declared(header, grey_range):
-        shown = between(*grey_range)
+        shown = grey_levels.between(*grey_range)
     elif _has(header, "VOILUTSequence"):
         white = 2.0 ** int(header.VOILUTSequence[0].LUTDescriptor[2]) - 1
 
@@ -178,9 +169,11 @@ def _shade(header: pydicom.Dataset, grey_range: GreyRange | None) -> Shade | Non
         shown = _window(header)
     elif header.get("PixelRepresentation") == 0 and "ModalityLUTSequence" not in header:
         ends = np.array([0.0, 2.0 ** int(header.BitsStored) - 1])
-        shown = between(*sorted(apply_modality_lut(ends, header).tolist()))
+        shown = grey_levels.between(*sorted(apply_modality_lut(ends, header).tolist()))
     else:
-        raise DataError(f"Greys in a DICOM file that are not plain need a window; these have none. {DECLARE}")
+        raise DataError(
+            f"Greys in a DICOM file that are not plain need a window; these have none. {grey_levels.DECLARE}"
+        )
 
     def shade(values: Floats) -> Floats:
         if "ModalityLUTSequence" in header:
@@ -201,9 +194,11 @@ def _window(header: pydicom.Dataset) -> Shade:
     if kind == "SIGMOID" and width > 0:
         return lambda values: 255 / (1 + np.exp(-4 * (values - centre) / width))
     if kind == "LINEAR_EXACT" and width > 0:
-        return between(centre - width / 2, centre + width / 2)
+        return grey_levels.between(centre - width / 2, centre + width / 2)
     if kind == "LINEAR" and width > 1:
-        return between(centre - width / 2, centre + width / 2 - 1)
+        return grey_levels.between(centre - width / 2, centre + width / 2 - 1)
     if kind == "LINEAR" and width == 1:
         return lambda values: np.where(values > centre - 0.5, 255.0, 0.0)
-    raise DataError(f"A DICOM window must be at least 1 wide, of a known kind; this one is not. {DECLARE}")
+    raise DataError(
+        f"A DICOM window must be at least 1 wide, of a known kind; this one is not. {grey_levels.DECLARE}"
+    )

@@ -12,16 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.base import checks
 from dptransfer.base.types import Integers, PixelArray, array_or_none
-from dptransfer.data.examples import (
-    IndexedArray,
-    PrivateData,
-    PublicData,
-    file_digests,
-    one_digest_each,
-    picture_digests,
-    read_only,
-    slabs,
-)
+from dptransfer.data import examples
+from dptransfer.data.examples import IndexedArray, PrivateData, PublicData
 from dptransfer.data.facts import DeclaredSizes, Facts
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.labels import Classes, Labelled
@@ -112,7 +104,8 @@ def pixels_of(
     x: Any, resolution: int | tuple[int, int] | None, *, private: bool, grey_range: GreyRange | None = None
 ) -> PixelArray | DecodedFiles:
     """An array of pictures as it is, or files to be decoded at `resolution`."""
-    if isinstance(x, ImageList) or _are_paths(x):
+    listed = isinstance(x, Sequence) and len(x) > 0 and all(isinstance(one, str | Path) for one in x)
+    if listed or isinstance(x, ImageList):
         if resolution is None:
             raise DataError(
                 "Pictures from files need resolution=, the height and width they are resized to; got none. "
@@ -135,14 +128,14 @@ def pixels_of(
 
 def source_digests_of(pixels: PixelArray | DecodedFiles, given: ArrayLike | None) -> NDArray[np.uint64]:
     """Digests as given, or else of the files, or of the pictures of an array."""
-    digests = one_digest_each(given, len(pixels))
+    digests = examples.one_digest_each(given, len(pixels))
     if digests is not None:
         return digests
-    return file_digests(pixels.paths) if isinstance(pixels, DecodedFiles) else picture_digests(pixels)
-
-
-def _are_paths(x: object) -> bool:
-    return isinstance(x, Sequence) and len(x) > 0 and all(isinstance(one, str | Path) for one in x)
+    return (
+        examples.file_digests(pixels.paths)
+        if isinstance(pixels, DecodedFiles)
+        else examples.picture_digests(pixels)
+    )
 
 
 class PrivateImages(PrivateData):
@@ -187,7 +180,7 @@ class PrivateImages(PrivateData):
         **sizes: Unpack[DeclaredSizes],
     ) -> None:
         self.grey_range = declared_range(grey_range)
-        self.pixels: PixelArray | DecodedFiles | PixelsAt = read_only(
+        self.pixels: PixelArray | DecodedFiles | PixelsAt = examples.read_only(
             pixels_of(x, resolution, private=True, grey_range=grey_range)
         )
         given = _given_labels(x, y)
@@ -204,7 +197,7 @@ class PrivateImages(PrivateData):
         Whether single ones are black is told to nobody.
         """
         pixels = self.pixels
-        if len(pixels) and not any(pixels[slab].any() for slab in slabs(pixels)):
+        if len(pixels) and not any(pixels[slab].any() for slab in examples.slabs(pixels)):
             raise DataError(
                 "Pictures must show something; all of these are black. So are those that cannot be read: "
                 "'dptransfer encode' writes their names and the reasons to a file for their owner, and "

@@ -44,15 +44,9 @@ from dptransfer.data.numpy_files import load_array
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import USUAL_COLUMNS, Columns, RawTable, parsing, require
 from dptransfer.errors import ArgumentError
+from dptransfer.sources import listings
 from dptransfer.sources.archives import ENDINGS as ARCHIVE_ENDINGS
-from dptransfer.sources.listings import (
-    IMAGE_ENDINGS,
-    ROW_ENDINGS,
-    people_by_folder,
-    people_in_file,
-    require_known_type,
-    unknown_type,
-)
+from dptransfer.sources.listings import IMAGE_ENDINGS, ROW_ENDINGS
 
 Reader = Callable[..., RawTable]
 
@@ -208,7 +202,7 @@ def contents_of(path: Path, columns: Columns = USUAL_COLUMNS) -> Contents:
         if columns.text in header:
             return "texts"
         return "images" if {columns.path, "path"} & {*header} else "texts" if "text" in header else "rows"
-    require_known_type(path)
+    listings.require_known_type(path)
     return "rows" if kind == ".parquet" else "images"
 
 
@@ -244,7 +238,7 @@ def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bo
         images = "If it holds images, encode them first: dptransfer encode."
         require(_is_known_folder(found), found, kinds, images)
     elif found.suffix.lower() != ".npy":
-        raise unknown_type(found)
+        raise listings.unknown_type(found)
     tables.chosen_split(found, (), columns.split)
     tables.require_person_column(found, columns.ids, ())
     if found.is_dir():
@@ -316,12 +310,12 @@ def people_of(path: Path, table: RawTable, people: str | Path | ArrayLike | None
     if not isinstance(people, str | Path):
         return person_positions(people, len(table.rows))
     if tables.is_person_file(people):
-        return people_in_file(Path(people), len(table.rows), paths=table.sources)
+        return listings.people_in_file(Path(people), len(table.rows), paths=table.sources)
     if people != tables.FOLDER:
         return table.people
     rule = "people by folder need the names of the pictures behind the rows; these are not on record."
     require(table.sources is not None, path, rule, "Name a column, or a file that identifies the people.")
-    return people_by_folder(path, table.sources or ())
+    return listings.people_by_folder(path, table.sources or ())
 
 
 def read_public(
