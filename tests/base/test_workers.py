@@ -283,12 +283,6 @@ def test_workers_killed_from_outside_twenty_times_change_nothing():
     assert len(killed) == 20
 
 
-@pytest.mark.slow
-def test_a_worker_that_hangs_is_replaced(tmp_path):
-    work = jobs.SumThatHangs(ROWS, tmp_path)
-    assert dict(Processes(2, patience=8).each(work, PIECES, "part")) == SUMS
-
-
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 @pytest.mark.parametrize(
     "how", ["SIGKILL", *(pytest.param(one, marks=pytest.mark.slow) for one in ("SIGTERM", "SIGINT"))]

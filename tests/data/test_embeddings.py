@@ -1,5 +1,4 @@
 import pickle
-from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -105,12 +104,6 @@ def test_labels_of_shots_are_positions_in_the_private_classes():
         shots().shots_for(Facts(("a", "z"), 2))
     with pytest.raises(DataError, match="no labels"):
         PublicEmbeddings(np.ones((4, 2))).shots_for(Facts(AB, 2))
-
-
-def test_public_rows_are_not_copied_and_private_ones_not_shared():
-    pool, own = PublicEmbeddings([[0.1, 0.2], [0.3, 0.4]]), private()
-    assert deepcopy({"public": pool})["public"] is pool
-    assert deepcopy(own).rows is not own.rows
 
 
 def test_rows_of_people_protect_persons_and_say_no_more_than_that():

@@ -7,10 +7,7 @@ from pydantic import TypeAdapter
 from dptransfer.data import (
     EncoderIdentity,
     Facts,
-    RowMetadata,
-    read_store,
     require_same_encoder,
-    write_embeddings,
 )
 from dptransfer.errors import ArgumentError, Incompatible
 
@@ -22,18 +19,6 @@ def test_an_identity_from_before_sizes_were_on_record_is_the_same_identity():
     require_same_encoder(SIZED, OLDER, names=("New rows", "old rows"))
     assert SIZED == OLDER
     assert SIZED != EncoderIdentity("net", "ab" * 32, "rgb 128 bicubic (x-127)/128, mean pool", 96)
-
-
-def test_a_size_travels_through_files_and_one_that_is_unknown_is_not_written(tmp_path):
-    assert "size" not in OLDER.to_dict()
-    assert EncoderIdentity.from_dict(OLDER.to_dict()).size is None
-    assert EncoderIdentity.from_dict(SIZED.to_dict()).size == 96
-    facts = Facts(classes=("a", "b"), shape=(2,), encoder=SIZED)
-    assert facts.to_dict()["encoder"]["size"] == 96
-    for number, identity in enumerate((SIZED, OLDER)):
-        folder = write_embeddings(tmp_path / f"{number}.emb", [[1.0, 2.0]], RowMetadata(encoder=identity))
-        assert read_store(folder).encoder.size == identity.size
-        assert ('"size"' in (folder / "manifest.json").read_text()) == (identity is SIZED)
 
 
 @pytest.mark.parametrize(

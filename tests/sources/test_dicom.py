@@ -123,15 +123,6 @@ def test_colours(tmp_path):
     coded = np.array([[[18, 135, 122], [76, 85, 255], [29, 255, 107], [255, 128, 128]]], np.uint8)
     file = dicom(tmp_path / "ybr", coded, PhotometricInterpretation="YBR_FULL")
     assert np.abs(np.asarray(open_image(file)).astype(int) - colours).max() <= 1
-    red, green, blue = [0, 65535, 30000, 1], [0, 0, 30000, 1], [0, 0, 30000, 65535]
-    tables = {
-        f"{name}PaletteColorLookupTable{part}": value
-        for name, entries in (("Red", red), ("Green", green), ("Blue", blue))
-        for part, value in (("Descriptor", [4, 0, 16]), ("Data", np.array(entries, np.uint16).tobytes()))
-    }
-    file = dicom(tmp_path / "palette", FOUR, PhotometricInterpretation="PALETTE COLOR", **tables)
-    palette = [[0, 0, 0], [255, 0, 0], [116, 116, 116], [0, 0, 255]]
-    assert np.asarray(open_image(file))[0].tolist() == palette
 
 
 def test_what_cannot_be_interpreted_is_refused_in_one_line_with_a_remedy(tmp_path):

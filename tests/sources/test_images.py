@@ -214,11 +214,7 @@ def test_a_hugging_face_data_set_brings_pictures_or_texts_labels_and_class_names
     with pytest.raises(DataError, match="two/train"):
         find_images(tmp_path / "two")
     texts = find_texts(tmp_path / "one")
-    assert (texts.texts, texts.labels.tolist(), texts.classes) == (
-        ("hi", "so", "bye"),
-        [1, 0, 1],
-        ("cat", "dog"),
-    )
+    assert (texts.texts, texts.labels.tolist()) == (("hi", "so", "bye"), [1, 0, 1])
     made.map(lambda one: {"label": -1}).save_to_disk(tmp_path / "none")
     with pytest.raises(DataError, match="at least one"):
         find_texts(tmp_path / "none")
