@@ -12,7 +12,7 @@ import pytest
 
 from dptransfer.data import Columns
 from dptransfer.data.table_files import delimiter_of
-from dptransfer.data.tables import declared_labels, feature_names, natural_order, parsing
+from dptransfer.data.tables import ListedExamples, feature_names, natural_order, parsing
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import find_images, find_texts, read_private, read_public, read_table
 
@@ -342,9 +342,9 @@ def test_whole_numbers_are_matched_however_they_are_written(csv, tmp_path):
         (["1", "1.0", " 2 ", "2.00"], [1, 2], [0, 0, 1, 1]),
         (["1.0", "1"], ["1", "1.0"], [1, 0]),
     ):
-        assert declared_labels(tmp_path, words, classes).positions.tolist() == found
+        assert ListedExamples([], words, None, None).labelled(tmp_path, classes).positions.tolist() == found
     with pytest.raises(DataError, match="at least one"):
-        declared_labels(tmp_path, ["1.5"], [1, 2])
+        ListedExamples([], ["1.5"], None, None).labelled(tmp_path, [1, 2])
     assert read_private(csv("f1,label\n0,1.0\n1,0\n"), classes=[0, 1]).labels.tolist() == [1, 0]
 
 

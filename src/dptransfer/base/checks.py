@@ -57,10 +57,8 @@ def non_negative(name: str, value: float) -> float:
 
 def probability(name: str, value: float) -> float:
     """A number in [0, 1); one itself would allow everything."""
-    if not (_is_finite(value) and 0 <= value < 1):
-        raise ArgumentError(f"{name} must lie in [0, 1); got {value!r}.")
-    if 0 < value < sys.float_info.min:
-        raise ArgumentError(f"{name} is subnormal ({value!r}), too small to compute with; use 0.")
+    if not (_is_finite(value) and (value == 0 or sys.float_info.min <= value < 1)):
+        raise ArgumentError(f"{name} must lie in [0, 1), and be 0 rather than subnormal; got {value!r}.")
     return _plain(value)
 
 

@@ -55,15 +55,13 @@ class Workers(Protocol):
         """
 
 
+@dataclass(frozen=True)
 class ThisProcess:
     """This process, one piece after the other; what works on a piece may use all cores.
 
     >>> list(ThisProcess().each(len, ["one", "three"], "word"))
     [(0, 3), (1, 5)]
     """
-
-    def __repr__(self) -> str:
-        return "ThisProcess()"
 
     def ready(self) -> None:
         """It always is."""

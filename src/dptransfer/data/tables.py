@@ -230,6 +230,19 @@ class ListedExamples(NamedTuple):
     people: People | None
     classes: tuple[str | int, ...] | None
 
+    def labelled(self, path: Path, classes: Classes | None, *, wanted: bool = True) -> Labelled | None:
+        """Labels among the declared classes, or those of the table; None where none are there, or wanted.
+
+        Whole numbers are matched as they are written, or as 1.0.
+        """
+        declared = self.classes if classes is None else declared_classes(classes)
+        if self.labels is None or not wanted:
+            return None
+        if declared is None:
+            undeclared = "classes must be declared, for they are never inferred from labels."
+            raise unreadable(path, undeclared, "Pass classes=[...], the full public list.")
+        return Labelled(word_positions(self.labels, declared), declared)
+
 
 class NamedColumns(ABC, Generic[Cells]):
     """A file with columns that are read by name; columns that nobody asks for are not read.
@@ -426,14 +439,3 @@ def feature_names(
         require(found, path, none, "Write names, or patterns such as 'f*', with commas between them.")
         chosen |= found
     return sorted(chosen, key=natural_order)
-
-
-def declared_labels(path: Path, words: Sequence[str] | None, classes: Classes | None) -> Labelled | None:
-    """Label words among the declared classes; whole numbers are matched as they are written, or as 1.0."""
-    declared = None if classes is None else declared_classes(classes)
-    if words is None:
-        return None
-    if declared is None:
-        undeclared = "classes must be declared, for they are never inferred from labels."
-        raise unreadable(path, undeclared, "Pass classes=[...], the full public list.")
-    return Labelled(word_positions(words, declared), declared)

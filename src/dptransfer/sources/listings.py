@@ -289,8 +289,7 @@ def _from_table(
     held: TemporaryFolder | None = None,
 ) -> ImageList:
     """Images that a table lists by their names in `root`."""
-    declared = table.classes if classes is None else classes
-    known = tables.declared_labels(path, table.labels if labelled else None, declared)
+    known = table.labelled(path, classes, wanted=labelled)
     return ImageList(tuple(root / name for name in table.examples), known, root, table.people, held)
 
 
@@ -382,8 +381,7 @@ def find_texts(
     if path.suffix.lower() == ".csv" or is_columnar(path):
         with open_columns(path, columns.split) as table:
             found = tables.read_listed(table, columns.text or "text", columns, "text")
-        words = found.labels if labelled else None
-        labels = tables.declared_labels(path, words, found.classes if classes is None else classes)
+        labels = found.labelled(path, classes, wanted=labelled)
         listed = TextList(tuple(found.examples), labels, found.people)
     else:
         if path.suffix.lower() != ".txt":
