@@ -38,11 +38,7 @@ def with_everything(word="plain", svg=SVG):
     """A document in which `word` stands wherever a word may stand."""
     rich = Words((f"{word} ", Strong(word), " e", Superscript("ε"), f" {word}"))
     table = Table(
-        (word, "score"),
-        ((word, "1.0"), (rich, "2.0")),
-        caption=rich,
-        align="lr",
-        marked=frozenset({(1, 1)}),
+        (word, "score"), ((word, "1.0"), (rich, "2.0")), caption=rich, align="lr", marked=frozenset({(1, 1)})
     )
     return Document(
         title=word,

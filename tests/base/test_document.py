@@ -2,14 +2,7 @@ import json
 
 import pytest
 
-from dptransfer.base.document import (
-    Document,
-    Figure,
-    Paragraph,
-    Section,
-    one_line,
-    visible,
-)
+from dptransfer.base.document import Document, Figure, Paragraph, Section, one_line, visible
 from dptransfer.errors import ArgumentError
 
 from .pages import with_everything

@@ -125,9 +125,7 @@ class TestLocal:
                 print(found, flush=True)
         """
         starter = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(script)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         handles = [os.pidfd_open(int(starter.stdout.readline())) for _ in range(2)]
         starter.send_signal(signal.SIGKILL)
@@ -142,10 +140,7 @@ class TestLocal:
 def test_a_ray_that_cannot_turn_strangers_away_is_not_started_here(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray._raylet", types.ModuleType("ray._raylet"))
     monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
-    with (
-        pytest.raises(DPTransferError, match="Upgrade"),
-        ray_workers._token("a"),
-    ):
+    with pytest.raises(DPTransferError, match="Upgrade"), ray_workers._token("a"):
         pytest.fail("it is started")
     assert os.environ["RAY_AUTH_TOKEN"] == "the user's"
     assert "RAY_AUTH_MODE" not in os.environ

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dptransfer.base.worker_env import (
-    environment_beside,
-    environment_of_task,
-    own_core,
-    usable_cores,
-)
+from dptransfer.base.worker_env import environment_beside, environment_of_task, own_core, usable_cores
 
 
 def test_cores_are_those_that_this_process_may_use_or_all_where_nobody_can_tell(monkeypatch):

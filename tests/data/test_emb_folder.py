@@ -319,14 +319,7 @@ def test_a_changed_file_is_found_by_its_checksum_unless_that_is_skipped(folder, 
         assert len(read_store(folder, verify=False).rows) == 23
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../rows-00001.npy",
-        "rows-00001.npy/../x",
-        "labels.npy\n",
-    ],
-)
+@pytest.mark.parametrize("name", ["../rows-00001.npy", "rows-00001.npy/../x", "labels.npy\n"])
 def test_a_path_that_leaves_the_folder_is_refused(folder, name):
     files = manifest(folder)["files"]
     rewritten(folder, files=files | {name: files["rows-00000.npy"]})

@@ -4,11 +4,7 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from dptransfer.data import (
-    EncoderIdentity,
-    Facts,
-    require_same_encoder,
-)
+from dptransfer.data import EncoderIdentity, Facts, require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible
 
 SIZED = EncoderIdentity("net", "ab" * 32, "rgb 96 bicubic (x-127)/128, mean pool", 96)
@@ -46,10 +42,7 @@ def test_how_greys_are_read_is_part_of_the_identity_and_comes_back_out_of_it():
             require_same_encoder(declared, other, names=("Private rows", "public rows"))
 
 
-@pytest.mark.parametrize(
-    "end",
-    ["", ", greys 0 to nan", ", greys 0 to 1 to 2 or so"],
-)
+@pytest.mark.parametrize("end", ["", ", greys 0 to nan", ", greys 0 to 1 to 2 or so"])
 def test_a_transform_that_somebody_else_wrote_is_no_range_by_chance(end):
     assert EncoderIdentity("net", "ab" * 32, f"rgb 8{end}").grey_range is None
 

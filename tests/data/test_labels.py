@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptransfer.data import (
-    Labelled,
-    PrivateEmbeddings,
-    PublicEmbeddings,
-    long_tail_counts,
-)
+from dptransfer.data import Labelled, PrivateEmbeddings, PublicEmbeddings, long_tail_counts
 from dptransfer.data.labels import class_positions, declared_classes, person_positions
 from dptransfer.errors import DataError
 
@@ -255,16 +250,7 @@ def test_ids_of_another_type_are_refused_without_telling_one(ids, kind):
     assert not any(digit in str(caught.value) for digit in "789")
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [
-        "ab",
-        [["a"], ["b"]] * 2,
-        np.zeros((2, 1)),
-        iter("ab"),
-        ["a"],
-    ],
-)
+@pytest.mark.parametrize("ids", ["ab", [["a"], ["b"]] * 2, np.zeros((2, 1)), iter("ab"), ["a"]])
 def test_what_is_no_column_of_that_length_is_refused(ids):
     with pytest.raises(DataError, match="one entry"):
         person_positions(ids, 2)

@@ -91,10 +91,7 @@ def test_a_csv_lists_paths_beside_it(csv, zoo):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("file,label\na,b\n", "column 'path'"),
-        ("text,label\nhello,dog\n", "encoder of texts"),
-    ],
+    [("file,label\na,b\n", "column 'path'"), ("text,label\nhello,dog\n", "encoder of texts")],
 )
 def test_a_csv_that_breaks_the_rules_says_which(csv, text, message):
     with pytest.raises(DataError, match=message):
