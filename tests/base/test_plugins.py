@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from dptransfer.base.plugins import Registry, is_place
+from dptransfer.base.plugins import Registry
 from dptransfer.errors import ArgumentError
 from dptransfer.release.manifest import current_versions
 
@@ -91,18 +91,6 @@ def test_a_person_may_name_a_place(package):
     for wrong in ("unlisted:TEN", "not_there:NINE"):
         with pytest.raises(ArgumentError, match=wrong):
             found.find(wrong)
-
-
-@pytest.mark.parametrize(("name", "said"), [("tow", "'two'"), ("seventeen", "Choose one")])
-def test_a_mistyped_name_is_answered_with_the_nearest(name, said):
-    with pytest.raises(ArgumentError, match=said):
-        REGISTRY.find(name)
-
-
-def test_places_are_told_from_names_and_paths():
-    assert is_place("a:B")
-    assert is_place("pack.age_1.module:Class")
-    assert not any(map(is_place, ["top-k", "hf:org/name", "C:\\models", "a.b", "a:b.c", ":x", "a:", "1a:b"]))
 
 
 def test_what_is_installed_while_a_process_runs_is_found_and_what_is_removed_is_not(tmp_path, monkeypatch):

@@ -256,14 +256,6 @@ def test_who_wants_no_more_ends_the_processes():
     assert workers_alive() == []
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, True])
-def test_there_is_at_least_one_worker(bad):
-    with pytest.raises(ArgumentError, match="workers"):
-        Processes(bad)
-    with pytest.raises(ArgumentError, match="patience"):
-        Processes(1, patience=-1)
-
-
 def test_loading_this_module_loads_no_pools():
     code = "import sys, dptransfer.base.workers; print(*sys.modules)"
     found = subprocess.check_output([sys.executable, "-c", code], text=True).split()

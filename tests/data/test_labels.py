@@ -125,12 +125,6 @@ def test_positions_are_of_the_type_that_every_sum_by_class_is_made_for(kind):
     assert PrivateEmbeddings(ROWS, labelled).labels.dtype == np.int64
 
 
-@pytest.mark.parametrize("positions", [[0, 1], np.array([0.0, 1.0]), np.zeros((2, 2), np.int64)])
-def test_what_are_no_positions_is_refused_with_the_way_out(positions):
-    with pytest.raises(DataError, match=r"Labelled\.of"):
-        Labelled(positions, ("a", "b"))
-
-
 # --- people ---
 
 

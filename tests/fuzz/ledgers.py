@@ -90,7 +90,7 @@ def _edit(path, dice):
         triggers = shell.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
             shell.execute(f"DROP TRIGGER {name}")
-        edits = _remove_rows, _remove_rows, _swap_rows, _change_body, _foreign_text, _change_meta
+        edits = _remove_rows, _change_body, _foreign_text, _change_meta
         dice.choice(edits)(shell, dice)
         kept = triggers if dice.random() < 0.9 else triggers[1:]
         for _, sql in kept:
@@ -108,14 +108,6 @@ def _remove_rows(shell, dice):
     _repair_in_part(shell, dice)
 
 
-def _swap_rows(shell, dice):
-    rows = _rows(shell)
-    one, other = dice.sample(rows, 2)
-    shell.execute("UPDATE entries SET body = ? WHERE number = ?", (other.body, one.number))
-    shell.execute("UPDATE entries SET body = ? WHERE number = ?", (one.body, other.number))
-    _repair_in_part(shell, dice)
-
-
 def _change_body(shell, dice):
     row = dice.choice(_rows(shell))
     body = json.dumps(json.loads(damaged_json(row.body, dice)), sort_keys=True, separators=(",", ":"))
@@ -130,15 +122,7 @@ def _foreign_text(shell, dice):
     """Text that is not UTF-8, or no text at all, in any column."""
     columns = ("entries", "body"), ("entries", "hash"), ("meta", "value"), ("meta", "name")
     table, column = dice.choice(columns)
-    odd = (
-        "CAST(x'ff' || {0} AS TEXT)",
-        "CAST({0} AS BLOB)",
-        "x'00ff'",
-        "''",
-        "7",
-        "1e999",
-        "CAST(x'00' AS TEXT)",
-    )
+    odd = ("CAST(x'ff' || {0} AS TEXT)", "CAST({0} AS BLOB)", "x'00ff'", "''", "1e999", "CAST(x'00' AS TEXT)")
     new = dice.choice(odd).format(column)
     place = "number" if table == "entries" else "name"
     row = f"SELECT {dice.choice(('min', 'max'))}({place}) FROM {table}"

@@ -37,8 +37,8 @@ class Release(Target):
             ("release.json",) * 6 + ("model.safetensors",) * 3 + ("CARD.md", "card.html")
         )
         kind = dice.random()
-        if kind < 0.05:
-            _misplace(release, victim, dice)
+        if kind < 0.03:
+            os.truncate(victim, 9 * 2**30)  # holes: no byte of it is on the disk
         elif victim.suffix == ".json" and kind < 0.8:
             victim.write_text(damaged_json(victim.read_text(), dice), errors="replace")
         elif victim.suffix == ".safetensors" and kind < 0.4:
@@ -120,22 +120,6 @@ def _delta():
 
     arrays = {"norm.weight": np.ones(4, dtype=np.float32), "norm.bias": np.zeros(4, dtype=np.float32)}
     return EncoderDelta(EncoderIdentity("tiny-net", "ab" * 32, "rgb 8, mean pool"), "state", arrays)
-
-
-def _misplace(release, victim, dice):
-    """A file that is missing, is another, is a link, or is larger than anything that is read."""
-    kind = dice.randrange(5)
-    if kind == 0:
-        victim.unlink()
-    elif kind == 1:
-        victim.write_bytes((release / "CARD.md").read_bytes())
-    elif kind == 2:
-        victim.rename(release.parent / "elsewhere")
-        victim.symlink_to(release.parent / "elsewhere")
-    elif kind == 3:
-        os.truncate(victim, 9 * 2**30)  # holes: no byte of it is on the disk
-    else:
-        (release / "notes.txt").write_text("more")
 
 
 def _other_numbers(content, dice):

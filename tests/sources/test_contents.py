@@ -113,19 +113,6 @@ def test_a_folder_that_is_no_table_is_told_in_one_line(folder, spoil, rule):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("asked", "rule"),
-    [
-        ({"features": "f*"}, "names of columns"),
-        ({"person": "who"}, "no columns"),
-        ({"split": "train"}, "no splits"),
-    ],
-)
-def test_what_rows_alone_do_not_have_cannot_be_asked_for(folder, asked, rule):
-    with pytest.raises(DataError, match=rule):
-        read_table(folder, Columns(**asked))
-
-
 def test_a_folder_of_pictures_stays_one_whatever_lies_beside_them(tmp_path):
     (tmp_path / "photos" / "cat" / "ann").mkdir(parents=True)
     np.save(tmp_path / "photos" / "rows.npy", ROWS)

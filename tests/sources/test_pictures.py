@@ -117,15 +117,6 @@ def test_what_is_no_set_of_pictures_is_refused(make, match):
         assert not any(digit in str(caught.value) for digit in "34")
 
 
-@pytest.mark.parametrize("classes", [["cat", "dog"], ["dog", "cat"], ["cow", "dog", "cat"]])
-def test_labels_of_a_list_of_files_are_those_of_the_list(folder, classes):
-    listed = find_images(folder, classes=classes)
-    made = PrivateImages(listed, resolution=4)
-    assert [classes[place] for place in made.labels] == ["cat"] * 3 + ["dog"] * 2
-    again = PrivateImages(listed, classes=["cat", "dog"], resolution=4)
-    assert again.labels.tolist() == [0, 0, 0, 1, 1]
-
-
 def test_public_pictures_stand_beside_private_ones_of_their_size_alone():
     public = PublicImages(pixels(), [0, 1, 0, 1], classes=["a", "b"], name="pool")
     public.require_match(private().facts)

@@ -86,14 +86,6 @@ def test_rows_packed_as_small_integers_are_scaled_back(packed):
     assert len(read_table(packed("train")).rows) == 4  # the only one need not be named
 
 
-def test_plain_rows_can_come_in_splits_too_and_files_without_any_have_none(npz, npy):
-    path = npz("s.npz", x_train=X, y_train=Y, x_test=X[:2], y_test=Y[:2])
-    assert len(read_table(path, Columns(split="test")).labels) == 2
-    for path in (npy, npz(x=X)):
-        with pytest.raises(DataError, match="no splits"):
-            read_table(path, Columns(split="train"))
-
-
 def test_no_packed_row_makes_reading_warn_or_fail_whatever_the_caller_told_numpy(npz):
     q = np.array([[0, 1], [255, 255]], np.uint8)
     path = npz(q_all=q, scale=np.array([np.inf, 3e38]), offset=np.array([0.0, 1e-40]))
@@ -178,15 +170,6 @@ def test_archives_may_have_ids_of_people_and_labels_under_any_name(npz, npy):
 
 
 # --- private and public rows ---
-
-
-def test_private_rows_take_class_list_name_and_encoder_from_the_manifest(emb):
-    path = emb(classes=["cat", "dog", "eel"], encoder=ENCODER, name="zoo")
-    private = read_private(path, size=4)
-    facts = private.facts
-    assert (private.name, facts.classes, facts.encoder) == ("zoo", ("cat", "dog", "eel"), ENCODER)
-    assert facts.size == 4
-    assert read_private(path, name="other").name == "other"
 
 
 def test_classes_are_never_inferred_from_private_labels(npz, emb):
@@ -287,12 +270,3 @@ def test_people_may_be_told_by_ids_a_file_folders_or_a_column(emb, npz, tmp_path
 def test_people_that_nothing_tells_are_refused(emb, people, rule):
     with pytest.raises(DataError, match=rule):
         read_private(emb(**AB), people=people)
-
-
-def test_rows_in_many_files_are_looked_through_unless_that_is_declined(emb, npy):
-    np.save(npy.with_name("b.npy"), np.full_like(X, np.nan))
-    with pytest.raises(DataError, match="must be finite"):
-        read_public(npy.parent)
-    pool = read_public(npy.parent, verify=False)
-    assert (len(pool), pool.on_record) == (12, False)
-    assert read_public(emb("c.emb", public=True, how={"shard_rows": 2})).on_record
