@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter
@@ -17,24 +16,10 @@ def test_an_identity_from_before_sizes_were_on_record_is_the_same_identity():
     assert SIZED != EncoderIdentity("net", "ab" * 32, "rgb 128 bicubic (x-127)/128, mean pool", 96)
 
 
-@pytest.mark.parametrize(
-    ("transform", "size"),
-    [
-        ("rgb 96 bicubic (x-127)/128, mean pool", 96),
-        ("rgb 64x64 bicubic x/255, mean (0.5, 0.5, 0.5) std (1.0, 1.0, 1.0)", 64),
-        ("rgb 224x224 processor 0123456789ab, class token", None),
-    ],
-)
-def test_the_size_of_an_older_identity_is_the_one_in_its_transform(transform, size):
-    assert EncoderIdentity("net", "ab" * 32, transform).picture_size == size
-    assert EncoderIdentity("net", "ab" * 32, transform, 32).picture_size == 32
-
-
 def test_how_greys_are_read_is_part_of_the_identity_and_comes_back_out_of_it():
     plain, declared = SIZED, SIZED.reading((-150, 250.5))
     assert (plain.grey_range, declared.grey_range) == (None, (-150.0, 250.5))
     assert declared.transform == "rgb 96 bicubic (x-127)/128, mean pool, greys -150.0 to 250.5"
-    assert declared.picture_size == replace(declared, size=None).picture_size == 96
     assert SIZED.reading((0, 1e-9)).grey_range == (0.0, 1e-9)
     require_same_encoder(declared, SIZED.reading((-150.0, 250.5)), names=("a", "b"))
     for other in (plain, SIZED.reading((-150, 251))):

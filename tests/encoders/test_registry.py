@@ -59,7 +59,7 @@ def nothing():
 def sized(*, size: int = 8, device: str = "cpu"):
     """A toy that takes a size."""
     made = MeanColour()
-    made.identity = EncoderIdentity("sized", "0" * 64, f"rgb {size} bicubic on {device}")
+    made.identity = EncoderIdentity("sized", "0" * 64, f"rgb {size} bicubic on {device}", size)
     return made
 
 
@@ -68,7 +68,7 @@ def test_size_and_device_reach_who_takes_them():
     assert get_encoder(place).identity.transform == "rgb 8 bicubic on cpu"
     found = get_encoder(place, size=16, device="cuda")
     assert found.identity.transform == "rgb 16 bicubic on cuda"
-    recorded = EncoderIdentity("sized", "0" * 64, "rgb 32 bicubic on cpu")
+    recorded = EncoderIdentity("sized", "0" * 64, "rgb 32 bicubic on cpu", 32)
     assert encoder_of(recorded, spec=place).identity == recorded
 
 

@@ -30,7 +30,7 @@ class EncoderIdentity:
         weights: SHA-256 of the weights.
         transform: the preprocessing in words and numbers, such as 'rgb 224 bicubic (x-127)/128, mean pool'.
         size: the side of the pictures, for encoders that are made for a size of the user's choice. It is not
-            compared: `transform` says it too, and older files say it there alone.
+            compared: `transform` says it too.
         runtime: 'onnx' where ONNX Runtime made the rows of an encoder that torch can run as well: the two
             round differently, so that one picture has a row by each. None is torch, or an encoder's only way.
     """
@@ -44,18 +44,6 @@ class EncoderIdentity:
     def __str__(self) -> str:
         by = "" if self.runtime is None else f"; by {self.runtime}"
         return f"{self.name} [{self.weights[:12]}; {self.transform}{by}]"
-
-    @property
-    def picture_size(self) -> int | None:
-        """`size`, or what `transform` says where a file was written before the size was on record.
-
-        One of unequal sides is the model's own and nobody's choice.
-        """
-        match self.transform.split():
-            case ["rgb", sides, "bicubic", *_] if self.size is None:
-                height, _, width = sides.partition("x")
-                return int(height) if height.isdecimal() and width in ("", height) else None
-        return self.size
 
     @property
     def grey_range(self) -> GreyRange | None:

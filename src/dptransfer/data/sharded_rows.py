@@ -19,12 +19,11 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data.numpy_files import array_header
-from dptransfer.data.table_files import WHOLE_FILE, dense_rows, named_features, row_columns, row_form
+from dptransfer.data.table_files import WHOLE_FILE, dense_rows, is_list, named_features, row_columns
 from dptransfer.data.tables import USUAL_COLUMNS, Columns, parsing, require, unreadable
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 
@@ -212,7 +211,7 @@ class ParquetShard:
             opened = _opened(path, stream)
             schema = opened.schema_arrow
             columns = row_columns(path, schema, asked)
-            width, dtype = row_form(path, schema, columns, lambda: _first_cells(path, opened, columns))
+            width, dtype = _row_form(path, opened, columns)
             names = named_features(schema, columns)
             counts = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
         return [
@@ -247,12 +246,26 @@ def _opened(path: Path, stream: BinaryIO) -> pq.ParquetFile:
         return parquet.ParquetFile(stream)
 
 
-def _first_cells(path: Path, opened: pq.ParquetFile, columns: tuple[str, ...]) -> pa.Table | None:
-    """The first cells of a column, decoded alone, to see how long its lists are; None without any."""
+def _row_form(
+    path: Path, opened: pq.ParquetFile, columns: tuple[str, ...]
+) -> tuple[int, np.dtype[np.generic]]:
+    """Numbers in a row, and their type as it is read, where lists of whole numbers are floats.
+
+    The first rows tell how long lists are, if their type does not.
+    """
     arrow = checks.import_optional("pyarrow", "readers", "Reading a Parquet file")
+    kind = opened.schema_arrow.field(columns[0]).type
+    if not is_list(kind):
+        return len(columns), np.dtype(np.float64)
+    floats = arrow.types.is_floating(kind.value_type)
+    dtype = np.dtype(kind.value_type.to_pandas_dtype() if floats else np.float64)
+    if arrow.types.is_fixed_size_list(kind):
+        return int(kind.list_size), dtype
     with parsing(path, *WHOLE_FILE):
-        batch = next(iter(opened.iter_batches(batch_size=64, columns=list(columns))), None)
-        return None if batch is None else arrow.Table.from_batches([batch])
+        first = next(iter(opened.iter_batches(batch_size=64, columns=list(columns))), None)
+    return 1 if first is None else dense_rows(path, arrow.Table.from_batches([first]), columns).shape[
+        1
+    ], dtype
 
 
 _IN_SLICES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,7 +171,7 @@ def row_columns(path: Path, schema: pa.Schema, columns: Columns) -> tuple[str, .
     if name is not None and not by_name:
         with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
             kind = schema.field(name).type
-        number = _is_list(kind) and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+        number = is_list(kind) and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
         require(number, path, f"'{name}' must hold lists of numbers; it holds {kind}.", "Convert it.")
         return (name,)
     numeric = [
@@ -204,13 +204,13 @@ def picture_column(schema: pa.Schema) -> str | None:
 
 def named_features(schema: pa.Schema, columns: tuple[str, ...]) -> tuple[str, ...] | None:
     """What the features in these columns are called; those of a list column are not called anything."""
-    return None if _is_list(schema.field(columns[0]).type) else columns
+    return None if is_list(schema.field(columns[0]).type) else columns
 
 
 def dense_rows(path: Path, table: pa.Table, columns: tuple[str, ...]) -> AnyArray:
     """The rows in these columns of a table; an empty cell is NaN, and so a row that counts as zeros."""
     with parsing(path, *_LISTS):
-        if _is_list(table.schema.field(columns[0]).type):
+        if is_list(table.schema.field(columns[0]).type):
             return _list_column(path, columns[0], table.column(columns[0]))
         rows = np.empty((len(table), len(columns)), np.float64)
         for place, one in enumerate(columns):
@@ -218,32 +218,8 @@ def dense_rows(path: Path, table: pa.Table, columns: tuple[str, ...]) -> AnyArra
         return rows
 
 
-def row_form(
-    path: Path, schema: pa.Schema, columns: tuple[str, ...], first: Callable[[], pa.Table | None]
-) -> tuple[int, np.dtype[np.generic]]:
-    """Numbers in a row, and their type as `dense_rows` gives them where lists of whole numbers are floats.
-
-    Args:
-        path: the file, for a message.
-        schema: Arrow's, of its columns.
-        columns: where the rows are.
-        first: gives a table of the first rows, which tells how long lists are if their type does not.
-    """
-    import pyarrow.types as types
-
-    with parsing(path, *_LISTS):
-        kind = schema.field(columns[0]).type
-        if not _is_list(kind):
-            return len(columns), np.dtype(np.float64)
-        floats = types.is_floating(kind.value_type)
-        dtype = np.dtype(kind.value_type.to_pandas_dtype() if floats else np.float64)
-        if types.is_fixed_size_list(kind):
-            return int(kind.list_size), dtype
-        cells = first()
-    return (1 if cells is None else dense_rows(path, cells, columns).shape[1]), dtype
-
-
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Whether cells of this type are lists."""
     import pyarrow.types as types
 
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))

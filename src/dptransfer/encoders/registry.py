@@ -257,7 +257,7 @@ def encoder_of(
         )
     note = None if _is_model(asked) else ENCODERS.find(asked)
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
-    size = identity.picture_size if note is None or note.takes("size") else None
+    size = identity.size if note is None or note.takes("size") else None
     runtime: str | None = None
     if note is not None and note.takes("runtime"):
         runtime = "torch" if identity.runtime is None else "onnx"
