@@ -342,9 +342,11 @@ def test_whole_numbers_are_matched_however_they_are_written(csv, tmp_path):
         (["1", "1.0", " 2 ", "2.00"], [1, 2], [0, 0, 1, 1]),
         (["1.0", "1"], ["1", "1.0"], [1, 0]),
     ):
-        assert ListedExamples([], words, None, None).labelled(tmp_path, classes).positions.tolist() == found
+        assert (
+            ListedExamples([], words, None, None).match_labels(tmp_path, classes).positions.tolist() == found
+        )
     with pytest.raises(DataError, match="at least one"):
-        ListedExamples([], ["1.5"], None, None).labelled(tmp_path, [1, 2])
+        ListedExamples([], ["1.5"], None, None).match_labels(tmp_path, [1, 2])
     assert read_private(csv("f1,label\n0,1.0\n1,0\n"), classes=[0, 1]).labels.tolist() == [1, 0]
 
 

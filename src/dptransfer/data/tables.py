@@ -230,7 +230,7 @@ class ListedExamples(NamedTuple):
     people: People | None
     classes: tuple[str | int, ...] | None
 
-    def labelled(self, path: Path, classes: Classes | None, *, wanted: bool = True) -> Labelled | None:
+    def match_labels(self, path: Path, classes: Classes | None, *, wanted: bool = True) -> Labelled | None:
         """Labels among the declared classes, or those of the table; None where none are there, or wanted.
 
         Whole numbers are matched as they are written, or as 1.0.

@@ -289,7 +289,7 @@ def _from_table(
     held: TemporaryFolder | None = None,
 ) -> ImageList:
     """Images that a table lists by their names in `root`."""
-    known = table.labelled(path, classes, wanted=labelled)
+    known = table.match_labels(path, classes, wanted=labelled)
     return ImageList(tuple(root / name for name in table.examples), known, root, table.people, held)
 
 
@@ -381,7 +381,7 @@ def find_texts(
     if path.suffix.lower() == ".csv" or is_columnar(path):
         with open_columns(path, columns.split) as table:
             found = tables.read_listed(table, columns.text or "text", columns, "text")
-        labels = found.labelled(path, classes, wanted=labelled)
+        labels = found.match_labels(path, classes, wanted=labelled)
         listed = TextList(tuple(found.examples), labels, found.people)
     else:
         if path.suffix.lower() != ".txt":
