@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dptransfer.base.worker_env import environment_beside, environment_of_task, own_core, usable_cores
+from dptransfer.base.worker_env import environment_of_task, own_core, start_process, usable_cores
 
 
 def test_cores_are_those_that_this_process_may_use_or_all_where_nobody_can_tell(monkeypatch):
@@ -14,12 +14,18 @@ def test_cores_are_those_that_this_process_may_use_or_all_where_nobody_can_tell(
     assert usable_cores() == os.cpu_count()
 
 
-def test_a_process_beside_this_one_imports_what_this_one_can(monkeypatch, tmp_path):
-    (tmp_path / "only_here.py").touch()
+def test_a_process_beside_this_one_imports_what_this_one_can_on_one_thread(monkeypatch, tmp_path):
+    (tmp_path / "only_here.py").write_text(
+        "import dptransfer, os\ndef serve(handle): os.write(handle, os.environ['OMP_NUM_THREADS'].encode())\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    code = "import only_here, dptransfer, os; assert os.environ['OMP_NUM_THREADS'] == '1'"
-    subprocess.run([sys.executable, "-c", code], env=environment_beside(), check=True)
+    ours, theirs = os.pipe()
+    with start_process("only_here", theirs) as child:
+        os.close(theirs)
+        assert os.read(ours, 9) == b"1"
+    os.close(ours)
+    assert child.returncode == 0
 
 
 def test_a_task_has_this_package_others_and_the_users_paths(monkeypatch):

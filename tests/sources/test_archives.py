@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -28,12 +27,7 @@ FILES = (
 ENDINGS = frozenset({".png"})
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path_factory, monkeypatch):
-    """Where archives are unpacked."""
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def picture(colour=(9, 9, 9)):

@@ -1,6 +1,5 @@
 import gc
 import io
-import tempfile
 
 import numpy as np
 import pytest
@@ -138,25 +137,6 @@ def test_people_that_nothing_tells_are_refused(zoo, tmp_path, source, person, ru
 
 
 # --- pictures in tables ---
-
-
-@pytest.fixture
-def place(tmp_path_factory, monkeypatch):
-    """Where pictures are unpacked."""
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
-@pytest.fixture
-def parquet(tmp_path, place):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-
-    def written(**columns):
-        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-        return tmp_path / "a.parquet"
-
-    return written
 
 
 def content(level):

@@ -16,17 +16,6 @@ def csv(tmp_path):
     return written
 
 
-@pytest.fixture
-def parquet(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-
-    def written(**columns):
-        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-        return tmp_path / "a.parquet"
-
-    return written
-
-
 def test_a_csv_of_texts_and_labels_is_read(csv):
     path = csv('text,label\n"hello, you",greet\nbye,part\n')
     found = find_texts(path, classes=CLASSES)

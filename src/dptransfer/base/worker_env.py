@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,9 +35,20 @@ def thread_variables(count: int) -> dict[str, str]:
     return dict.fromkeys(_THREADS, str(max(1, count)))
 
 
-def environment_beside() -> dict[str, str]:
-    """All variables of a process on this machine that imports what this one can, on one thread."""
-    return {**os.environ, "PYTHONPATH": _joined(*sys.path), **thread_variables(1)}
+def start_process(module: str, descriptor: int) -> subprocess.Popen[bytes]:
+    """Run `serve(descriptor)` of a module in a process that imports what this one can, on one thread.
+
+    It says nothing but through the descriptor: readers written in C print what they think of a file.
+    """
+    return subprocess.Popen(
+        # -P: nothing is imported from the folder that we are in
+        [sys.executable, "-P", "-c", f"from {module} import serve; serve({descriptor})"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=[descriptor],
+        env={**os.environ, "PYTHONPATH": _joined(*sys.path), **thread_variables(1)},
+    )
 
 
 def environment_of_task(*also: Path) -> dict[str, str]:

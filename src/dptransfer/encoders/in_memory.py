@@ -26,7 +26,6 @@ import os
 import pickle
 import socket
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -38,7 +37,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, EncodedRows, Picture, PixelArray
-from dptransfer.base.worker_env import environment_beside, usable_cores
+from dptransfer.base.worker_env import start_process, usable_cores
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, Kind, blank_picture, blanks_for
 from dptransfer.errors import ArgumentError, DataError
@@ -169,7 +168,6 @@ def require_kind(encoder: Encoder, kind: Kind) -> None:
         raise ArgumentError(f"The encoder must be one for {kind}s; '{name}' is for {other}s.")
 
 
-_COMMAND = f"from {__name__} import serve; serve(%d)"
 _BUFFER = 2**20  # bytes on their way: some pictures of 224 × 224
 
 
@@ -236,17 +234,7 @@ class PreprocessPool:
         with theirs:
             for one, which in ((ours, socket.SO_RCVBUF), (theirs, socket.SO_SNDBUF)):
                 one.setsockopt(socket.SOL_SOCKET, which, _BUFFER)
-            self._children.append(
-                subprocess.Popen(
-                    # -P: nothing is imported from the folder that we are in
-                    [sys.executable, "-P", "-c", _COMMAND % theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
-                    pass_fds=[theirs.fileno()],
-                    env=environment_beside(),
-                )
-            )
+            self._children.append(start_process(__name__, theirs.fileno()))
         ours.sendall(told)
         self._free.append(ours)
 

@@ -6,7 +6,6 @@ import ctypes
 import logging
 import signal
 import subprocess
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dptransfer.base.types import AnyArray, PixelArray
-from dptransfer.base.worker_env import environment_beside
+from dptransfer.base.worker_env import start_process
 from dptransfer.data import grey_levels
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.errors import DataError, DPTransferError
@@ -276,7 +275,6 @@ SECONDS = 60
 _NO_ANSWER = (
     "A picture must be opened within a minute, without a crash; this one was not. Repair or remove it."
 )
-_COMMAND = f"from {__name__} import serve; serve(%d)"
 
 
 class SandboxedDecoder:
@@ -329,15 +327,7 @@ class SandboxedDecoder:
 
         self._line, theirs = Pipe()
         with theirs:
-            self._child = subprocess.Popen(
-                # -P: nothing is imported from the folder that we are in
-                [sys.executable, "-P", "-c", _COMMAND % theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
-                pass_fds=[theirs.fileno()],
-                env=environment_beside(),
-            )
+            self._child = start_process(__name__, theirs.fileno())
         self._line.recv()  # it is up: its start is not the picture's time
 
 
