@@ -178,29 +178,14 @@ def pool_rows(found: ImageList | TextList, encoder: Encoder, path: Path, out: Pa
 
 def _pool_key(found: ImageList | TextList, encoder: Encoder) -> str:
     """A digest of all that the folder depends on: encoder, contents, names, and classes of class folders."""
-    if isinstance(found, ImageList):
-        with ThreadPoolExecutor(usable_cores()) as threads:
-            contents = list(threads.map(_content_digest, found.paths))
-        names = list(found.sources())
-    else:
-        contents, names = list(found.texts), []
-    labels = None if found.labelled is None else found.labelled.positions.tolist()
     described = {
         "encoder": encoder.identity.to_dict(),
-        "contents": contents,
-        "names": names,
-        "labels": labels,
+        "contents": list(found.texts) if isinstance(found, TextList) else found.source_digests.tolist(),
+        "names": [] if isinstance(found, TextList) else list(found.sources()),
+        "labels": None if found.labelled is None else found.labelled.positions.tolist(),
         "classes": None if found.classes is None else list(found.classes),
     }
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-
-
-def _content_digest(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
-        return "unreadable"
 
 
 def _is_whole(place: Path) -> bool:
