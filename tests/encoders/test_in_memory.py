@@ -22,7 +22,7 @@ from dptransfer.encoders import (
 from dptransfer.encoders.efficientnet import _squeeze
 from dptransfer.encoders.encoder import blank_picture
 from dptransfer.encoders.in_memory import PreprocessPool, encoded_batches
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import DataError
 from dptransfer.sources import PrivateImages, find_images
 from dptransfer.sources.decode import open_image
 
@@ -66,13 +66,6 @@ def test_pixels_are_encoded_in_calls_of_one_shape(tmp_path):
 def test_texts_in_memory_are_the_encoders_rows():
     assert encode_texts_in_memory(["a b", "c"] * 3, WordLengths(), batch=4)[:, 1].tolist() == [2, 1] * 3
     assert encode_texts_in_memory([], WordLengths()).shape == (0, 2)
-
-
-def test_an_encoder_of_the_other_kind_is_refused():
-    with pytest.raises(ArgumentError):
-        encode_images_in_memory([], WordLengths())
-    with pytest.raises(ArgumentError):
-        encode_texts_in_memory([], MeanColour())
 
 
 class Centred(MeanColour):

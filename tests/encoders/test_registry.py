@@ -1,4 +1,3 @@
-import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -116,14 +115,6 @@ def test_a_grey_range_is_for_pictures():
         get_encoder("encoders.toys:WordLengths", grey_range=(0, 1))
     with pytest.raises(ArgumentError, match="two numbers"):
         get_encoder(PLACE, grey_range=(1, 0))
-
-
-def test_an_encoder_knows_how_it_is_made_again_elsewhere():
-    made = get_encoder("small-cnn", size=16, grey_range=(0, 9))
-    again = pickle.loads(pickle.dumps(made.made_by))()
-    assert again.identity == made.identity
-    assert again.identity.grey_range == (0, 9)
-    assert again is not made
 
 
 WORDS = Vocabulary(("cat", "dog"), np.eye(2, 3), np.zeros(2))

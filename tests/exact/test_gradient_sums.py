@@ -1,4 +1,3 @@
-import itertools
 import math
 from fractions import Fraction
 
@@ -75,15 +74,6 @@ def test_any_cut_and_any_order_give_the_same_sum(cuts, seed):
     order = np.random.default_rng(seed).permutation(200)
     parts = np.split(order, sorted(cuts))
     assert (sum(clipped_gradient(rows[part], labels[part], logits, 1.0) for part in parts) == wanted).all()
-
-
-def test_a_rows_residual_is_its_own_to_the_last_bit():
-    for width, kind in itertools.product((3, 64, 513), KINDS):
-        rows, labels, logits = problem(70, width, 7, 20.0, kind=kind)
-        together = residual_lattice(residuals(rows, labels, logits), 0.9).T
-        for i in range(70):
-            alone = residual_lattice(residuals(rows[i : i + 1], labels[i : i + 1], logits), 0.9)
-            assert (together[i] == alone[:, 0]).all()
 
 
 def test_torch_is_exact_though_told_to_multiply_with_fewer_bits(torch):
