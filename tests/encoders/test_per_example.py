@@ -44,10 +44,13 @@ def moved(network, micro_batch=8, clip=0.3, train="film"):
     return max(float(np.linalg.norm(answer(pixels) - before)) for pixels in more)
 
 
-MARKS = [pytest.mark.slow, pytest.mark.slow, ()]  # a third of them is tried by default
+def a_third(kinds):
+    """All of them, two in three as slow tests."""
+    marks = [pytest.mark.slow, pytest.mark.slow, ()]
+    return [pytest.param(one, marks=marks[i % 3]) for i, one in enumerate(kinds)]
 
 
-@pytest.mark.parametrize("kind", [pytest.param(one, marks=MARKS[i % 3]) for i, one in enumerate(CODES)])
+@pytest.mark.parametrize("kind", a_third(CODES))
 def test_a_network_that_mixes_pictures_is_refused_or_moves_a_sum_by_no_more_than_is_paid_for(kind):
     try:
         found = Network(mixing(kind))
@@ -84,7 +87,7 @@ def plain_batches(monkeypatch):
         monkeypatch.setattr(f"{place}.keeps_pictures_apart", lambda module: True)
 
 
-@pytest.mark.parametrize("kind", HONEST)
+@pytest.mark.parametrize("kind", a_third(HONEST))
 def test_an_honest_network_gives_what_a_plain_pass_gives_and_learns(kind):
     found = Network(encoder(network(HONEST[kind])))
     inputs = found.inputs(np.random.default_rng(0).integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8))
