@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 from contextlib import closing
-from functools import partial
 
 import numpy as np
 import pytest
@@ -19,9 +18,9 @@ from dptransfer.encoders import (
     in_memory,
     rows_depend_on_neighbours,
 )
-from dptransfer.encoders.efficientnet import _squeeze
 from dptransfer.encoders.encoder import blank_picture
 from dptransfer.encoders.in_memory import PreprocessPool, encoded_batches
+from dptransfer.encoders.torch_module import ResizeCrop
 from dptransfer.errors import DataError
 from dptransfer.sources import PrivateImages, find_images
 from dptransfer.sources.decode import open_image
@@ -29,7 +28,7 @@ from dptransfer.sources.decode import open_image
 from .toys import MeanColour, WordLengths, pictures, random_images
 
 LONG = 60.0  # seconds; never waited for unless something is broken
-SQUEEZE = partial(_squeeze, size=8)
+SQUEEZE = ResizeCrop(8, 8)
 BLANK = np.zeros((8, 8, 3), np.uint8)
 with_processes = pytest.mark.skipif(os.name != "posix", reason="processes are given a socket")
 
@@ -183,7 +182,7 @@ def test_what_cannot_travel_or_gives_another_shape_or_dies_is_left(paths):
     places = np.empty((2, 8, 8, 3), np.uint8)
     with closing(PreprocessPool(lambda image: image, BLANK)) as pool:
         assert pool.fill(places, paths[:2]) == [0, 1]
-    with closing(PreprocessPool(partial(_squeeze, size=1), BLANK, processes=1)) as pool:
+    with closing(PreprocessPool(ResizeCrop(1, 1), BLANK, processes=1)) as pool:
         assert pool.fill(places, paths[:2]) == [0, 1]
         pool._children[0].kill()
         pool._children[0].wait()

@@ -16,7 +16,7 @@ import math
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -31,9 +31,8 @@ from dptransfer.encoders.device import runtime_for
 from dptransfer.encoders.encoder import ImageEncoder, weights_digest
 from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each
 from dptransfer.encoders.registry import EncoderNote
-from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, words_of_layer
+from dptransfer.encoders.torch_module import PixelMap, ResizeCrop, TorchModuleEncoder, words_of_layer
 from dptransfer.errors import DataError
-from dptransfer.sources.decode import in_colour
 
 if TYPE_CHECKING:
     import torch
@@ -281,7 +280,7 @@ class EfficientNetOnnx(ImageEncoder):
 
     def prepare(self, image: Picture) -> PixelArray:
         """Resize to the size; scaling is the graph's."""
-        return _squeeze(image, self._size)
+        return ResizeCrop(self._size, self._size)(image)
 
     def forward(self, pixels: AnyArray) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
@@ -301,7 +300,7 @@ def efficientnet_in_torch(name: str, weights: Path, size: int, device: str) -> T
     network.load_state_dict(state)
     return TorchModuleEncoder(
         feature_maps()(network),
-        partial(_squeeze, size=size),
+        ResizeCrop(size, size),
         name=name,
         transform_name=_transform(size),
         device=device,
@@ -328,12 +327,6 @@ def imagenet_names() -> tuple[str, ...]:
 
 def _transform(size: int) -> str:
     return f"rgb {size} bicubic (x-127)/128, mean pool"
-
-
-def _squeeze(image: Picture, size: int) -> PixelArray:
-    from PIL import Image
-
-    return np.asarray(in_colour(image).resize((size, size), Image.Resampling.BICUBIC))
 
 
 NOTE = EncoderNote(

@@ -29,12 +29,11 @@ from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, Labels, PixelArray
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.registry import EncoderNote
-from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder
+from dptransfer.encoders.torch_module import PixelMap, ResizeCrop, TorchModuleEncoder
 from dptransfer.errors import ArgumentError
 from dptransfer.queries.votes import ABSTAINS
 
 if TYPE_CHECKING:
-    from PIL import Image
     from torch import Tensor, device
 
     from dptransfer.methods.deep.network import Network
@@ -362,16 +361,9 @@ def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
             torch.nn.Sequential(convolution, torch.nn.GroupNorm(GROUPS, outputs), torch.nn.ReLU(), last)
         )
 
-    def prepare(image: Image.Image) -> Floats32:
-        from PIL import Image
-
-        small = image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
-        pixels: Floats32 = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
-        return (pixels - np.float32(127)) / np.float32(64)
-
     return TorchModuleEncoder(
         torch.nn.Sequential(*layers),
-        prepare,
+        ResizeCrop(size, size),
         name=NAME,
         transform_name=f"rgb {size} bicubic (x-127)/64, mean pool",
         device=device,
