@@ -200,8 +200,8 @@ def encoded_in_files(
     """
     from dptransfer.data import ShardedRows
     from dptransfer.data.atomic_files import claim, remove_draft
-    from dptransfer.encoders.encoding import BREAKS_OFF, refuse_public, unrecognised_images
-    from dptransfer.encoders.shards import encode_in_shards
+    from dptransfer.encoders.encoding import refuse_public, unrecognised_images
+    from dptransfer.encoders.shards import BREAKS_OFF, encode_in_shards
     from dptransfer.sources import ImageList
 
     if isinstance(found, ImageList):

@@ -34,7 +34,6 @@ from dptransfer.sources.decode import problem_of, without_warnings
 from dptransfer.sources.listings import ImageList, TextList, find_images, find_texts
 from dptransfer.sources.readers import read_table
 
-BREAKS_OFF = "It breaks off in the middle."
 GREYS = "declare --grey-range LOW,HIGH where that is the reason"
 _ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
 _REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."

@@ -17,7 +17,7 @@ from dptransfer.base.types import AnyArray, EncodedRows, Picture, PixelArray
 from dptransfer.data.facts import EncoderIdentity, Facts, require_same_columns, require_same_encoder
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import USUAL_COLUMNS, Columns, RawTable
-from dptransfer.encoders import encoding, in_memory
+from dptransfer.encoders import encoding, in_memory, shards
 from dptransfer.encoders.encoder import Encoder, EncoderDelta
 from dptransfer.encoders.registry import encoder_of, get_encoder
 from dptransfer.errors import DataError, Incompatible
@@ -128,7 +128,7 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
     encoding.refuse_public(encoding.unrecognised_images(found, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
         rows, unreadable = in_memory.encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    encoding.refuse_public({found.names()[place]: encoding.BREAKS_OFF for place in unreadable})
+    encoding.refuse_public({found.names()[place]: shards.BREAKS_OFF for place in unreadable})
     return rows
 
 

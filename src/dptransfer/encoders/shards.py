@@ -64,6 +64,9 @@ from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources.decode import SandboxedDecoder, problem_of
 from dptransfer.sources.listings import ImageList, TextList
 
+BREAKS_OFF = "It breaks off in the middle."
+"""Why a picture cannot be read whose first bytes can."""
+
 SHARD_ROWS = 10_000
 """Items of a shard where shards are asked for and no number is: 30 MB of 768 columns, minutes of a core."""
 
@@ -507,9 +510,8 @@ def encode_examples(
         try:
             emb_folder.require_target(target, overwrite=options.overwrite)
         except DataError:
-            if (
-                not options.overwrite and (target / emb_folder.MANIFEST).is_file()
-            ):  # a run was killed just then
+            # Where the folder is whole, a run was killed just before it removed its draft.
+            if not options.overwrite and (target / emb_folder.MANIFEST).is_file():
                 atomic_files.remove_draft(target, request_of(found, encoder, options))
             raise
         if len(found) == 0:
@@ -543,7 +545,7 @@ def encode_examples(
     unreadable, reason = tuple(sources[place] for place in made.unreadable) if sources else (), None
     if unreadable and options.public and isinstance(found, ImageList):
         first = found.paths[made.unreadable[0]]
-        reason = problem_of(first, encoder.identity.grey_range) or "It breaks off in the middle."
+        reason = problem_of(first, encoder.identity.grey_range) or BREAKS_OFF
     return EncodeReport(
         target,
         int(kept.sum()),

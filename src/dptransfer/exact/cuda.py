@@ -94,14 +94,13 @@ def place_beside(array: Array, other: _Array) -> _Array:
 def require_cuda() -> None:
     """Raise unless torch, Triton and a device are there."""
     todo = "Use device='cpu', which gives the same results."
-    try:
-        import torch
-    except ImportError:
-        raise ArgumentError(f"device='cuda' needs torch; it is not installed. {todo}") from None
+    for package in ("torch", "triton"):
+        if importlib.util.find_spec(package) is None:
+            raise ArgumentError(f"device='cuda' needs {package}; it is not installed. {todo}")
+    import torch
+
     if not torch.cuda.is_available():
         raise ArgumentError(f"device='cuda' needs a CUDA device; torch finds none. {todo}")
-    if importlib.util.find_spec("triton") is None:
-        raise ArgumentError(f"device='cuda' needs Triton; it is not installed. {todo}")
 
 
 _MOST_COPIERS = 16  # threads: one alone is slower than the device, and more are not faster
