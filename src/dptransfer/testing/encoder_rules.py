@@ -6,16 +6,14 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dptransfer.base.types import Picture
 from dptransfer.data import EncoderIdentity
 from dptransfer.encoders import Encoder, EncoderNote, ImageEncoder, rows_depend_on_neighbours
 from dptransfer.testing.contract import require, run_checks
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ def check_encoder(
 
     Args:
         encoder: an encoder, a class or function that makes one, or its `EncoderNote`.
-        items: at least four different images (`PIL.Image.Image`, RGB) or texts; made here if not given.
+        items: at least four different images (`PIL.Picture`, RGB) or texts; made here if not given.
         skip: rules of `ENCODER_CHECKS` that do not apply; say why where you skip one.
     """
     note = encoder if isinstance(encoder, EncoderNote) else None
@@ -46,7 +44,7 @@ def check_encoder(
     run_checks(_Trial(made, note, list(items)), f"The encoder '{named}'", ENCODER_CHECKS, skip)
 
 
-def _sample_images() -> list[Image.Image]:
+def _sample_images() -> list[Picture]:
     """Images of several sizes: noise, a gradient, black, white and one of a single pixel."""
     from PIL import Image
 
