@@ -8,6 +8,7 @@ import pytest
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded, Incompatible, UnsafeRelease
+from dptransfer.exact.evaluation_layout import TEMPERATURES
 from dptransfer.exact.feature_map import apply
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
@@ -51,7 +52,7 @@ def test_without_noise_it_is_what_plain_evaluation_counts(model, relation):
         assert found.counts.missed_of(c).count == pytest.approx(missed, abs=1e-3)
     sure = model.predict_proba(x).max(axis=1).sum()
     told = found.counts
-    assert told.blocks["confidences"][told.temperatures.index(1.0)] == pytest.approx(sure, rel=2e-3)
+    assert told.blocks["confidences"][TEMPERATURES.index(1.0)] == pytest.approx(sure, rel=2e-3)
 
 
 def test_every_head_behind_every_map_is_asked_as_it_predicts():

@@ -35,6 +35,7 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.types import Floats, JsonObject
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.evaluation_layout import CONFIDENCE_KNOTS, TEMPERATURES
 from dptransfer.release.charged_evaluation import Noisy, NoisyCounts, pool_counts, read_exactly
 
 CHARGED = "charged evaluation"
@@ -117,12 +118,12 @@ def _temperature(counts: NoisyCounts, right: Noisy, total: float) -> float:
         if factor != 1
         else pool_counts(counts.cells("confidences", place), own)
         for own in [_confidence(counts)]
-        for place, factor in enumerate(counts.temperatures)
+        for place, factor in enumerate(TEMPERATURES)
     ]
     means = np.array([one.count for one in sums]) / total
     variances = np.array([one.variance for one in sums])
     falling = np.clip(_falling(means, 1 / variances), 1 / counts.classes, 1.0)
-    logs = np.log(counts.temperatures)
+    logs = np.log(TEMPERATURES)
     accuracy = min(max(right.count / total, 0.0), 1.0)
     found = float(np.interp(accuracy, falling[::-1], logs[::-1]))
     # What a wrong mean moves the temperature by: the slope there, and at least half of that in all.
@@ -138,7 +139,7 @@ def _temperature(counts: NoisyCounts, right: Noisy, total: float) -> float:
 
 def _confidence(counts: NoisyCounts) -> Noisy:
     """The sum of confidences as the block of reliability tells it, which shares them out between knots."""
-    knots = np.array(counts.confidence_knots)
+    knots = np.array(CONFIDENCE_KNOTS)
     noise = 2 * float(knots @ knots) * counts.noise["reliability"] ** 2
     return Noisy(float(knots @ counts.blocks["reliability"].sum(axis=1)), noise)
 

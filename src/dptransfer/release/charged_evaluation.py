@@ -20,7 +20,6 @@ interval is (0, 1).
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -221,7 +220,12 @@ def read_exactly(read: Callable[[type[Read], JsonObject], Read]) -> Callable[[ty
 
 
 _DIGITS = 4
-_GRIDS = ("chance_edges", "confidence_knots", "temperatures")
+_GRIDS = {
+    "chance_edges": evaluation_layout.CHANCE_EDGES,
+    "confidence_knots": evaluation_layout.CONFIDENCE_KNOTS,
+    "temperatures": evaluation_layout.TEMPERATURES,
+}
+"""Where the histograms are cut; a release records it, so that others can read the counts."""
 _MOST = 2.0**53  # of a count and of its noise: nobody has more rows, and squares stay finite
 
 
@@ -233,17 +237,11 @@ class NoisyCounts:
         blocks: each block's cells by name; see `EvaluationLayout`.
         noise: standard deviation of the noise on a cell, by block.
         bound: what was protected, and as how many examples it counts at most.
-        chance_edges: where the true class's probability is cut.
-        confidence_knots: between which confidence is shared out.
-        temperatures: factors of the head's temperature at which confidences are summed.
     """
 
     blocks: Mapping[str, Floats]
     noise: Mapping[str, float]
     bound: Bound = EACH_ROW
-    chance_edges: tuple[float, ...] = evaluation_layout.CHANCE_EDGES
-    confidence_knots: tuple[float, ...] = evaluation_layout.CONFIDENCE_KNOTS
-    temperatures: tuple[float, ...] = evaluation_layout.TEMPERATURES
 
     @classmethod
     def of_answer(
@@ -307,7 +305,7 @@ class NoisyCounts:
         return {
             "unit": self.bound.unit.value,
             "person_bound": self.bound.examples,
-            **{name: list(getattr(self, name)) for name in _GRIDS},
+            **{name: list(cuts) for name, cuts in _GRIDS.items()},
             "noise": dict(self.noise),
             "blocks": {name: values.tolist() for name, values in self.blocks.items()},
         }
@@ -320,37 +318,18 @@ class NoisyCounts:
             {name: np.array(own, dtype=np.float64) for name, own in values["blocks"].items()},
             {name: float(own) for name, own in values["noise"].items()},
             Bound(Unit(values["unit"]), values["person_bound"]),
-            *(tuple(values[name]) for name in _GRIDS),
         )
         found._require_possible()
         return found
 
     def _require_possible(self) -> None:
         """Raise unless blocks have their shapes, and numbers are possible."""
-        blocks, classes = self.blocks, self.classes
-        shapes = {
-            "answers": (2,),
-            "by_class": (classes, 2),
-            "by_prediction": (classes, 2),
-            "confusion": (classes, classes),
-            "reliability": (len(self.confidence_knots), 2),
-            "chances": (len(self.chance_edges) + 1,),
-            "confidences": (len(self.temperatures),),
-        }
-        fits = shapes.keys() - {"confusion"} <= blocks.keys() == self.noise.keys() <= shapes.keys()
-        fits = fits and all(own.shape == shapes[name] for name, own in blocks.items())
-        fits = fits and all((np.abs(own) <= _MOST).all() for own in blocks.values())
-        fits = fits and all(1 / _MOST <= own <= _MOST for own in self.noise.values())
-        # Another version may cut elsewhere, and says where; `verify` asks for what this one has.
-        fits = fits and _rising(self.chance_edges, 0, 1) and _rising(self.confidence_knots, 0, 1)
-        if not (fits and _rising(self.temperatures, 1 / 64, 64)):
+        layout = evaluation_layout.EvaluationLayout(self.classes).blocks
+        fits = layout.keys() == self.blocks.keys() == self.noise.keys()
+        fits = fits and all(own.shape == layout[name].shape for name, own in self.blocks.items())
+        fits = fits and all((np.abs(own) <= _MOST).all() for own in self.blocks.values())
+        if not (fits and all(1 / _MOST <= own <= _MOST for own in self.noise.values())):
             raise ArgumentError("Noisy counts must have the shapes of their grids, and be possible.")
-
-
-def _rising(grid: Sequence[float], low: float, high: float) -> bool:
-    """Whether these are numbers in order, more than one, between the two."""
-    inside = all(type(own) is float and low <= own <= high for own in grid)
-    return len(grid) > 1 and inside and all(own < after for own, after in itertools.pairwise(grid))
 
 
 def calibration_error(counts: NoisyCounts) -> Estimate:
@@ -363,7 +342,7 @@ def calibration_error(counts: NoisyCounts) -> Estimate:
     lower end the sum less that and less √(2/π) Σ √v; the total that both are divided by is taken at the far
     end of its own interval. The value takes each |g| at √(g² − v), or 0.
     """
-    knots = np.array(counts.confidence_knots)
+    knots = np.array(evaluation_layout.CONFIDENCE_KNOTS)
     right, wrong = counts.blocks["reliability"].T
     gaps = knots * wrong - (1 - knots) * right
     sampled = counts.bound.examples * np.maximum(knots**2 * wrong + (1 - knots) ** 2 * right, 0.0)

@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers
-from dptransfer.exact.evaluation_layout import chance_slack
+from dptransfer.exact.evaluation_layout import CHANCE_EDGES, chance_slack
 from dptransfer.release.charged_evaluation import NoisyCounts, pool_counts
 
 
@@ -136,7 +136,7 @@ def threshold_for(counts: NoisyCounts, coverage: float, confidence: float) -> fl
     sampled = counts.bound.examples * alpha * (1 - alpha) * max(total, 0.0)
     passed = missed - alpha * total <= -z * np.sqrt(sampled + noise)
     last = k if passed.all() else int(np.argmin(passed))
-    return counts.chance_edges[last - 1] if last else 0.0
+    return CHANCE_EDGES[last - 1] if last else 0.0
 
 
 def coverage_after_looking(
@@ -147,7 +147,7 @@ def coverage_after_looking(
     With the confidence to ask for, which makes up for the choice: see the head of this file. None if there is
     no such coverage.
     """
-    strict = 1 - (1 - confidence) / len(counts.chance_edges)
+    strict = 1 - (1 - confidence) / len(CHANCE_EDGES)
     strict = math.ceil(strict * 10_000) / 10_000
     for percent in range(math.ceil(below * 100) - 1, 0, -1):
         if threshold_for(counts, percent / 100, strict):
