@@ -7,7 +7,7 @@ as HTML, Markdown, terminal text or JSON; so are a few lines of a model or of te
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -405,26 +405,10 @@ def results_summary(found: Results) -> doc.Document:
     )
 
 
-def top_words(shares: Floats, names: Sequence[str], most: int = _MOST_LABELS) -> tuple[Labels, ...]:
-    """For each class the labels of largest share, by name; negligible ones are left out.
-
-    Args:
-        shares: (classes, labels), such as `SparsePosterior.shares`; each row adds up to 1.
-        names: of the labels; of several names, separated by commas, the first is shown.
-        most: labels per class.
-
-    >>> top_words(np.array([[0.7, 0.29, 0.01], [0.0, 0.5, 0.5]]), ["cat", "dog", "car"], most=2)
-    ((('cat', 0.7), ('dog', 0.29)), (('dog', 0.5), ('car', 0.5)))
-    """
-    order = np.argsort(-shares, axis=1, kind="stable")[:, :most]
-    return tuple(
-        tuple((names[word].partition(",")[0], float(own[word])) for word in best if own[word] >= _LEAST_SHARE)
-        for own, best in zip(shares, order, strict=True)
-    )
-
-
 def words_of(model: PrivateClassifier) -> tuple[Labels, ...] | None:
     """The encoder's labels that each class maps to, read off the released arrays; None without such a map.
+
+    Of each class the labels of largest share, without negligible ones.
 
     Linear weights are logarithms of shares up to a constant for each class, prototypes shares themselves.
     """
@@ -445,7 +429,12 @@ def words_of(model: PrivateClassifier) -> tuple[Labels, ...] | None:
     else:
         shares = np.maximum(weights, 0.0)
     shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-    return top_words(shares, vocabulary.names)
+    names = [name.partition(",")[0] for name in vocabulary.names]  # of several names, the first
+    order = np.argsort(-shares, axis=1, kind="stable")[:, :_MOST_LABELS]
+    return tuple(
+        tuple((names[word], float(own[word])) for word in best if own[word] >= _LEAST_SHARE)
+        for own, best in zip(shares, order, strict=True)
+    )
 
 
 def _word_sections(model: PrivateClassifier) -> tuple[doc.Section, ...]:
