@@ -155,22 +155,6 @@ def test_a_fit_without_private_rows_costs_nothing_and_fits_a_spent_budget(ledger
     assert ledger.privacy_spent("clinic-b").relation is REPLACE
 
 
-def test_sampled_and_tuned_steps_are_counted_with_what_was_there_before(ledger):
-    sampled = SampledGaussianEvent(1.0, 0.01, 200, ADD)
-    tuned = BestOfManyEvent(((GaussianEvent(8.0, ADD),),), 5, 1.0)
-    ledger.set_budget("clinic-a", Budget(epsilon=3.0, delta=1e-5))
-    ledger.charge("clinic-a", [sampled], label="linear-probe")
-    assert ledger.privacy_spent("clinic-a") == guarantee_of([sampled], 1e-5)
-    ledger.charge("clinic-a", [tuned], label="search")
-    whole = guarantee_of([sampled, tuned], 1e-5)
-    assert whole.epsilon < ledger.privacy_spent("clinic-a").epsilon < 1.2 * whole.epsilon
-    with pytest.raises(BudgetExceeded, match="rule 'renyi'"):
-        ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 5000, ADD)], label="linear-probe")
-    assert (
-        ledger.privacy_spent("clinic-a", relation=REPLACE).epsilon > ledger.privacy_spent("clinic-a").epsilon
-    )
-
-
 @pytest.mark.parametrize(
     ("budget", "event", "rule"),
     [

@@ -12,7 +12,6 @@ import pytest
 from safetensors.numpy import load_file, save
 
 from dptransfer import evaluate
-from dptransfer.data import atomic_files as on_disk
 from dptransfer.errors import ReleaseError, UnsafeRelease
 from dptransfer.release import (
     amend_release,
@@ -311,9 +310,7 @@ def interrupted(*args):
 
 FAILURES = {
     "the disk fills up at a file": lambda patch: patch.setattr(os, "fsync", full_disk),
-    "the last flush fails": lambda patch: patch.setattr(on_disk, "sync_folder", full_disk),
     "a file cannot be opened": lambda patch: patch.setattr(bundle, "write_synced", full_disk),
-    "the rename fails": lambda patch: patch.setattr(on_disk, "put_in_place", full_disk),
     "somebody interrupts": lambda patch: patch.setattr(bundle, "write_synced", interrupted),
 }
 
