@@ -75,6 +75,7 @@ def test_what_is_written_reads_back_the_same():
         ('"noise_multiplier":4.0', '"noise_multiplier":-4.0'),
         ('"noise_multiplier":4.0', '"noise_multiplier":"4.0"'),
         ('"kind":"gaussian",', ""),
+        ('"name":"clinic-a"', '"name":7'),
         ('"kind":"charge"', '"kind":"refund"'),
         ('"kind":"charge"', '"kind":"charge","outcome":"released"'),
         ('"events":', '"events":7,"steps":'),
@@ -108,8 +109,9 @@ def test_a_charge_is_closed_once_and_under_its_own_data_set():
 def test_a_budget_that_cannot_exist_is_tampering(epsilon):
     change = body("budget", budget=Budget(epsilon=1.5).to_dict(), note="")
     assert entries(change)[0].budget.epsilon == 1.5
-    with pytest.raises(LedgerTampered):
-        entries(change.replace("1.5", epsilon))
+    for wrong in (change.replace("1.5", epsilon), change.replace('"note":""', '"note":"","rule":"pld"')):
+        with pytest.raises(LedgerTampered):
+            entries(wrong)
 
 
 @pytest.mark.parametrize("events", [["gaussian"], [None], [GAUSS, {"kind": "gaussian"}]])
