@@ -2,10 +2,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import comb, ndtr
+from scipy.special import ndtr
 
 from dptransfer.data import PublicEmbeddings
-from dptransfer.errors import BudgetError, DataError
+from dptransfer.errors import ArgumentError, BudgetError, DataError
 from dptransfer.methods import METHODS, PrivateMethod
 from dptransfer.privacy import Budget
 from dptransfer_lab.as_published import (
@@ -13,13 +13,13 @@ from dptransfer_lab.as_published import (
     PrintedTopK,
     ScriptedPublic,
     epsilon_delta,
-    printed_log_weights,
-    printed_mean_deviation,
-    printed_steps,
+    is_private,
+    method_of,
     printed_theorem_noise,
     rho_of_budget,
     script_epsilon,
     selection_epsilon,
+    settings_of,
 )
 from dptransfer_lab.tasks import Task
 from dptransfer_lab.unprotected import PREFIX, Unprotected
@@ -78,22 +78,6 @@ def test_the_printed_theorem_is_met_and_nothing_smaller_meets_it():
         assert left(sigma) <= 0.5e-5 * (1 + 1e-6)
         assert left(0.99 * sigma) > 0.5e-5
     assert printed_theorem_noise(1.0, 1e-5) == pytest.approx(1.23, abs=0.005)
-
-
-@pytest.mark.parametrize(("from_zero", "first"), [(False, 1), (True, 0)])
-def test_the_printed_weights_are_binomials(from_zero, first):
-    found = np.exp(printed_log_weights(9, 3, from_zero=from_zero))
-    assert found == pytest.approx([comb(y, 3) for y in range(first, first + 9)])
-
-
-def test_the_printed_deviation_shrinks_with_the_class():
-    assert printed_mean_deviation(0.5, np.array([1, 10])) == pytest.approx([2.0, 0.2])
-
-
-def test_the_printed_steps_are_the_most_that_fit_the_printed_formula():
-    for rho in (0.01, 0.0359, 1.0):
-        steps = printed_steps(rho, 20.0)
-        assert steps**2 / (2 * 400) <= rho < (steps + 1) ** 2 / (2 * 400)
 
 
 def test_budgets_are_converted_by_exact_curves():
@@ -158,3 +142,25 @@ def test_from_zero_never_chooses_the_best_set():
     best = [0, 1]
     assert best not in PrintedTopK(k=2, from_zero=True).choose(scores, 1.0, rng, times=5000).tolist()
     assert best in PrintedTopK(k=2).choose(scores, 1.0, rng, times=5000).tolist()
+
+
+@pytest.mark.parametrize("name", [*METHODS, *AS_PUBLISHED])
+def test_everything_can_be_named_and_knows_its_settings(name):
+    assert method_of(name, {}).name == name
+    assert ("features" in settings_of(name, {})) or name not in ("mean", "public-prior", "auto")
+
+
+def test_settings_of_printed_mechanisms_are_checked():
+    assert settings_of("as-published-top-k", {"k": "2"})["k"] == 2
+    with pytest.raises(ArgumentError, match="Its settings: "):
+        method_of("as-published-top-k", {"kk": 2})
+    with pytest.raises(ArgumentError, match="of as-published-"):
+        method_of("as-published-nonsense", {})
+    with pytest.raises(ArgumentError, match="name that one"):
+        method_of("as-published-top-k", {"from_zero": True})
+
+
+def test_a_method_of_any_package_is_named_by_its_place():
+    place = "dptransfer.methods.prototypes.pool_selection:TopKPrototypes"
+    assert method_of(place, {"k": 2}) == method_of("top-k", {"k": 2})
+    assert is_private(place)

@@ -4,13 +4,11 @@ import pytest
 from dptransfer.accounting import fits
 from dptransfer.audit.instance_loss import InstanceLosses
 from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.errors import BudgetError
 from dptransfer.methods.configuration import named_method
 from dptransfer.privacy import Budget, Guarantee, Relation, for_group
 from dptransfer_lab.cell_privacy import (
     budget_of_one,
     group_epsilon,
-    loss_metrics,
     loss_summary,
     losses_by_size,
 )
@@ -59,12 +57,6 @@ def test_choices_and_samples_take_a_share_that_fits(name, settings, pool):
     assert group_epsilon(events, 1, 1e-5) < group_epsilon(events, 6, 1e-5) <= 4.0 * (1 + 1e-9)
 
 
-def test_a_group_that_no_share_covers_is_refused(monkeypatch):
-    monkeypatch.setattr("dptransfer_lab.cell_privacy.fits", lambda events, budget: False)
-    with pytest.raises(BudgetError, match="A group of 6 rows"):
-        budget_of_one(named_method("mean", {}), FACTS, None, Budget(epsilon=1.0, delta=1e-5), 6)
-
-
 def losses(epsilons):
     promise = Guarantee(2.0, 1e-5, Relation.ADD_REMOVE)
     return InstanceLosses(np.array(epsilons), promise)
@@ -77,14 +69,6 @@ def test_the_distribution_is_that_of_the_rows():
     assert [found["percentiles"][place] for place in (0, 25, 50, 75, 100)] == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert found["class_rows"] == [2, 0, 3]
     assert found["class_medians"] == [0.25, None, 1.5]
-
-
-def test_metrics_are_shares_of_the_promise():
-    found = loss_summary(losses([0.0, 2.0, 1.0, 0.5, 1.5]), np.zeros(5, dtype=int), 1)
-    assert loss_metrics(found) == {"instance_loss": 0.5, "instance_loss_spread": 0.5}
-    assert set(loss_metrics(None).values()) == {None}
-    nothing = {"promised": 0.0, "percentiles": [0.0] * 101}  # no private row was read
-    assert loss_metrics(nothing) == {"instance_loss": 0.0, "instance_loss_spread": 0.0}
 
 
 def test_classes_are_grouped_by_size_and_empty_ones_left_out():

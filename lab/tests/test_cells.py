@@ -88,23 +88,3 @@ def test_sizes_in_one_table_multiply_and_tables_add_up():
     sizes = {(cell.task.rows, cell.task.dimension) for cell in cells(SMALL + tables)}
     assert sizes == {(20, 4), (20, 8), (40, 4), (40, 8), (None, None)}
     assert len(cells(SMALL + tables)) == 5 * 16
-
-
-def test_without_a_pool_there_is_no_pool_to_cut():
-    text = SMALL.replace('pool = "pool"', 'pool = ["pool", "none"]') + "[[size]]\npool_rows = [10]\n"
-    assert {cell.task.pool for cell in cells(text)} == {"pool"}
-    assert {cell.task.pool for cell in cells(text.replace("[[size]]\npool_rows = [10]\n", ""))} == {
-        "pool",
-        None,
-    }
-
-
-def test_words_name_the_cell():
-    first = cells()[0]
-    person = dataclasses.replace(first, unit="person")
-    for cell, budget in (
-        (first, "ε = 0.5"),
-        (person, "ε = 0.5 per person"),
-        (dataclasses.replace(person, person_bound=4.0), "ε = 0.5 per person (B = 4)"),
-    ):
-        assert cell.words.split(", ") == ["toy (made)", "ratio 1", budget, "sums", "seed 0"]

@@ -11,12 +11,6 @@ from .synthetic import cells, grid, record
 FIELDS = {"text": "a is better.", "source": "Section 1", "kind": "above", "left": "a", "right": ["b", "c"]}
 
 
-def test_one_name_stands_for_a_list_of_one():
-    (claim,) = entries_of({"claim": [FIELDS]}, "claim", Claim)
-    assert claim.left == ("a",)
-    assert claim.right == ("b", "c")
-
-
 @pytest.mark.parametrize("wrong", [{"kind": "nicer"}, {"colour": "red"}, {"where": {"ratio": 1}}])
 def test_a_claim_that_cannot_be_read_is_named(wrong):
     with pytest.raises(DataError, match="Claim 2"):
@@ -82,14 +76,6 @@ def test_of_several_labels_the_best_counts():
     assert outcome(records, "above", ["a", "c"], "b") == "confirmed"
 
 
-def test_of_costs_the_smallest_counts():
-    fast, slow = (record("mean", label=name, seconds=s) for name, s in (("fast", 0.1), ("slow", 2.0)))
-    middle = record("mean", label="middle", seconds=1.0)
-    found = check(claim("below", "middle", ["fast", "slow"], metric="fit_seconds"), [fast, slow, middle])
-    assert found.outcome == "not confirmed here"
-    assert "1 s against 0.1 s" in found.because
-
-
 def test_close_is_within_the_tolerance():
     records = budgets(a=(0.5, 0.5, 0.5, 0.5), b=(0.505, 0.495, 0.5, 0.53))
     assert outcome(records, "close", "a", "b", tolerance=0.01) == "confirmed"
@@ -109,16 +95,6 @@ def test_a_trend_compares_the_ends_of_its_axis():
     assert outcome(pools, "rises", "mean", axis="pool_rows") == "confirmed"
     tail = [record(imbalance=r, rows=int(900 / r), balanced=0.9 / r) for r in (1.0, 10.0)]
     assert outcome(tail, "falls", "mean", axis="imbalance") == "confirmed"
-
-
-def test_pools_can_be_compared():
-    records = [
-        record("public", pool=pool, pool_rows=n, seed=s, balanced=value)
-        for pool, n, value in (("near", 100, 0.8), ("far", 200, 0.6))
-        for s in range(2)
-    ]
-    assert outcome(records, "above", "near", "far", compare="pool") == "confirmed"
-    assert outcome(records, "above", "far", "near", compare="pool") == "not confirmed here"
 
 
 def test_the_best_k_and_the_boost_have_tests_of_their_own():

@@ -62,16 +62,6 @@ def test_sizes_and_imbalance_are_those_asked_for(sample):
     assert resample_task(sample, other, Sizes(3, 30), 30, rng=np.random.default_rng(0)).public is other
 
 
-def test_surrogates_get_the_imbalance_asked_for(pool):
-    (task, *_) = surrogates(pool, 5, 900, rng=np.random.default_rng(0))
-    sizes = Sizes(5, 300, 20.0)
-    shaped = reshape_task(task, sizes, 300, rng=np.random.default_rng(0))
-    counts = np.bincount(shaped.private.labels)
-    assert sorted(counts.tolist(), reverse=True) == sizes.counts(300).tolist()
-    assert {tuple(row) for row in shaped.private.rows} <= {tuple(row) for row in task.private.rows}
-    assert shaped.test_rows is task.test_rows
-
-
 def test_large_tasks_are_simulated_smaller_with_noise_to_match(pool):
     outlook = explore(pool, Sizes(4, 50_000), BUDGETS[:1], [MeanPrototypes()], repeats=1)
     assert "50,000 rows were simulated" in outlook.how

@@ -70,14 +70,6 @@ def test_metrics_fit_together_and_time_is_accounted_for(toy):
     assert cost["peak_mib"] >= 0
 
 
-def test_the_same_cell_gives_the_same_result_and_another_seed_another(toy):
-    cells, tasks = bench(SMALL, toy)
-    first, again = measure(cells[0], tasks), measure(cells[0], tasks)
-    assert first["metrics"] == again["metrics"]
-    moved = dataclasses.replace(cells[0], task=dataclasses.replace(cells[0].task, seed=7))
-    assert measure(moved, tasks)["metrics"] != first["metrics"]
-
-
 def test_a_refusal_is_a_result(toy):
     text = SMALL.replace("epsilon = [0.5, 2]\ndelta = 1e-5", "pure = 1")
     record = first(text, toy, "mean")
@@ -145,14 +137,6 @@ def test_losses_of_rows_are_measured_where_they_are_asked_for(toy):
     assert {**record["metrics"], "instance_loss": None, "instance_loss_spread": None} == plain["metrics"]
 
 
-def test_what_is_not_private_has_no_losses(toy):
-    text = SMALL.replace('name = "mean"', 'name = "as-published-mean"')
-    text = text.replace("seeds = 2", "seeds = 2\nattack = false\ninstance_loss = true")
-    record = first(text, toy, "as-published-mean")
-    assert record["status"] == "done"
-    assert record["metrics"]["instance_loss"] is record["metrics"]["attack_auc"] is None
-
-
 @pytest.mark.parametrize("name", list(AS_PUBLISHED))
 def test_printed_mechanisms_run_and_are_marked_everywhere(toy, name):
     text = SMALL.replace('name = "mean"', f'name = "{name}"')
@@ -200,15 +184,6 @@ def test_a_data_set_that_does_not_tell_people_is_refused_with_the_reason(toy):
     for unit in ("person", "group"):
         assert found[unit]["status"] == "refused"
         assert "people = '...'" in found[unit]["message"]
-
-
-def test_a_method_that_knows_rows_alone_is_refused_for_people(toy):
-    text = PEOPLE.replace('name = "mean"', 'name = "coinpress"\ndeclare = "class_counts"')
-    text = text.replace("delta = 1e-5", 'delta = 1e-5\nrelation = "replace-one"')
-    found = units(toy, text, method="coinpress")
-    assert found["row"]["status"] == "done", found["row"]["message"]
-    assert found["person"]["status"] == "refused"
-    assert "person" in found["person"]["message"]
 
 
 def test_losses_of_people_are_of_people(toy):

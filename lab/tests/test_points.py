@@ -9,9 +9,7 @@ from dptransfer_lab.points import (
     finished_cells,
     held_fixed,
     place_cells,
-    seeds_words,
     split,
-    thin_ticks,
 )
 from dptransfer_lab.results import frame_of
 
@@ -65,27 +63,6 @@ def test_a_caption_says_seeds_bands_what_is_fixed_and_marks():
         assert words in text
     assert "NOT PRIVATE" not in caption("Something", cells(grid(("mean",), seeds=3)))
     assert "oracle-tuned" in caption("Something", cells([record(oracle_tuned=True)]))
-
-
-def test_unequal_numbers_of_seeds_are_a_range():
-    records = [*grid(("mean",), seeds=3), *grid(("public",), seeds=5)]
-    assert seeds_words(cells(records)).split(" seeds")[0] == "3 to 5"
-    assert seeds_words(cells(grid(("mean",), seeds=1))).startswith("1 seed ")
-    assert seeds_words(cells([])) == "no seeds"
-
-
-def test_what_varies_is_not_said_to_be_fixed():
-    frame = cells(grid(imbalance=[1.0, 10.0]))
-    assert "imbalance" not in held_fixed(frame, vary=("imbalance",))
-    assert "1 and imbalance ratio 10" in held_fixed(frame)
-
-
-def test_many_ticks_are_thinned_and_keep_their_ends():
-    values = [0.01 * 1.5**step for step in range(20)]
-    kept = thin_ticks(values)
-    assert (kept[0], kept[-1]) == (values[0], values[-1])
-    assert len(kept) <= 8
-    assert thin_ticks([2.0, 1.0, 2.0]) == [1.0, 2.0]
 
 
 def test_a_caption_says_what_is_protected_as_a_whole():

@@ -12,7 +12,6 @@ from dptransfer_lab.results import (
     FILE,
     GROUP,
     RecordFile,
-    canonical,
     export_tables,
     frame_of,
     lines_of,
@@ -32,15 +31,6 @@ def test_a_frame_has_the_declared_columns_and_types():
         frame = frame_of(records)
         assert list(frame) == list(COLUMNS)
         assert all(str(frame[name].dtype) == kind for name, (_, kind) in COLUMNS.items())
-
-
-def test_a_frame_says_what_a_record_says():
-    (row,) = frame_of([record(epsilon=2.0, imbalance=5, settings={"k": 3, "axes": 64})]).to_dict("records")
-    assert (row["flavour"], row["epsilon"], row["delta"]) == ("approximate", 2.0, 1e-5)
-    assert row["promised_epsilon"] == 2.0
-    assert row["rho"] != row["rho"]
-    assert row["settings"] == '{"axes":64,"k":3}'
-    assert row["not_private"] is False
 
 
 def test_sizes_that_were_asked_for_tell_groups_apart_and_those_a_seed_left_do_not():
@@ -106,15 +96,6 @@ def cells_in(folder):
     return [one["cell"] for one in lines_of(folder / FILE)]
 
 
-def test_records_come_back_in_order(tmp_path):
-    with RecordFile(tmp_path) as results:
-        for cell in "abc":
-            results.append(line(cell))
-    assert cells_in(tmp_path) == ["a", "b", "c"]
-    with RecordFile(tmp_path) as results:
-        assert results.finished == dict.fromkeys("abc", "done")
-
-
 def test_a_cell_is_never_written_twice(tmp_path):
     with RecordFile(tmp_path) as results:
         results.append(line("a"))
@@ -138,13 +119,6 @@ def test_a_torn_last_line_is_skipped_and_then_cut_off(tmp_path, cut):
     assert file.read_bytes() == whole
 
 
-def test_a_torn_first_line_leaves_an_empty_file(tmp_path):
-    (tmp_path / FILE).write_bytes(b'{"cell": "a", "sta' + b"x" * 100_000)
-    with RecordFile(tmp_path) as results:
-        assert results.finished == {}
-    assert (tmp_path / FILE).read_bytes() == b""
-
-
 def test_a_line_that_somebody_changed_is_an_error_not_a_loss(tmp_path):
     (tmp_path / FILE).write_text('{"cell": "a"\n' + json.dumps(line("b")) + "\n")
     before = (tmp_path / FILE).read_bytes()
@@ -164,9 +138,3 @@ def test_one_writer_at_a_time(tmp_path):
         said = subprocess.run(ask, capture_output=True, text=True, env=dict(os.environ)).stdout
         assert "is at work" in said
     assert "opened" in subprocess.run(ask, capture_output=True, text=True, env=dict(os.environ)).stdout
-
-
-def test_canonical_json_has_one_form():
-    assert canonical({"b": 1, "a": [1.5, None]}) == canonical({"a": [1.5, None], "b": 1})
-    with pytest.raises(ValueError, match="JSON"):
-        canonical(float("nan"))

@@ -116,6 +116,15 @@ def test_results_do_not_depend_on_the_number_of_workers(toy, small):
     assert 0 < tally.starting < tally.seconds
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_cluster_gives_the_same_results(ray, toy, small):
+    swept(toy, small, "here")
+    assert swept(toy, small, "there", engine="ray", workers=2).counts == {"done": 16}
+    assert results_of(toy / "there") == results_of(toy / "here")
+    assert set(read_results(toy / "there")["host_cores"]) == {1}
+
+
 def test_what_is_missing_is_refused_or_left_out_and_named(toy, small):
     extra = """
 [[data]]
@@ -239,25 +248,3 @@ def test_killed_ten_times_the_results_are_those_of_an_uninterrupted_run(toy):
     assert lines_in(out) < total
     subprocess.run(command, check=True)
     assert results_of(out) == results_of(toy / "whole")
-
-
-@pytest.mark.slow
-def test_workers_end_when_the_sweep_is_killed(toy):
-    (toy / "small.toml").write_text(SMALL.replace("seeds = 2", "seeds = 200"))
-    out = toy / "killed"
-    sweep = subprocess.Popen([sys.executable, "-c", KILLED, str(toy), str(out), "2"])
-    while lines_in(out) < 4:
-        time.sleep(0.01)
-    children = _children(sweep.pid)
-    assert len(children) >= 2  # and one that Python starts for itself
-    sweep.kill()
-    sweep.wait()
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [child for child in children if Path(f"/proc/{child}").exists()]
-
-
-def _children(pid):
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(word) for task in tasks for word in (task / "children").read_text().split()]

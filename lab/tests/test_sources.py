@@ -36,15 +36,6 @@ def test_a_file_that_changes_is_read_again(toy):
     assert not (before.open()["rows"] == after.open()["rows"]).all()
 
 
-def test_an_unfinished_cache_folder_is_made_again(toy, cache):
-    stored = stored_set(toy)
-    rows = next(iter(cache.glob("bench/*/rows.npy")))
-    for file in cache.glob("bench/*/set.json"):
-        file.write_text("{")
-    assert stored_set(toy) == stored
-    assert rows.exists()
-
-
 def test_emb_folders_and_a_held_out_share(toy):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(100, 6)), np.repeat(["a", "b"], 50)

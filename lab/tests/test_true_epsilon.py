@@ -9,7 +9,6 @@ from dptransfer.audit.lower_bound import counted_epsilon
 from dptransfer_lab.as_published import ScriptedPublic, printed_log_weights
 from dptransfer_lab.true_epsilon import (
     ERROR,
-    MECHANISMS,
     GaussianPair,
     audited_mean,
     audited_public,
@@ -18,7 +17,6 @@ from dptransfer_lab.true_epsilon import (
     mean_epsilon,
     printed_claims,
     public_epsilon,
-    steps_epsilon,
     theorem_epsilon,
     top_k_epsilon,
 )
@@ -66,20 +64,6 @@ def test_the_theorems_noise_is_too_small_for_sums_and_counts():
     true = theorem_epsilon(1.0, 1e-5)
     assert delta_of_mu(math.sqrt(2) / 1.2306435, true) == pytest.approx(1e-5, rel=1e-3)
     assert true > 5
-
-
-def test_printed_steps_waste_budget():
-    assert steps_epsilon(1.0, 1e-5)[:2] == (5, 28)
-    assert steps_epsilon(3.0, 1e-5)[:2] == (14, 206)
-    assert steps_epsilon(1.0, 1e-5)[2] < 0.5
-
-
-def test_claims_are_unsafe_but_for_the_wasteful_one():
-    found = list(printed_claims(["as-published-mean-estimation", "as-published-noisy-gd"], epsilon=1.0))
-    assert [one.mechanism for one in found] == ["as-published-mean-estimation", "as-published-noisy-gd"]
-    assert [one.unsafe for one in found] == [True, False]
-    assert found[0].claimed < found[0].audited < found[0].exact
-    assert len(MECHANISMS) == 6
 
 
 def test_the_script_of_public_prototypes_selects_at_twice_its_epsilon():

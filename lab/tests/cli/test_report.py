@@ -56,13 +56,6 @@ def test_explore_takes_classes_from_a_sample(cli_json, sample):
     assert found["files"] == []
 
 
-def test_explore_takes_the_training_rows_of_a_file_with_splits(cli_json, tmp_path):
-    parts = {"x_train": ROWS, "y_train": LABELS, "x_test": ROWS[:9], "y_test": LABELS[:9]}
-    np.savez(tmp_path / "both.npz", **parts, classes=np.array(["a", "b", "c"]))
-    found = cli_json("bench", "explore", "--sample", tmp_path / "both.npz", *QUICK)
-    assert "36 labelled public rows" in found["how"]
-
-
 def test_explore_predicts_for_people(cli, cli_json, sample):
     people = ("bench", "explore", "--sample", sample, *QUICK, "--people", "30")
     found = cli_json(*people)
@@ -70,17 +63,6 @@ def test_explore_predicts_for_people(cli, cli_json, sample):
     assert "300 rows of 30 people" in found["how"]
     assert "ε per person" in cli(*people).stdout
     assert cli_json("bench", "explore", "--sample", sample, *QUICK)["unit"] == "row"
-
-
-def test_explore_in_fewer_dimensions_predicts_less(cli_json, sample):
-    given = ("bench", "explore", "--sample", sample, *QUICK)
-    whole, cut = (cli_json(*given, *more)["prediction"][1]["median"] for more in ((), ("--dim", "1")))
-    assert cut < whole
-
-
-def test_explore_tells_why_a_method_cannot_be_fitted(cli, sample):
-    said = cli("bench", "explore", "--sample", sample, "--rows", "300", "--methods", "coinpress").stdout
-    assert "'coinpress'" in said
 
 
 @pytest.mark.parametrize(
@@ -91,9 +73,6 @@ def test_explore_tells_why_a_method_cannot_be_fitted(cli, sample):
         (("--public", "{pool}", "--classes", "3", "--epsilons", "1,x"), "numbers"),
         (("--public", "{pool}", "--classes", "3", "--dim", "99"), "--dim"),
         (("--public", "{pool}", "--classes", "3", "--methods", "meen"), "mean"),
-        (("--public", "{pool}", "--classes", "300", "--rows", "20"), "rows"),
-        (("--public", "{pool}", "--classes", "3", "--people", "0"), "People"),
-        (("--public", "{pool}", "--classes", "3", "--person-bound", "2"), "without people"),
     ],
 )
 def test_explore_explains_what_is_missing(cli, pool, words, message):

@@ -25,12 +25,6 @@ def test_the_private_set_is_long_tailed_as_declared_and_the_test_set_balanced(se
     assert sorted(counts, reverse=True) == long_tail_counts(max(sets.sizes), RATIO, len(CLASSES)).tolist()
 
 
-def test_it_is_the_same_on_every_run(sets):
-    again = digits_sets(glyphs=20)
-    for part in ("private", "test", "public"):
-        assert getattr(again, part).digest() == getattr(sets, part).digest()
-
-
 def test_pictures_keep_the_label_scikit_learn_gives_them(sets):
     from sklearn.datasets import load_digits
 

@@ -31,11 +31,6 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
     ("case", "content"),
     [
         ("not gzip", b"not gzip"),
-        ("empty", gzip.compress(b"")),
-        ("no header", gzip.compress(b"\0\0\x08")),
-        ("no sizes", gzip.compress(b"\0\0\x08\x01\0\0")),
-        ("too few values", gzip.compress(b"\0\0\x08\x01\0\0\0\x05abc")),
-        ("too many", gzip.compress(b"\0\0\x08\x01\0\0\0\x02abc")),
         ("floats", gzip.compress(b"\0\0\x0d\x01\0\0\0\x01abcd")),
         ("cut short", gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc")[:-9]),
     ],

@@ -1,19 +1,12 @@
 import numpy as np
 import pytest
 
-from dptransfer.errors import DataError
 from dptransfer_lab.demo.sets import PictureSet
 
 
 def pictures(**changes):
     fields = {"pixels": np.zeros((2, 8, 8), np.uint8), "names": ("a", "b"), "labels": np.array([0, 1])}
     return PictureSet(**{**fields, **changes})
-
-
-@pytest.mark.parametrize("changes", [{"names": ("a",)}, {"names": ("a", "a")}, {"labels": np.array([0])}])
-def test_parts_that_do_not_fit_together_are_refused(changes):
-    with pytest.raises(DataError, match="one distinct name"):
-        pictures(**changes)
 
 
 @pytest.mark.parametrize(

@@ -99,12 +99,3 @@ def test_bars_are_means_with_their_interval():
     (errors,) = drawn(variants(), error=True)
     assert errors.figure.axes[0].patches[0].get_width() == pytest.approx(0.19)
     assert drawn(grid(("mean",))) == []  # one label is no comparison
-
-
-def test_a_label_without_a_result_at_a_budget_says_so():
-    records = [r for r in variants() if not (r["label"] == "whole" and r["budget"]["epsilon"] == 0.5)]
-    (made,) = drawn(records)
-    first, second = ([text.get_text().strip() for text in axes.texts] for axes in made.figure.axes[:2])
-    assert first == ["no result", "71.0"]
-    assert "no result" not in second
-    assert [patch.get_label() for patch in made.figure.axes[0].patches] == ["without projection"]

@@ -97,14 +97,6 @@ def test_errors_are_one_minus_the_metric():
     assert wrong.figure.axes[0].get_ylabel() == "test error"
 
 
-def test_settings_have_figures_and_names_of_their_own_and_nothing_draws_nothing():
-    records = grid(data=["flowers", "birds"], relation=["add/remove", "replace-one"], seeds=1)
-    assert len({made.name for made in drawn(records)}) == 4
-    assert drawn(grid(epsilons=(1.0,))) == []
-    assert drawn([record(epsilon=e, status="refused", message="no") for e in (1.0, 2.0)]) == []
-    assert drawn(grid(), metric="minority_accuracy") == []
-
-
 def attacked(auc=0.55):
     return [
         record("adamix", epsilon=e, seed=s, balanced=0.6 + 0.05 * e, auc=auc and auc + 0.01 * e)
@@ -122,13 +114,6 @@ def test_an_attack_line_goes_through_the_means_of_error_and_area():
     assert {text.get_text() for text in axes.texts} == {"ε 1", "ε 4"}
     assert "coin toss" in made.caption
     assert drawn(attacked(auc=None), attack_trade) == []
-
-
-def test_one_panel_per_unit_in_the_order_of_what_it_costs():
-    (made,) = drawn(grid(unit=["group", "person", "row"]), over="unit")
-    assert titles(made) == ["ε per row", "ε per person", "ε per group"]
-    values = [r["metrics"]["balanced_accuracy"] for r in grid(("mean",), epsilons=(4.0,))]
-    assert lines_of(made.figure.axes[0])["mean"].get_ydata()[-1] == pytest.approx(np.mean(values))
 
 
 ERRORS = {"only-public": (0.40, 0.30), "as-published-paragon": (0.20, 0.20), "adamix": (0.25, 0.22)}

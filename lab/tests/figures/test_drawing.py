@@ -50,21 +50,6 @@ def test_on_a_page_every_colour_has_a_dark_one_and_text_stays_text(made):
     assert "2 seeds per point" in text
 
 
-@pytest.mark.parametrize(
-    ("label", "data", "shown"),
-    [
-        ("<script>alert(1)</script>", "a & <b>", "&lt;script&gt;"),
-        ("costs $1 and $\\frac", "x$y$z", "$1 and $\\frac</text>"),  # what Matplotlib would read as TeX
-    ],
-)
-def test_a_hostile_name_stays_words(label, data, shown):
-    made = drawn(methods=("mean",), label=label, data=data, epsilons=(1.0, 2.0))
-    text = page(made)
-    assert "<script" not in text
-    assert shown in text
-    assert re.fullmatch(r"[a-z0-9-]+", made.name)
-
-
 @pytest.mark.parametrize("name", ["_hidden", "a\nb\x00c", "long " * 50, "{0} %s", "\u8c93", "-- -->"])
 def test_no_name_keeps_a_figure_from_being_drawn(name, tmp_path):
     """In the tests a warning is an error."""

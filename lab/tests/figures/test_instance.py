@@ -39,15 +39,6 @@ def test_classes_stand_by_size_and_equal_ones_have_no_panel():
     assert len(made.figure.axes) == 1
 
 
-def test_where_nothing_was_promised_nothing_is_lost():
-    records = measured_losses(methods=("only-public",), epsilons=(1.0,))
-    for one in records:
-        nothing = {"promised": 0.0, "percentiles": [0.0] * 101, "class_medians": [0.0] * 4}
-        one["extra"]["instance_loss"] |= nothing
-    (made,) = drawn(records)
-    assert lines(made.figure.axes[0], "only-public").get_ydata().max() == 0.0
-
-
 def test_there_is_a_figure_per_budget_and_none_without_losses():
     records = measured_losses(epsilons=(0.1, 0.5, 1.0, 2.0))
     made = drawn([*records, record("public", epsilon=1.0)])

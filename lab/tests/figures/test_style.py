@@ -56,14 +56,6 @@ def test_every_method_has_a_look_that_no_other_has_whoever_else_is_there():
     assert styles("public")["public"] == found["public"]
 
 
-def test_the_order_does_not_depend_on_the_records():
-    names = ["dpsgd", "mean", "as-published-mean", "public-prior", "top-k"]
-    expected = ["public-prior", "mean", "as-published-mean", "top-k", "dpsgd"]
-    for turn in range(len(names)):
-        order = names[turn:] + names[:turn]
-        assert list(styles(*order)) == list(styles(*reversed(order))) == expected
-
-
 def test_variants_share_colour_and_marker_and_differ_in_dashes_or_fill():
     records = [record("top-k", label=f"K = {k}") for k in (10, 2, 1, 20, 5, 3)]
     found = styles_of(frame_of(records))
@@ -121,12 +113,6 @@ def test_a_method_of_somebody_elses_has_a_look_of_its_own_making(monkeypatch):
     assert found["as-published-theirs-too"].light == "#123456"
 
 
-def test_a_method_that_is_not_installed_any_more_looks_the_same_everywhere():
-    (gone,) = styles("long-forgotten").values()
-    assert gone == styles("long-forgotten", "mean")["long-forgotten"]
-    assert gone.marker not in "Xx1234"
-
-
 def colliding(name, count):
     """Names whose derived colour is that of one of our own methods."""
     wanted, names = METHODS[name].about.colour, (f"theirs-{n}" for n in range(1000))
@@ -145,8 +131,3 @@ def test_methods_of_others_share_no_colour_with_ours_or_with_each_other():
     assert {look.light: look.dark for look in looks.values()}.items() <= dark_colours(looks.values()).items()
     alone = styles_of(frame_of([record(first)]))[first]
     assert alone.light == About().complete(first, None).colour.light  # what it has where nobody has it
-
-
-def test_more_methods_than_colours_still_have_one_each():
-    looks = styles_of(frame_of([record(f"theirs-{n}") for n in range(30)]))
-    assert len({look.light for look in looks.values()}) == 12

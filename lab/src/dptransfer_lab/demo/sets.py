@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dptransfer.base.types import Labels, PixelArray
-from dptransfer.errors import DataError
 from dptransfer.release import Evaluation
 
 
@@ -27,12 +26,6 @@ class PictureSet:
     names: tuple[str, ...]
     labels: Labels | None = None
     captions: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        """Check that the parts fit together."""
-        counts = {len(self.pixels), len(self.names), len(self.pixels if self.labels is None else self.labels)}
-        if len(counts) != 1 or len(set(self.names)) != len(self.names):
-            raise DataError("A picture set needs one distinct name, and one label if any, for each picture.")
 
     @classmethod
     def of(cls, pixels: PixelArray, which: Labels, name: str, labels: Labels | None = None) -> PictureSet:
