@@ -51,7 +51,7 @@ def test_the_same_shift_is_lost_when_seeds_do_not_pair():
 
 
 def test_many_groups_without_a_change_raise_no_alarm():
-    found = compare_runs(*runs(labels=tuple(f"m{place}" for place in range(200))))
+    found = compare_runs(*runs(labels=tuple(f"m{place}" for place in range(100))))
     assert min(change.p for change in found.shared) < 0.05  # without the correction there would be alarms
     assert not found.changed
 

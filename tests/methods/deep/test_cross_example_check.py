@@ -30,7 +30,7 @@ from dptransfer.methods.deep.teachers import Course, Prompts, SmallTeachers, bal
 from dptransfer.methods.deep.trained_parts import TRAINED, TrainedParts, row_map
 
 from .tiny import PLACE
-from .toys import CLASSES, SIDE, Active, somewhere, tiny_network
+from .toys import CLASSES, SIDE, Active, shared_network, somewhere, tiny_network
 
 COUNT = 23
 ON_GPU = pytest.mark.gpu
@@ -142,7 +142,7 @@ def plain_batches(monkeypatch):
     "micro_batch", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 8]
 )
 def test_a_network_that_keeps_pictures_apart_is_taken(train, micro_batch):
-    require_own_gradients(TrainedParts(tiny_network(), train, CLASSES), views=2, micro_batch=micro_batch)
+    require_own_gradients(TrainedParts(shared_network(), train, CLASSES), views=2, micro_batch=micro_batch)
 
 
 SHOWN = [
@@ -337,7 +337,7 @@ ODD = {
 @pytest.mark.parametrize("train", TRAINED)
 @pytest.mark.parametrize("pace", [pytest.param(0.05, marks=pytest.mark.slow), 1.0])
 def test_plain_layers_are_released_as_they_are_trained(train, pace):
-    network = tiny_network()
+    network = shared_network()
     pool = PublicEmbeddings(np.random.default_rng(0).random((40, network.dimension)))
     for features in (None, PublicMap(axes=5).fit(network.dimension, pool)):
         require_as_released(TrainedParts(network, train, CLASSES, pace=pace, features=features))

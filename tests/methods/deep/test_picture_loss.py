@@ -7,7 +7,7 @@ from dptransfer.methods.deep.network import network_of
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures, losses
 from dptransfer.methods.deep.trained_parts import TrainedParts
 
-from .toys import CLASSES, SIDE, labels, pictures, somewhere, tiny_network
+from .toys import CLASSES, SIDE, labels, pictures, shared_network, somewhere
 
 LOGITS = torch.tensor([[1.0, 2.0, -1.0], [0.0, 0.0, 0.0]])
 PRIOR = torch.tensor([[0.0, 1.0, 3.0], [2.0, 0.0, -2.0]])
@@ -38,7 +38,7 @@ def test_far_logits_give_a_finite_loss_and_slope():
 
 @pytest.mark.parametrize("combined", ["average", "logits"])
 def test_every_picture_has_its_own_prior_and_a_prior_that_knows_leaves_little_to_learn(combined):
-    parts = TrainedParts(tiny_network(), "film", CLASSES)
+    parts = TrainedParts(shared_network(), "film", CLASSES)
     kept, y = Pictures(parts, pictures(6), views=2, micro_batch=4), labels(6)
     prior = torch.zeros((6, CLASSES))
     prior[2, y[2]] = 30.0
@@ -96,7 +96,7 @@ class Counted:
 
 
 def kept(train, count=10, blocks=None, **settings):
-    parts = TrainedParts(tiny_network(), train, CLASSES, blocks=blocks, rank=2)
+    parts = TrainedParts(shared_network(), train, CLASSES, blocks=blocks, rank=2)
     source = Counted(pictures(count))
     return parts, source, Pictures(parts, source, micro_batch=4, **settings)
 

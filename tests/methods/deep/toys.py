@@ -1,5 +1,7 @@
 """Tiny networks with layers of every kind, and pictures for them."""
 
+from functools import cache
+
 import numpy as np
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch import nn
 from dptransfer.encoders import TorchModuleEncoder
 from dptransfer.encoders.torch_module import PixelMap
 from dptransfer.methods.deep.network import Network
+from dptransfer.methods.deep.trained_parts import TrainedParts
 
 SIDE = 8
 CLASSES = 3
@@ -36,6 +39,18 @@ def tiny_network(*layers, seed=0):
             pixel_map=PixelMap(SIDE, 127.0, 64.0),
         )
     )
+
+
+@cache
+def shared_network():
+    """One network for tests that do not change it: most of their time goes into recording its operations."""
+    return tiny_network()
+
+
+@cache
+def shared_parts(train, **settings):
+    """What is trained of it, likewise."""
+    return TrainedParts(shared_network(), train, CLASSES, **{"rank": 2} | settings)
 
 
 def pictures(count, seed=0):
