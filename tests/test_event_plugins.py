@@ -154,17 +154,6 @@ def test_without_the_package_one_account_is_closed_and_the_others_go_on(path, pa
     ledger.charge("theirs", [NOISE], label="fit")
 
 
-def test_an_account_without_a_limit_is_closed_too(package, tmp_path):
-    ledger = Ledger(tmp_path / "ledger")
-    ledger.charge("theirs", [step()], label="fit")
-    package()
-    again = Ledger(ledger.path)
-    for refused in (lambda: again.charge("theirs", [NOISE], label="fit"), lambda: again.unit_of("theirs")):
-        with pytest.raises(UnknownCharge):
-            refused()
-    assert again.datasets()[0].unit is None
-
-
 @pytest.mark.parametrize(
     "code",
     [

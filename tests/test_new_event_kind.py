@@ -36,7 +36,6 @@ from dptransfer.ledger import Ledger
 from dptransfer.mechanisms.mechanism import at_noise_of
 from dptransfer.methods.method import Plan
 from dptransfer.methods.replan import _difference, _understates
-from dptransfer.noise import SeededNoise
 from dptransfer.privacy import (
     BestOfManyEvent,
     Budget,
@@ -110,9 +109,6 @@ class LaplaceCount:
     @property
     def event(self):
         return LaplaceEvent(self.noise_multiplier, self.relation, label="number of rows")
-
-    def release(self, rows, labels, *, noise):
-        return int(len(rows) + noise.discrete_laplace(self.noise_multiplier, (1,))[0])
 
 
 LAPLACE = LaplaceEvent(4.0, ADD, label="number of rows")  # ε = 1/4
@@ -227,13 +223,6 @@ def test_its_step_is_planned_again_at_the_recorded_noise():
     understated = replace(LAPLACE, sensitivity=0.5)
     assert "sensitivity 0.5" in _difference(make_model(events=(understated,)), plan)
     assert _understates(understated, step.event)
-
-
-def test_its_mechanism_releases_by_noise_alone():
-    draws = [
-        LaplaceCount(2.0, ADD).release(np.zeros((50, 2)), None, noise=SeededNoise(n)) for n in range(400)
-    ]
-    assert np.mean(draws) == pytest.approx(50, abs=0.6)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,6 @@ from typer.testing import CliRunner
 import dptransfer as dpt
 from dptransfer.cli.commands import app
 from dptransfer.encoders import ENCODERS
-from dptransfer.errors import UnknownCharge
-from dptransfer.ledger import Ledger
-from dptransfer.ledger.entry import _events
 from dptransfer.methods import METHODS
 from dptransfer.methods.about import COLOURS
 from dptransfer.privacy import event_from_dict
@@ -126,6 +123,11 @@ def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(i
 def test_what_it_adds_passes_the_checks(installed, folder):
     check_method(METHODS["largest-class"])
     check_encoder(ENCODERS["brightness"])
+    step = {"kind": KIND, "noise_multiplier": 8.0, "relation": "add/remove", "unit": "row", "label": "sizes"}
+    try:
+        check_event(event_from_dict(step))
+    finally:
+        KINDS.pop(KIND, None)
     Path("example.tsv").write_text("a\t1\t2\nb\t3\t4\na\t5\t6\n")
     check_reader(".tsv", "example.tsv", rows=[[1, 2], [3, 4], [5, 6]], labels=["a", "b", "a"])
 
@@ -147,45 +149,6 @@ def test_its_reader_serves_every_door_and_leaves_with_it(installed, folder):
     assert "three" not in said
     installed()
     run("fit", "cohort.tsv", "--classes", "a,b,c", *BUDGET, "--out", "n", code=2)
-
-
-def laplace(noise=8.0):
-    """A step of the package's kind, as a file that has one brings it."""
-    return event_from_dict(
-        {"kind": KIND, "noise_multiplier": noise, "relation": "add/remove", "unit": "row", "label": "sizes"}
-    )
-
-
-@pytest.fixture
-def forget():
-    """Make this process one that has not seen the kind yet."""
-
-    def forget_kind():
-        KINDS.pop(KIND, None)
-        _events.cache_clear()
-        sys.modules.pop("laplace_noise", None)
-
-    yield forget_kind
-    forget_kind()
-
-
-def test_its_event_passes_the_checks_and_without_it_that_one_account_is_closed(forget, installed, folder):
-    check_event(laplace())
-    run(*ENCODE, "--name", "x")
-    fit = ("fit", "rows.emb", "--method", "mean", *BUDGET)
-    run(*fit, "--out", "one")
-    ledger = Ledger.default()
-    ledger.complete(ledger.charge("survey", [laplace()], label="sizes"))
-    assert ledger.privacy_spent("survey").epsilon == pytest.approx(1 / 8)
-
-    installed()  # gone, and this process has not seen the kind
-    forget()
-    assert KIND in "".join(run("ledger", "show").split())
-    with pytest.raises(UnknownCharge, match=KIND):
-        Ledger.default().privacy_spent("survey")
-    run("ledger", "budget", "survey", "--epsilon", 9, code=2)
-    run(*fit, "--out", "two")
-    run("ledger", "verify")
 
 
 def test_its_command_is_there_and_fails_in_one_line(installed, folder):
