@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import dptransfer as dpt
 from dptransfer.cli.commands import app
-from dptransfer.encoders import ENCODERS
+from dptransfer.encoders import ENCODERS, model_inputs
 from dptransfer.methods import METHODS
 from dptransfer.methods.about import COLOURS
 from dptransfer.privacy import event_from_dict
@@ -59,6 +59,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
     write_photos(tmp_path / "photos")
+    model_inputs._load.cache_clear()  # a process keeps the encoders that it has loaded
     return tmp_path
 
 
@@ -66,7 +67,13 @@ def folder(tmp_path, monkeypatch):
 def installed(folder, install):
     """As an installer would leave it, without the time that it takes; call what it gives to uninstall."""
     facts = tomllib.loads(PYPROJECT)["project"]
-    return install(facts["name"], MODULES, facts["entry-points"], facts["version"])
+    uninstall = install(facts["name"], MODULES, facts["entry-points"], facts["version"])
+
+    def uninstalled():
+        uninstall()
+        model_inputs._load.cache_clear()
+
+    return uninstalled
 
 
 def run(*words, code=0):
