@@ -296,27 +296,8 @@ def test_pictures_are_those_that_open_image_gives_and_what_hangs_or_crashes_is_u
         os.kill(child, signal.SIGKILL)
 
 
-def test_nothing_is_imported_from_the_folder_that_we_are_in(picture, tmp_path, monkeypatch):
-    """It may be a folder of pictures from anywhere."""
-    (tmp_path / "PIL.py").write_text("open('taken', 'w')")
-    monkeypatch.chdir(tmp_path)
-    with closing(SandboxedDecoder()) as apart:
-        assert apart(picture).size == (10, 10)
-    assert not (tmp_path / "taken").exists()
-
-
-def test_a_declared_grey_range_reaches_the_child_which_ends_when_nobody_asks_any_more(tmp_path):
-    Image.fromarray(np.full((4, 4), 1000, dtype=np.uint16)).save(tmp_path / "a.png")
-    apart = SandboxedDecoder((0, 2000))
-    found = np.asarray(apart(tmp_path / "a.png"))
-    assert np.array_equal(found, np.asarray(open_image(tmp_path / "a.png", (0, 2000))))
-    child = apart._child
-    apart._line.close()
-    assert child.wait(timeout=60) == 0
-
-
-def test_the_child_waits_for_the_next_picture_as_long_as_it_takes(picture, tmp_path, monkeypatch):
-    """Its time is for one picture, and not for what is between two."""
+def test_the_child_imports_nothing_from_here_and_has_its_time_for_one_picture_alone(tmp_path, monkeypatch):
+    """We may be in a folder of pictures from anywhere. The child ends when nobody asks any more."""
     (tmp_path / "sitecustomize.py").write_text(
         "import signal\n"
         "def alarm(seconds):\n"
@@ -324,7 +305,16 @@ def test_the_child_waits_for_the_next_picture_as_long_as_it_takes(picture, tmp_p
         "signal.alarm = alarm\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with closing(SandboxedDecoder()) as apart:
-        apart(picture)
-        apart(picture)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here" / "PIL.py").write_text("open('taken', 'w')")
+    Image.fromarray(np.full((4, 4), 1000, dtype=np.uint16)).save(tmp_path / "a.png")
+    apart = SandboxedDecoder((0, 2000))
+    for _ in range(2):
+        found = np.asarray(apart(tmp_path / "a.png"))
+        assert np.array_equal(found, np.asarray(open_image(tmp_path / "a.png", (0, 2000))))
+    child = apart._child
+    apart._line.close()
+    assert child.wait(timeout=60) == 0
     assert (tmp_path / "alarms").read_text().split() == ["120", "0"] * 2
+    assert not (tmp_path / "here" / "taken").exists()
