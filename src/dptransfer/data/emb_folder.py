@@ -39,7 +39,7 @@ from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.data import atomic_files
-from dptransfer.data.atomic_files import owner_only, replaced_whole, sync_folder, write_synced
+from dptransfer.data.atomic_files import Opener, owner_only, replaced_whole, sync_folder, write_synced
 from dptransfer.data.embeddings import rows_of
 from dptransfer.data.examples import ContentDigest, IndexedArray, one_digest_each
 from dptransfer.data.facts import EncoderIdentity
@@ -429,11 +429,7 @@ def _columns_to_write(metadata: RowMetadata, count: int) -> tuple[Mapping[str, I
 
 
 def _write_array(
-    file: Path,
-    array: IndexedArray,
-    where: slice,
-    kind: np.dtype[np.generic],
-    opener: atomic_files.Opener | None,
+    file: Path, array: IndexedArray, where: slice, kind: np.dtype[np.generic], opener: Opener | None
 ) -> None:
     """Write a part of an array as an `.npy` file, flushed to the disk."""
     read: Callable[[slice], AnyArray] = array.__getitem__
