@@ -7,10 +7,7 @@ from dptransfer.data import EncoderIdentity, Facts, PrivateEmbeddings, PublicEmb
 from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 from dptransfer.data.examples import finite_rows
 from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.ledger import Ledger
-from dptransfer.methods import MeanPrototypes, PublicPrototypes
-from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Bound, Budget, Unit
+from dptransfer.privacy import Bound, Unit
 
 AB = ("a", "b")
 OWN, OTHER = (EncoderIdentity(name, "0" * 64, "t") for name in ("own", "other"))
@@ -204,22 +201,6 @@ def test_rows_are_finite_that_numpy_finds_finite(kind):
     rows = np.stack([np.ones(len(odd)), odd.astype(kind), -odd.astype(kind)], axis=1).astype(kind)
     for some in (rows, rows.T, rows[:0]):
         assert finite_rows(some).tolist() == np.isfinite(some).all(axis=1).tolist()
-
-
-@pytest.mark.parametrize("people", [None, np.arange(40) // 3])
-def test_a_fit_does_not_depend_on_how_its_rows_are_cut(tmp_path, people):
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 40)
-    rows, pool = np.eye(4)[labels] + rng.normal(0, 0.3, (40, 4)), rng.normal(size=(30, 4))
-    released = []
-    for number, cuts in enumerate(((), (3, 20), range(1, 30))):
-        x = shards(tmp_path / f"{number}x", rows, *cuts) if cuts else rows
-        public = PublicEmbeddings(shards(tmp_path / f"{number}p", pool, *cuts) if cuts else pool)
-        for method in (MeanPrototypes(), PublicPrototypes()):
-            how = {"budget": Budget(2.0, 1e-5), "noise": SeededNoise(1), "ledger": Ledger.in_memory()}
-            model = method.fit(private(x, labels, name="zoo", people=people), public=public, **how)
-            released.append((model.scores(pool).tolist(), model.provenance.public))
-    assert released[0:2] == released[2:4] == released[4:6]
 
 
 def test_an_outline_knows_numbers_and_whoever_asks_for_more_is_told():
