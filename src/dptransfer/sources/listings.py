@@ -260,7 +260,8 @@ def find_images(
 def _from_path(path: Path, columns: Columns, classes: Classes | None, labelled: bool) -> ImageList:
     if is_columnar(path):
         pictures, held = _unpack_pictures(path, columns)
-        return _from_table(path, pictures, held.path, classes, labelled, held)
+        known, root = pictures.match_labels(path, classes, wanted=labelled), held.path
+        return ImageList(tuple(root / name for name in pictures.examples), known, root, pictures.people, held)
     if path.is_dir():
         return _from_folder(path, classes)
     if archive := archive_in(path):
@@ -272,25 +273,13 @@ def _from_path(path: Path, columns: Columns, classes: Classes | None, labelled: 
         if column not in table.names and _PATH in table.names:
             column = _PATH  # one name is given for all tables of a command; a pool need not have it
         named = tables.read_listed(table, column, columns, "path")
-        return _from_table(path, named, path.parent, classes, labelled)
+        known, root = named.match_labels(path, classes, wanted=labelled), path.parent
+        return ImageList(tuple(root / name for name in named.examples), known, root, named.people)
     require_known_type(path)
     kinds = "images come as a folder, an archive, image files or a table; this file holds something else."
     rows = "Rows need no encoder; an encoder for texts reads .txt, .csv and .parquet."
     require(path.suffix.lower() in IMAGE_ENDINGS, path, kinds, rows)
     return ImageList((path,), root=path.parent)
-
-
-def _from_table(
-    path: Path,
-    table: ListedExamples,
-    root: Path,
-    classes: Classes | None,
-    labelled: bool,
-    held: TemporaryFolder | None = None,
-) -> ImageList:
-    """Images that a table lists by their names in `root`."""
-    known = table.match_labels(path, classes, wanted=labelled)
-    return ImageList(tuple(root / name for name in table.examples), known, root, table.people, held)
 
 
 def _from_folder(root: Path, classes: Classes | None, *, known_as: Path | None = None) -> ImageList:
