@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import IO, TypeAlias
 
 from dptransfer.data.atomic_files import owner_only, try_lock
 from dptransfer.data.tables import parsing, require, unreadable
@@ -65,11 +65,8 @@ _RESERVE = 2**28  # bytes that stay free in the place for temporary files
 _DAMAGED = ("the archive must be complete and without a password; it is not.", "Pack it again.")
 
 
-class _Member(NamedTuple):
-    name: str
-    is_folder: bool
-    size: int
-    opened: Callable[[], IO[bytes] | None]
+_Member: TypeAlias = tuple[str, bool, int, Callable[[], IO[bytes] | None]]
+"""Its name, whether it is a folder, its size, and what opens it."""
 
 
 def archive_in(path: Path) -> tuple[Path, PurePosixPath] | None:
@@ -105,26 +102,26 @@ def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> tup
     stamp = archive.stat().st_mtime_ns
     room = shutil.disk_usage(root).free - _RESERVE
     with parsing(archive, *_DAMAGED):
-        for number, member in enumerate(_members(archive)):
-            place = _place(member.name)
+        for number, (name, is_folder, size, opened) in enumerate(_members(archive)):
+            place = _place(name)
             wanted = place is not None and any(place.is_relative_to(folder) for folder in folders)
-            if place is None or not wanted or not (member.is_folder or place.suffix.lower() in endings):
+            if place is None or not wanted or not (is_folder or place.suffix.lower() in endings):
                 continue
-            room -= max(0, member.size)
+            room -= max(0, size)
             fits = "an archive must fit, unpacked, in the place for temporary files; it does not."
             require(room >= 0 and number < _MOST, archive, fits, "Unpack it yourself, or set TMPDIR.")
             target = root / place
-            if member.is_folder:
+            if is_folder:
                 target.mkdir(parents=True, exist_ok=True)
                 continue
             # Of two some tools unpack the first and some the last; what is read must not depend on that.
             require(not os.path.lexists(target), archive, "two files in it have one name.", "Pack it again.")
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb") as written:
-                source = member.opened() if member.size <= _LARGEST else None
+                source = opened() if size <= _LARGEST else None
                 if source is not None:
                     with source:
-                        _copy(source, written, member.size)
+                        _copy(source, written, size)
             os.utime(target, ns=(stamp, stamp))
     return _folder(archive, root, inside), held
 
@@ -136,7 +133,7 @@ def _members(archive: Path) -> Iterator[_Member]:
             for info in opened.infolist():
                 link = (info.external_attr >> 16) & 0o170000 == 0o120000
                 if not link:
-                    yield _Member(info.filename, info.is_dir(), info.file_size, partial(opened.open, info))
+                    yield info.filename, info.is_dir(), info.file_size, partial(opened.open, info)
         return
     with tarfile.open(archive, "r:*") as tar:
         after = -1
@@ -145,7 +142,7 @@ def _members(archive: Path) -> Iterator[_Member]:
             require(tar.offset > after, archive, *_DAMAGED)
             after = tar.offset
             if one.isfile() or one.isdir():
-                yield _Member(one.name, one.isdir(), one.size, partial(tar.extractfile, one))
+                yield one.name, one.isdir(), one.size, partial(tar.extractfile, one)
         assert tar.fileobj is not None
         tar.fileobj.seek(tar.offset)
         # Python takes a tar that breaks off between two files for a whole one.
