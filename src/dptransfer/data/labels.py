@@ -144,9 +144,7 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     if not all(name.strip() for name in words):
         raise DataError("A class must have a name; one is empty or blank. Give it a name, or leave it out.")
     if any(unicodedata.category(letter) in ("Cc", "Cs") for name in words for letter in name):
-        raise DataError(
-            "classes must be text; one holds a control character or half a character. Rename it."
-        )
+        raise DataError("classes must be text; one holds a control character or half a character. Rename it.")
     # 'cat ' is 'cat', and an é is one character or two. Case counts.
     if len({normalize("NFC", str(name).strip()) for name in names}) < len(names):
         raise DataError(
