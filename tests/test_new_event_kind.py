@@ -30,7 +30,7 @@ from dptransfer.accounting.exact_curves import SelectionGroup
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.steps import RenyiPart, Steps, part_of
 from dptransfer.base import checks
-from dptransfer.cli.privacy_view import privacy_json, show_events
+from dptransfer.cli.charges import privacy_json, show_events
 from dptransfer.errors import BudgetError, BudgetExceeded
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms.mechanism import at_noise_of

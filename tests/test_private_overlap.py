@@ -197,7 +197,7 @@ def test_one_picture_in_both_folders_is_found_before_it_is_encoded(
                 archive.write(file, file.relative_to(pool))
         pool = tmp_path / "pool.zip"
     assert refused(ledger, *fit, option, pool, "-o", "refused")
-    assert "001" not in run(*fit, option, pool, "-o", "refused", code=2).stderr
+    assert "001.png" not in run(*fit, option, pool, "-o", "refused", code=2).stderr
 
 
 def test_texts_in_both_are_found(ledger, encoders):
@@ -248,7 +248,7 @@ def test_pictures_on_record_under_another_name_are_refused_before_they_are_encod
 ):
     photos = pictures(tmp_path / "photos", 40)
     run("fit", photos, *SPEND, "-m", "mean", "-o", "model", "--name", "ward")
-    monkeypatch.setattr("dptransfer.api.source.kept_rows", None)  # an encoding would be a TypeError
+    monkeypatch.setattr("dptransfer.encoders.encoding.kept_rows", None)  # an encoding would be a TypeError
     named = () if name is None else ("--name", name)
     assert "'ward'" in run("fit", photos, *SPEND, "-m", "mean", "-o", "again", *named, code=2).stderr
     with pytest.raises(dpt.errors.RowsOnRecord):

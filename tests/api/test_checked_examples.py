@@ -1,6 +1,5 @@
 """Sets in every form that a fit takes, with labels and people as a fit would find them."""
 
-import io
 import shutil
 
 import numpy as np
@@ -18,17 +17,6 @@ WHO = ["ann", None]
 
 def read(x, y=None, role="private", **about):
     return read_examples(Source(x, y, **about), role)
-
-
-@pytest.fixture
-def parquet(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-
-    def written(**columns):
-        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-        return tmp_path / "a.parquet"
-
-    return written
 
 
 def test_a_folder_per_class_and_one_that_is_no_declared_class(photos):
@@ -71,19 +59,6 @@ def test_csv_files_of_pictures_and_of_rows_whose_classes_are_numbers(photos):
     found = read(photos / "a.csv", classes=[0, 1], people="who")
     assert (found.kind, found.rows.tolist()) == ("rows", [[1, 2], [3, 4]])
     assert (found.positions.tolist(), found.ids) == ([0, 1], ["ann", "bob"])
-
-
-@pytest.mark.parametrize("kind", ["rows", "texts", "images"])
-def test_parquet_of_every_form(parquet, kind):
-    stream = io.BytesIO()
-    Image.new("RGB", (4, 4), "red").save(stream, "PNG")
-    column = {
-        "rows": {"x": [[1.0], [2.0]]},
-        "texts": {"text": ["one", "two"]},
-        "images": {"image": [{"bytes": stream.getvalue(), "path": f"{n}.png"} for n in range(2)]},
-    }[kind]
-    found = read(parquet(**column, label=["a", "c"], who=WHO), classes=["a", "b"], people="who")
-    assert (found.kind, found.ids, found.positions.tolist()) == (kind, WHO, [0, UNKNOWN])
 
 
 def test_a_store_tells_people_by_numbers_that_no_other_file_shares(tmp_path):

@@ -9,7 +9,6 @@ from dptransfer.accounting import mu_for
 from dptransfer.api.between import SAME_PICTURE, content_of
 from dptransfer.api.checked_examples import Examples
 from dptransfer.api.findings import DARK, FEW, Finding, advice, look_at, looks_of
-from dptransfer.base.progress import reported_to
 
 PAGE = Path(__file__).parents[2] / "docs" / "check.md"
 
@@ -105,10 +104,3 @@ def test_faint_pictures_are_not_all_alike(tmp_path):
     files = (tmp_path / "a.png", tmp_path / "b.png")
     points = content_of(Examples("private", "", "images", 2, images=files), looks_of(files, "picture")).points
     assert np.sqrt(np.mean((points[0] - points[1]) ** 2)) > SAME_PICTURE
-
-
-def test_progress_is_told(tmp_path):
-    heard = []
-    with reported_to(lambda *told: heard.append(told)):
-        looks_of([tmp_path / "a.png"] * 70, "private picture")
-    assert heard == [(64, 70, "private picture"), (70, 70, "private picture")]

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.api.source import Reading, Source
-from dptransfer.data import Columns
 from dptransfer.errors import ArgumentError, BudgetExceeded
 from dptransfer.privacy import Unit
 from dptransfer.sklearn.private_classifier import PrivateClassifier as Estimator
-from encoders.toys import MeanColour, WordLengths, pictures
+from encoders.toys import MeanColour, pictures
 from methods.deep.tiny import PLACE
 
 CLASSES = ["a", "b"]
@@ -70,10 +68,9 @@ def test_public_rows_people_and_a_holdout_go_to_the_method(ledger):
 
 def test_the_default_is_that_of_the_command_line_and_of_scikit_learn(ledger):
     from dptransfer.cli import options
-    from dptransfer.cli.fit_command import fit as command
 
     own = inspect.signature(dpt.fit).parameters
-    assert own["method"].default == inspect.signature(command).parameters["method"].default == "auto"
+    assert own["method"].default == options.MethodOptions().method == "auto"
     assert own["delta"].default == Estimator().delta == options.DELTA
     x, y = rows(60)
     model = dpt.fit(x, y, epsilon=1, classes=CLASSES, ledger=ledger)
@@ -90,33 +87,6 @@ def test_folders_become_a_model_and_no_rows_are_left(ledger, tmp_path):
     assert (model.classes, model.encoder.name) == (("cat", "dog"), "mean-colour")
     assert model.provenance.public["rows"] == 20
     assert {one.name for one in tmp_path.iterdir()} == {"photos", "pool"}
-
-
-@pytest.mark.parametrize("method", ["mean", "film"])
-def test_a_table_may_have_any_delimiter_and_a_column_of_paths_of_any_name(ledger, tmp_path, method):
-    folder = pictures(tmp_path / "photos", 6)
-    files = sorted(folder.rglob("*.png"))
-    lines = [f"{file.relative_to(tmp_path)};{file.parent.name}" for file in files]
-    (tmp_path / "list.csv").write_text("\n".join(["photo;kind", *lines]) + "\n")
-    about = {"classes": ["cat", "dog"], "name": "p", "columns": Columns(path="photo", label="kind")}
-    if method == "film":
-        pytest.importorskip("torch")
-        method = dpt.methods.FiLM(encoder=PLACE, steps=1, sampling_rate=1.0)
-    else:
-        about["reading"] = Reading(MeanColour())
-    model = dpt.fit(Source(tmp_path / "list.csv", **about), epsilon=1, method=method, ledger=ledger)
-    assert model.classes == ("cat", "dog")
-    odd = Source(*rows(40), classes=2, name="r", columns=Columns(path="photo"))
-    with pytest.raises(ArgumentError, match="paths"):
-        dpt.fit(odd, epsilon=1, ledger=ledger)
-
-
-def test_texts_become_a_model(ledger):
-    texts = ["hello there my friend", "no"] * 50
-    model = dpt.fit(
-        texts, CLASSES * 50, epsilon=8, classes=CLASSES, name="t", encoder=WordLengths(), ledger=ledger
-    )
-    assert model.predict([[21.0, 4.0], [2.0, 1.0]]).tolist() == CLASSES
 
 
 def test_pictures_for_a_method_on_pictures(ledger, tmp_path):

@@ -101,17 +101,6 @@ def test_texts_pixels_and_files_in_lists_are_encoded_in_memory(take, tmp_path):
     assert files[0].name not in str(refusal.value)
 
 
-def test_tables_are_read_with_the_columns_that_are_named(take, tmp_path):
-    (tmp_path / "a.csv").write_text("f1,f2,id,label,who\n1,2,900,a,x\n3,4,901,b,x\n")
-    taken = take(tmp_path / "a.csv", classes=["a", "b"], people="who", columns=Columns(features="f*"))
-    private = taken.private()
-    assert (private.rows.tolist(), private.people.tolist()) == ([[1, 2], [3, 4]], [0, 0])
-    assert taken.public(tmp_path / "a.csv").rows.tolist() == [[1, 2], [3, 4]]
-    (tmp_path / "t.csv").write_text("note,label\nhi,a\nbye,b\n")
-    texts = take(tmp_path / "t.csv", classes=["a", "b"], columns=Columns(text="note"), encoder=WordLengths())
-    assert texts.private().rows.tolist() == [[2, 1], [3, 1]]
-
-
 def test_labels_given_beside_a_flat_folder_are_those_of_its_pictures(take, tmp_path):
     found = pictures(tmp_path / "photos", 4) / "cat"
     private = take(found, ["b", "a"], classes=["a", "b"], encoder=MeanColour()).private()
@@ -162,16 +151,6 @@ def test_what_does_not_go_together_is_refused(take, tmp_path):
     assert take(rows, labels, classes=labels, people="none").private().people is None
     with pytest.raises(DataError, match="there is no y"):
         take(rows, classes=labels).private()
-
-
-def test_an_emb_folder_keeps_its_people_unless_none_are_wanted(take, tmp_path):
-    found = pictures(tmp_path / "photos", 4)
-    taken = take(found, encoder=MeanColour(), people=[1, 1, 2, 2])
-    taken.private()
-    (emb,) = tmp_path.glob("photos.rows-of-model-*.emb")
-    assert take(emb).private().people.tolist() == [0, 0, 1, 1]
-    assert take(emb, people="none").private().people is None
-    assert read_public(emb, private_too=True).rows.shape == (4, 4)
 
 
 @pytest.mark.parametrize("place", ["out", "cache"])

@@ -87,7 +87,6 @@ def test_only_public_rows_are_kept_in_the_cache(cli, data, tmp_path, monkeypatch
 
 def test_progress_in_a_log_tells_no_count(cli, photos, monkeypatch):
     monkeypatch.setattr("dptransfer.base.progress._HALF_MINUTE", -1.0)  # every step is told
-    monkeypatch.setattr("dptransfer.api.findings._AT_A_TIME", 20)
     told = cli("check", photos).stderr.splitlines()
     assert told
     assert all(re.fullmatch(r"Checking, \d+%, \d+ s left", line) for line in told)
@@ -120,13 +119,3 @@ def test_people_and_declared_facts_go_in(cli, data):
 def test_what_cannot_be_read_is_one_line(cli, data, words, told):
     Path("private.npz").write_bytes((data / "private.npz").read_bytes())
     assert told in cli("check", *words, code=2).stderr
-
-
-def test_labels_that_are_lists_are_one_line_of_error(cli, tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    rows = {"x": [[1.0, 2.0]] * 4, "text": ["a"] * 4}
-    for columns in ({"x": rows["x"]}, {"text": rows["text"]}):
-        pq.write_table(pa.table({**columns, "label": [["a"], ["b"]] * 2}), tmp_path / "a.parquet")
-        for command in (("check",), ("fit", "-e", "1", "--out", "no")):
-            said = cli(*command, tmp_path / "a.parquet", "--classes", "a,b", code=2).stderr
-            assert "word or number" in said

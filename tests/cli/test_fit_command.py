@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from contracts.full_disk import full_disk
-from dptransfer.data import RowMetadata, write_embeddings
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ReleaseError
 from dptransfer.ledger import Ledger
@@ -46,18 +45,6 @@ def test_json(cli_json, data, ledger):
     assert not ledger.exists()
 
 
-@pytest.mark.parametrize("method", ["public", "top-k"])
-def test_methods_that_choose_public_rows(cli, data, method):
-    words = (*MEAN[:-1], method, "--public", data / "pool.npz", "--set", "lowest=0.5", "--out", "model")
-    cli("fit", data / "private.npz", *words)
-    assert read_release("model").provenance.method == method
-
-
-def test_emb_folders_bring_their_own_declaration(cli, emb):
-    cli("fit", emb("p.emb", name="clinic-b"), "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "model")
-    assert "clinic-b" in cli("ledger", "show").stdout
-
-
 def test_labels_and_splits(cli, rows):
     x, y = rows("private")
     np.save("x.npy", x)
@@ -72,50 +59,25 @@ def test_labels_and_splits(cli, rows):
     ("words", "said"),
     [
         ("missing.emb --classes 3", "must exist"),
-        ("{data}/private.npz", "Pass --classes a,b,c"),
-        ("{data}/pool.npz --classes 3", "must have labels"),
-        ("bad.npz --classes 3", "one label"),
         ("flat.npz --classes 3", "shape (examples, dimension)"),
-        ("words.npz --classes 3", "real numbers"),
-        ("broken.npz --classes 3", "complete archive"),
         (". --classes 3", "known type is there"),
         ("{private} --classes cat,dog", "2 declared classes"),
-        ("{private} --classes cat", "--classes takes"),
-        ("{private} --public {data}/other.npz", "one dimension"),
         ("{private} --test {data}/other.npz", "one dimension"),
         ("{private} --test {data}/pool.npz", "must have labels"),
-        ("{private} --test missing.npz", "must exist"),
-        ("{private} --test {data}/./private.npz", "other data than"),
-        ("{private} --public {data}/private.npz", "other data than"),
         ("{private} --shots {data}/private.npz", "other data than"),
-        ("{private} --shots {data}/pool.npz", "--shots needs"),
-        ("{private} --shots missing.npz", "'missing.npz'"),
-        ("{private} --shots {data}/other.npz", "one dimension"),
         ("{private} --shots strange.npz", "--shots: Every label"),
         ("{private} --shots .", "holds images or texts"),
-        ("{private} --method public", "needs public rows"),
         ("{private} --method adamix", "labelled ones --shots shots.emb"),
-        ("{private} --method adamix --public {data}/pool.npz", "--shots shots.emb"),
-        ("{private} --method only-public", "needs public rows"),
-        ("{private} --method noisy-gd --set start=shots", "--shots shots.emb"),
-        ("{private} --method noisy-gd --set start=names", "--set start.tower="),
         ("{private} --method language", "--set start.tower="),
         ("{private} --method global-adapt", "--set data.size="),
         ("{private} --method coinpress", "--relation replace-one"),
-        ("{private} --delta 1", "delta must"),
-        ("{private} --epsilon 0", "epsilon must"),
-        ("{private} --holdout 2", "between 0 and 1"),
         ("{private} --name a\tb", "printable characters"),
-        ("{private} --encoder efficientnet-lite0", "rows of numbers"),
         ("{private} --seed 1", "--unsafe-for-publication"),
     ],
 )
 def test_bad_input_costs_and_leaves_nothing(cli, data, charges, tmp_path, words, said):
-    np.savez("bad.npz", x=np.zeros((5, 4)), y=np.zeros(4, dtype=int))
     np.savez("flat.npz", x=np.zeros(5), y=np.zeros(5, dtype=int))
-    np.savez("words.npz", x=np.array([["a", "b"]]), y=np.zeros(1, dtype=int))
     np.savez("strange.npz", x=np.zeros((2, 16)), y=np.array([0, 7]))
-    Path("broken.npz").write_text("no archive")
     before = leftovers(tmp_path)
     given = words.format(data=data, private=f"{data}/private.npz --classes {CLASSES}").split(" ")
     done = cli("fit", *BUDGET, "--method", "mean", *given, "--out", "deep/model", code=2)
@@ -152,8 +114,8 @@ def test_a_full_disk_is_noticed_before_the_charge(cli, data, tmp_path, charges):
 
 
 def test_a_disk_that_fills_up_after_the_charge(cli, data, ledger, tmp_path, monkeypatch, charges):
-    monkeypatch.setattr("dptransfer.cli.fit_command.require_writable", lambda *a, **b: None)
-    monkeypatch.setattr("dptransfer.cli.spending.require_writable", lambda *a, **b: None)
+    monkeypatch.setattr("dptransfer.cli.charges.require_writable", lambda *a, **b: None)
+    monkeypatch.setattr("dptransfer.cli.charges.require_writable", lambda *a, **b: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     np.savez("wide.npz", x=np.ones((4, 4000), dtype=np.float32), y=np.arange(4) % 3)
     with full_disk(60_000):  # room for the ledger, not for three prototypes of 32 kB
@@ -196,18 +158,6 @@ def test_a_read_only_ledger(cli, data, ledger, tmp_path):
     assert leftovers(tmp_path) == []
 
 
-def test_a_spent_budget_refuses_and_writes_nothing(cli, data, ledger, tmp_path, charges):
-    cli("ledger", "budget", "clinic", "--epsilon", "1.5", "--delta", "1e-5")
-    words = ("fit", data / "private.npz", *MEAN, "--name", "clinic")
-    cli(*words, "--out", "one")
-    cli(*words, "--out", "two")  # two Gaussian releases at 1 cost less than 1.5 together
-    said = cli(*words, "--out", "three", code=2).stderr
-    assert "above its budget" in said
-    assert "budget clinic --epsilon" in said
-    assert len(charges()) == 2
-    assert leftovers(tmp_path) == ["one", "two"]
-
-
 def test_rows_on_record_are_refused_under_another_name(cli, data, ledger, tmp_path, charges):
     fit = ("fit", data / "private.npz", *MEAN)
     cli(*fit, "--out", "one", "--name", "clinic-a")
@@ -231,101 +181,6 @@ def test_seeded_models_are_stamped_in_capitals(cli, data):
     one, two = read_release("one"), read_release("two")
     assert (one.weights["prototypes"] == two.weights["prototypes"]).all()
     assert "NOT verified" in cli("verify", "one", code=1).stdout
-
-
-LINEAR = {
-    "noisy-gd": ("--set", "steps=5", "--set", "clip=0.5"),
-    "global-adapt": ("--set", "steps=5", "--set", "data.size=300"),
-    "adamix": ("--set", "steps=5", "--shots", "{data}/shots.npz"),
-    "ppgd": ("--set", "steps=5", "--shots", "{data}/shots.npz", "--public", "{data}/pool.npz"),
-    "only-public": ("--shots", "{data}/shots.npz"),
-}
-
-
-@pytest.mark.parametrize("method", LINEAR)
-def test_linear_heads_from_the_command_line(cli, cli_json, data, method):
-    given = [word.format(data=data) for word in LINEAR[method]]
-    words = (*MEAN, "--method", method, "--epsilon", "8", *given, "--test", data / "test.npz")
-    told = cli_json("fit", data / "private.npz", *words, "--out", "model")
-    assert told["method"] == method
-    assert told["evaluation"]["balanced_accuracy"] > 0.8
-    if given[1:] and given[1].startswith("steps="):
-        assert max(event.get("times", 1) for event in told["events"]) == int(given[1][6:])
-    assert "Verified" in cli("verify", "model").stdout
-
-
-def test_the_card_tells_of_shots_beside_the_pool(cli, data):
-    words = (*MEAN, "--method", "adamix", "--set", "steps=3", "--public", data / "pool.npz")
-    cli("fit", data / "private.npz", *words, "--shots", data / "shots.npz", "--out", "model")
-    record = read_release("model").provenance.public
-    assert (record["rows"], record["shots"]["rows"]) == (120, 15)
-    assert record["shots"]["fingerprint"] != record["fingerprint"]
-    assert "shots" in cli("card", "model").stdout
-
-
-def test_shots_are_read_by_the_class_list_of_the_private_rows(cli, data, rows, emb):
-    (x, y), classes = rows("shots"), ["bird", "dog", "cat"]
-    write_embeddings("s.emb", x, RowMetadata(2 - y, classes=classes, public=True))
-    emb("p.emb")
-    words = ("-m", "only-public", "-e", "1", "-d", "1e-5")
-    cli("fit", "p.emb", *words, "--shots", data / "shots.npz", "--out", "by-position")
-    cli("fit", "p.emb", *words, "--shots", "s.emb", "--out", "by-name")
-    one, two = read_release("by-position"), read_release("by-name")
-    assert one.weights.keys() == two.weights.keys()
-    assert all(np.allclose(one.weights[key], two.weights[key]) for key in one.weights)
-
-
-def test_a_model_without_private_rows_costs_nothing_and_says_so(cli, data, ledger, charges):
-    words = (*MEAN, "--method", "only-public", "--shots", data / "shots.npz", "--out", "model")
-    out = cli("fit", data / "private.npz", *words).stdout
-    assert "No private row" in out
-    card = " ".join(cli("card", "model").stdout.split())
-    assert "No private row" in card
-    assert read_release("model").guarantee.epsilon == 0
-    assert len(charges()) == 1
-    assert Ledger(ledger).history()[0].events == ()
-
-
-def test_class_names_through_a_text_tower(cli, data, monkeypatch):
-    rng = np.random.default_rng(0)
-    seen = []
-
-    class Tower:
-        def encode(self, texts):
-            seen.extend(texts)
-            return rng.normal(size=(len(texts), 16)).astype(np.float32)
-
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda spec, kind: Tower())
-    words = (*MEAN, "--method", "language", "--set", "start.tower=there", "--set", "start.template=one {}")
-    cli("fit", data / "private.npz", *words, "--out", "model")
-    assert seen[:3] == ["one cat", "one dog", "one bird"]
-    assert read_release("model").events == ()
-    named = ("--set", "start=names", "--set", "start.tower=here", "--set", "steps=2")
-    words = (*MEAN, "--method", "noisy-gd", *named)
-    cli("fit", data / "private.npz", *words, "--out", "other")
-    assert read_release("other").provenance.configuration["start"]["tower"] == "here"
-    said = cli("fit", data / "private.npz", *words, "--classes", "3", "--out", "third", code=2).stderr
-    assert "classes that are" in said
-
-
-@pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")
-def test_a_large_epsilon_is_one_line_on_standard_error_and_the_fit_goes_on(cli, data, charges):
-    done = cli("fit", data / "private.npz", "--epsilon", "20", *MEAN[2:], "--out", "model")
-    (line,) = [line for line in done.stderr.splitlines() if "Warning" in line]
-    assert line.startswith("Warning: ")
-    assert len(charges()) == 1
-
-
-def test_a_pool_with_classes_of_its_own_calibrates_and_the_command_says_so(cli, cli_json, data, rows):
-    x, y = rows("private")
-    np.savez("labelled.npz", x=x[:150], y=y[:150])
-    np.savez("own.npz", x=x[150:], y=y[150:])
-    words = ("fit", "own.npz", *MEAN[:-1], "least-squares", "--set", "data.size=5000")
-    told = cli_json(*words, "--public", "labelled.npz", "--out", "one")
-    assert told["calibration"]["source"] == "public simulation"
-    out = cli(*words, "--public", "labelled.npz", "--out", "two").stdout
-    assert "calibrated on tasks" in out
-    assert cli_json(*words, "--public", data / "pool.npz", "--out", "three")["calibration"] is None
 
 
 def test_a_file_of_words_goes_with_the_public_rows(cli, data, tmp_path):

@@ -1,6 +1,5 @@
 """Examples in every form, through `fit`, `predict` and `evaluate`: archives, tables, texts, one command."""
 
-import io
 import json
 import zipfile
 from pathlib import Path
@@ -76,21 +75,6 @@ def test_pictures_of_an_archive_that_cannot_be_read_are_called_by_their_names_in
     assert Path("photos.zip.problems.txt").read_text().startswith("cat/broken.png")
 
 
-def test_a_table_of_pictures_becomes_a_release(cli, cli_json):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    cells = []
-    for level in (20, 220) * 10:
-        stream = io.BytesIO()
-        Image.new("RGB", (8, 8), (level, level, 0)).save(stream, "PNG")
-        cells.append({"bytes": stream.getvalue(), "path": None})
-    parquet.write_table(pa.table({"image": cells, "label": ["dark", "light"] * 10}), "p.parquet")
-    cli("fit", "p.parquet", *FIT, "--classes", "dark,light", "--out", "model")
-    told = cli_json("predict", "model", "p.parquet")
-    assert (told[0]["input"], len(told)) == ("p.parquet/00000000", 20)
-
-
 def test_texts_in_a_named_column_become_a_release_and_are_predicted(cli, cli_json):
     lines = "what a long note this is,long\nhi,short\n" * 20
     Path("t.csv").write_text(f"note,label\n{lines}")
@@ -143,24 +127,6 @@ def test_features_in_columns_become_a_release_whatever_their_order(cli, cli_json
     check = ("check", "t.csv", "--classes", "2", "--feature-columns", "f*")
     assert "without labels" in cli(*check).stdout
     assert "without labels" not in cli(*check, *columns).stdout
-
-
-def test_pictures_and_texts_of_a_table_have_their_labels_where_it_is_said(cli, cli_json, tmp_path):
-    folder = pictures(tmp_path / "photos", 8)
-    lines = [f"{one.relative_to(tmp_path)},{one.parent.name}" for one in sorted(folder.rglob("*.png"))]
-    Path("p.csv").write_text("\n".join(["path,dx", *lines]) + "\n")
-    Path("t.csv").write_text("text,dx\n" + "a long note,dog\nhi,cat\n" * 20)
-    for table in ("p.csv", "t.csv"):
-        words = (table, *FIT, "--classes", "cat,dog", "--out", f"of-{table[0]}")
-        assert "--label-column NAME" in cli("fit", *words, code=2).stderr
-        cli("fit", *words, "--label-column", "dx", "--test", table, code=2)  # its own rows
-        cli("fit", *words, "--label-column", "dx", *ELSEWHERE)
-        assert cli_json("evaluate", f"of-{table[0]}", table, "--label-column", "dx")["size"] > 0
-    cli("encode", "p.csv", "--label-column", "d", "--classes", "cat,dog", "-o", "p.emb", code=2)
-    words = ("--label-column", "dx", "--classes", "cat,dog", "-o", "p.emb")
-    assert cli_json("encode", "p.csv", *words)["classes"] == 2
-    told = cli("check", "p.csv", "--label-column", "dx", "--classes", "cat,cow").stdout
-    assert "dog" in told  # a label that is no class
 
 
 def test_what_was_encoded_stays_where_the_ledger_refuses_and_is_gone_when_a_fit_is_done(cli, tmp_path):

@@ -72,7 +72,7 @@ def charges(path):
 KILLS = {
     "film, between two answers": ("film", "methods.checkpoint:Workspace.draw_once", 4, 3),
     "film, in the middle of a step": ("film", "methods.deep.network_gradient:NetworkGradient.of_rows", 4, 3),
-    "film, all but saved": ("film", "cli.fit_command:write_or_rescue", 1, 5),
+    "film, all but saved": ("film", "cli.charges:write_or_rescue", 1, 5),
     "transfer-pate, teachers": ("transfer-pate", "methods.votes.transfer_pate:linear_ballots", 1, 1),
     "transfer-pate, votes": ("transfer-pate", "methods.votes.voting:Voting.release_answers", 1, 1),
     "transfer-pate, student": ("transfer-pate", "methods.votes.transfer_pate:linear_student", 1, 2),

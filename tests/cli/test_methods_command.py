@@ -2,7 +2,6 @@
 
 from dataclasses import fields
 
-import numpy as np
 import pytest
 
 from dptransfer.accounting import epsilon_of
@@ -11,8 +10,7 @@ from dptransfer.cli.methods_command import devices_of, method_from, on_device
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS, AdaMix, CoinPressPrototypes, LeastSquares, NoisyGD, PrivateTuning
-from dptransfer.release import read_release
+from dptransfer.methods import METHODS, AdaMix, LeastSquares, NoisyGD, PrivateTuning
 
 
 def test_every_method_is_listed_in_its_own_words(cli, cli_json):
@@ -34,10 +32,10 @@ def test_one_of_them_tells_its_settings_and_where_it_comes_from(cli, cli_json):
     assert "pace.reach" in cli("methods", "noisy-gd").stdout
 
 
-@pytest.mark.parametrize("name", METHODS.names)
-def test_every_setting_is_explained_where_its_class_is_documented(cli_json, name):
-    settings = cli_json("methods", name)["settings"]
-    assert [setting for setting, one in settings.items() if not one["about"]] == []
+def test_every_setting_is_explained_where_its_class_is_documented(cli_json):
+    for name in METHODS.names:
+        settings = cli_json("methods", name)["settings"]
+        assert [setting for setting, one in settings.items() if not one["about"]] == [], name
 
 
 @pytest.mark.parametrize("words", [(), ("--json",)])
@@ -47,10 +45,6 @@ def test_a_broken_package_is_named_beside_the_list(cli, install, words):
     assert "package broken 1.0 does" in told.stderr
     assert "mean" in told.stdout
     assert "'nowhere_at_all'" in cli("methods", "theirs", code=2).stderr
-
-
-def test_a_method_that_does_not_exist_is_answered_with_the_nearest(cli):
-    assert "you mean 'top-k'?" in cli("methods", "topk", code=2).stderr
 
 
 BUDGET = ("--epsilon", "2", "--delta", "1e-5")
@@ -73,15 +67,6 @@ def test_every_combination_of_the_listed_values_is_a_candidate():
     assert made("noisy-gd", "steps=2,5", tune_on_public=True).tune_on_public
     moved = method_from("noisy-gd", {}, ["steps=2,5"], Reading(device="cuda"))
     assert [one.device for one in moved.candidates] == ["cuda", "cuda"]
-
-
-def test_parts_words_and_values_with_commas_can_be_tuned():
-    tuned = made("noisy-gd", "pace.reach=10,20", "start=zero,shots")
-    assert [(c.pace.reach, c.start.kind) for c in tuned.candidates] == [
-        (reach, kind) for reach in (10.0, 20.0) for kind in ("zero", "shots")
-    ]
-    tuned = made("coinpress", "shares=[[0.5, 0.5], [0.25, 0.75]]")
-    assert tuned.candidates == tuple(CoinPressPrototypes(shares=s) for s in ((0.5, 0.5), (0.25, 0.75)))
 
 
 def test_a_plan_shows_the_price_before_any_data(cli_json):
@@ -111,45 +96,18 @@ def test_a_tuned_fit_is_charged_as_what_it_is_and_its_card_says_so(cli, cli_json
     assert "Verified" in cli("verify", "model").stdout
 
 
-def test_tuning_on_public_rows_costs_what_the_winner_costs_alone(cli, cli_json, data):
-    np.savez("pool.npz", x=np.random.default_rng(9).normal(size=(220, 16)).astype(np.float32))
-    words = (*STEPS, "--set", "tune_on_public=true", "--public", "pool.npz", "--set", "data.size=300")
-    told = cli_json(*PLAN, *words)
-    assert told["method"] == "noisy-gd"
-    assert told["configuration"]["steps"] in (2, 5)
-    alone = cli_json(*PLAN, "-m", "noisy-gd", "--set", f"steps={told['configuration']['steps']}")
-    assert told["events"] == alone["events"]
-    assert "no private row" in told["notes"][0]
-    cli("fit", data / "private.npz", *BUDGET, "--classes", "cat,dog,bird", *words, "--out", "model")
-    assert read_release("model").provenance.configuration["steps"] == told["configuration"]["steps"]
-    assert "none was tuned" in cli("card", "model").stdout
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("--tune stps=2,5", "--tune stps=2: "),
-        ("--tune k=2,5", "no 'k'"),
         ("--tune steps=", "field=value,value"),
-        ("--tune steps=[]", "field=value,value"),
-        ("--tune steps=2,,5", "field=value,value"),
-        ("--tune steps", "field=value,value"),
-        ("--tune =2,5", "field=value,value"),
         ("--tune steps=2,0", "--tune steps=0: "),
-        ("--tune steps=2,many", "--tune steps=many: "),
-        ("--tune start=zero,shot", "'shots'?"),
         ("--tune steps=2", "two configurations"),
-        ("--tune steps=2,2", "are the same"),
         ("--tune steps=2,5 --set steps=3", "'steps' is there twice"),
-        ("--tune steps=2,5 --tune steps=7,8", "'steps' is there twice"),
-        (f"--tune steps={','.join(map(str, range(1, 103)))}", "at most 100"),
         ("--tune steps=2,5 --set stps=3", "Error: A setting"),
-        ("--tune noise_multiplier=0.5,1", "about 10 trials"),
-        ("--tune steps=2,5 --set mean_trials=0.5", "mean_trials must"),
         ("--tune steps=2,5 --set tune_on_public=true", "Pass --public pool.emb"),
         ("--tune steps=2,5 --set tune_on_public=true --set mean_trials=3", "mean_trials is for"),
         ("--set tune_on_public=true", "something to tune"),
-        ("--set mean_trials=3", "something to tune"),
         ("--tune steps=2,5 --delta 0", "accounted for"),
     ],
 )
@@ -162,13 +120,12 @@ ON = ("plan", *ONE, "--classes", "3", "--dim", "16")
 ABLE = [name for name, kind in METHODS.items() if "cuda" in devices_of(kind())]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_moves_or_says_that_it_cannot(name):
-    if name in ABLE:
+def test_every_method_moves_or_says_that_it_cannot():
+    for name in ABLE:
         assert on_device(METHODS[name](), "cuda").device == "cuda"
-        return
-    with pytest.raises(ArgumentError, match=f"'{name}'.* on cpu alone"):
-        on_device(METHODS[name](), "cuda")
+    for name in set(METHODS) - set(ABLE):
+        with pytest.raises(ArgumentError, match=f"'{name}'.* on cpu alone"):
+            on_device(METHODS[name](), "cuda")
 
 
 def test_the_methods_that_have_a_choice_are_these():
@@ -193,12 +150,6 @@ def test_behind_an_encoder_a_method_follows_where_it_can(monkeypatch):
     for machine, device in ((lambda: None, "cuda"), (missing, "cpu")):
         monkeypatch.setattr("dptransfer.exact.cuda.require_cuda", machine)
         assert on_device(NoisyGD(), "cuda", encodes=True).device == device
-
-
-def test_a_plan_takes_it_and_costs_the_same(cli_json):
-    there = cli_json(*ON, "-m", "noisy-gd", "--device", "cuda")
-    assert there["configuration"]["device"] == "cuda"
-    assert there["events"] == cli_json(*ON, "-m", "noisy-gd")["events"]
 
 
 def test_refused_devices_name_those_that_can(cli, data, ledger):

@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 
 from dptransfer.base.workers import Processes, ThisProcess
-from dptransfer.cli.options import ABOUT_DATA, SIZES, WorkerOptions, class_list, grey_ends, settings_of
-from dptransfer.data import PublicEmbeddings
+from dptransfer.cli.options import ABOUT_DATA, SIZES, WorkerOptions, class_list, settings_of
 from dptransfer.errors import ArgumentError
-
-from .conftest import CLASSES, MEAN
 
 
 def test_classes_are_a_number_a_list_or_a_file(tmp_path):
@@ -75,11 +72,9 @@ def test_settings_that_are_none_are_refused(text, said):
     ("given", "said"),
     [
         (("spark", None, None), "processes or ray"),
-        (("processes", 0, None), "1 or more"),
-        ((None, -3, None), "1 or more"),
-        (("processes", 2, "head:6379"), "is processes"),
-        ((None, None, "head:6379"), "this process"),
-        (("ray", None, None), "no --address"),
+        (("processes", 2, "head:6379"), "got --engine processes"),
+        ((None, None, "head:6379"), "got --engine none"),
+        (("ray", None, None), "--address none"),
         (("ray", None, "auto"), "none is looked"),
     ],
 )
@@ -100,34 +95,7 @@ def test_of_processes_on_gpus_there_is_one_for_each(gpus, processes, monkeypatch
     assert isinstance(WorkerOptions().start(), ThisProcess)
 
 
-@pytest.fixture
-def given_to(monkeypatch):
-    """Whom pools are given to."""
-    found, usual = [], PublicEmbeddings.with_workers
-
-    def recorded(self, workers):
-        found.append(workers)
-        return usual(self, workers)
-
-    monkeypatch.setattr(PublicEmbeddings, "with_workers", recorded)
-    return found
-
-
-def test_fit_gives_the_pool_to_them(cli, data, given_to):
-    words = (*MEAN, "-m", "public", "--public", data / "pool.npz", "--set", "lowest=0.5")
-    cli("fit", data / "private.npz", *words, "--engine", "processes", "--workers", "2")
-    assert given_to == [Processes(2)]
-
-
-def test_check_gives_the_pool_to_them(cli, data, given_to, monkeypatch):
-    monkeypatch.setattr("dptransfer.api.checkup.why_no_forecast", lambda *_: "")  # too few rows
-    monkeypatch.setattr("dptransfer.api.checkup.expected_accuracy", lambda *_: ())
-    words = ("--public", data / "pool.npz", "--classes", CLASSES)
-    cli("check", data / "private.npz", *words, "--engine", "processes", "--workers", "1")
-    assert given_to == [Processes(1)]
-
-
-@pytest.mark.parametrize("text", ["4095", "0,0", "1,0", "a,b", "0,inf", "0,1,2"])
-def test_a_grey_range_that_is_none_is_refused(text):
-    with pytest.raises(ArgumentError, match="--grey-range 0,4095"):
-        grey_ends(text)
+def test_a_grey_range_that_is_none_is_refused_with_the_option(cli):
+    for text in ("4095", "1,0", "a,b"):
+        said = cli("plan", "-e", "1", "-m", "film", "--grey-range", text, code=2).stderr
+        assert "such as --grey-range 0,4095" in said

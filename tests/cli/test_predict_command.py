@@ -34,16 +34,6 @@ def test_predictions_as_json_keep_the_order_of_several_files(cli_json, data, row
     assert [one["label"] for one in told[:3]] == [one["label"] for one in told[3:6]]
 
 
-def test_the_likeliest_classes_come_in_order(cli, cli_json, data, rows, model):
-    told = cli_json("predict", model, data / "test.npz", "--top", "2")
-    chances = read_release(model).predict_proba(rows("test")[0])
-    assert [one["rank"] for one in told[:4]] == [1, 2, 1, 2]
-    assert [one["score"] for one in told[:2]] == pytest.approx(sorted(chances[0])[:0:-1])
-    assert len(cli_json("predict", model, data / "test.npz", "--top", "99")) == 3 * len(chances)
-    shown = cli("predict", model, data / "test.npz", "--top", "2").stdout
-    assert shown.startswith("input,rank,label,score\n")
-
-
 def test_predictions_are_written_to_a_new_file(cli, cli_json, data, model):
     words = ("predict", model, data / "test.npz")
     assert cli(*words, "--out", "p.csv").stdout == ""
@@ -134,13 +124,6 @@ def test_no_label_is_given_where_a_set_is_larger_than_wanted(cli, cli_json, test
     assert cli(*words).stdout.split("\n")[0].split() == ["Input", "Label", "Score", "Set"]
 
 
-def test_more_coverage_than_the_counts_allow_gives_every_class_and_says_so(cli, tested):
-    shown = cli("predict", tested, "new.npz", "--coverage", "0.9999")
-    assert "set holds every" in shown.stderr
-    assert shown.stdout.count('""cat""') == 80
-    assert shown.stderr.index("every set holds every class") < shown.stderr.index("Sets: hold")
-
-
 def test_no_label_for_anybody_is_refused_beforehand_with_a_coverage_that_works(cli, tested, monkeypatch):
     words = ("predict", tested, "new.npz", "--abstain-above", "1", "--coverage")
     with monkeypatch.context() as patch:
@@ -150,19 +133,6 @@ def test_no_label_for_anybody_is_refused_beforehand_with_a_coverage_that_works(c
     (coverage, sure), *_ = re.findall(r"Try --coverage (0\.\d+) --confidence (0\.\d+)\.", said)
     assert "no label for" in cli(*words, coverage, "--confidence", sure).stderr
     assert "cat" in cli("predict", tested, "new.npz", "--abstain-above", "3", "--coverage", "0.9999").stdout
-
-
-def test_where_all_abstain_the_size_that_labels_half_is_told(cli, tested):
-    rows = np.load("new.npz")["x"]
-    sets = read_release(tested).predict_sets(rows, coverage=0.9)
-    np.savez("unsure.npz", x=rows[sets.abstains(1)])
-    shown = cli("predict", tested, "unsure.npz", "--coverage", "0.9", "--abstain-above", "1").stderr
-    (size,) = re.findall(r"--abstain-above (\d) labels them", " ".join(shown.split()))
-    shown = cli("predict", tested, "unsure.npz", "--coverage", "0.9", "--abstain-above", size).stderr
-    count = int(sets.abstains(1).sum())
-    (silent,) = re.findall(rf"no label for (\d+) of {count} inputs", " ".join(shown.split()))
-    assert int(silent) <= count / 2
-    assert "labels them" not in shown
 
 
 @pytest.mark.parametrize(
@@ -176,12 +146,6 @@ def test_where_all_abstain_the_size_that_labels_half_is_told(cli, tested):
 )
 def test_what_makes_no_sets_is_refused(cli, tested, words, said):
     assert said in cli("predict", tested, "new.npz", *words, code=2).stderr
-
-
-def test_scores_are_those_of_the_calibrated_model(cli_json, tested):
-    told = cli_json("predict", tested, "new.npz")
-    chances = read_release(tested).predict_proba(np.load("new.npz")["x"])
-    assert np.allclose([one["score"] for one in told], chances.max(axis=1))
 
 
 def test_the_readmes_question_labels_most_inputs_of_such_data(cli):

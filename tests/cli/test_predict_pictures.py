@@ -74,13 +74,6 @@ def test_a_changed_encoder_is_made_again_in_other_processes(encoders):
     assert (again.encode(picture) == changed.encode(picture)).all()
 
 
-@pytest.mark.slow
-def test_other_processes_predict_with_the_changed_encoder(cli, release, photos):
-    whole = cli("predict", release, photos).stdout
-    cli("predict", release, photos, "--out", "parts", "--engine", "processes", "--workers", "1")
-    assert Path("parts/part-00000.csv").read_text() == whole
-
-
 def test_rows_of_the_changed_encoder_are_taken_and_those_of_the_plain_one_refused(
     cli, cli_json, release, encoders, tmp_path
 ):

@@ -1,11 +1,6 @@
 """`card`, `verify` and `export` on a release that the command wrote."""
 
-import contextlib
 import json
-import os
-import pty
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,22 +50,6 @@ def test_the_name_of_a_file_says_how_the_card_is_written(cli, model):
         assert Path(name).read_text().lower().startswith(start.lower())
     cli("card", model, "--format", "text", "--out", "d.html")
     assert Path("d.html").read_text().startswith("Privacy")
-
-
-def test_the_card_has_colours_on_a_terminal_and_none_in_a_pipe(cli, model):
-    """The same words in both; a pseudo-terminal stands for a terminal."""
-    command = [sys.executable, "-m", "dptransfer", "card", str(model)]
-    shown, pipe = pty.openpty()
-    with subprocess.Popen(command, stdout=pipe, env={**os.environ, "TERM": "xterm"}) as running:
-        os.close(pipe)
-        text = b""
-        with contextlib.suppress(OSError):  # the end of a pseudo-terminal
-            while part := os.read(shown, 65536):
-                text += part
-    os.close(shown)
-    assert running.returncode == 0
-    assert b"\x1b[1mGuarantee" in text
-    assert "\x1b" not in cli("card", model).stdout
 
 
 def test_card_in_a_browser(cli, model, monkeypatch):
@@ -135,8 +114,3 @@ def test_export(cli, cli_json, rows, model):
     assert np.asarray(told["classes"])[labels].tolist() == read_release(model).predict(x).tolist()
     assert "exists" in cli("export", model, "--onnx", "m.onnx", code=2).stderr
     cli("export", model, "--onnx", "m.onnx", "--overwrite")
-
-
-def test_export_without_onnx_says_what_to_install(cli, model, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    assert "dptransfer[onnx]" in cli("export", model, "--onnx", "m.onnx", code=2).stderr

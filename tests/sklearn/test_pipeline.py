@@ -47,12 +47,6 @@ def test_a_step_that_may_learn_is_refused_early_and_again_at_the_fit(step, blobs
     assert last.ledger.history() == []
 
 
-def test_a_step_may_be_left_out(blobs):
-    x, y = blobs
-    made = make_private_pipeline(Normalizer(), model()).set_params(normalizer="passthrough")
-    assert made.fit(x, y).predict(x).shape == (600,)
-
-
 @pytest.mark.parametrize("steps", [(), (Normalizer(),), (model(), Normalizer())])
 def test_it_ends_in_a_private_estimator(steps):
     with pytest.raises(ArgumentError, match="must end"):

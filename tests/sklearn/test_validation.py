@@ -6,12 +6,11 @@ import warnings
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.exceptions import DataConversionWarning
 
 from dptransfer import Ledger, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sklearn.private_classifier import PrivateClassifier
-from dptransfer.sklearn.validation import class_words, declared_values, labels_of, rows_of, with_class_words
+from dptransfer.sklearn.validation import declared_values, rows_of, with_class_words
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 SECRET = 57  # rows; and in the values below
@@ -103,11 +102,6 @@ def test_numbers_pass_unchanged():
     assert rows_of(np.array([[1, "2.5"]], dtype=object)).tolist() == [[1.0, 2.5]]
 
 
-def test_a_column_of_labels_becomes_a_list_with_a_warning():
-    with pytest.warns(DataConversionWarning, match="column-vector"):
-        assert labels_of(Y[:, None], of=None).tolist() == Y.tolist()
-
-
 @pytest.mark.parametrize("labels", [Y + 0.5, Y.astype(complex), np.array([0, "a", None], dtype=object)])
 def test_observed_classes_must_be_words_or_whole_numbers(labels):
     with pytest.raises(ArgumentError, match="Unknown label type"):
@@ -128,11 +122,6 @@ def test_observed_classes_of_each_kind_are_found(labels):
 def test_a_wrong_declaration_is_refused(classes, said):
     with pytest.raises(DataError, match=said):
         declared_values(classes, Y)
-
-
-def test_words_are_distinct_where_classes_are():
-    assert class_words(np.array([3, 7])) == ["3", "7"]
-    assert class_words(np.array([3, "3"], dtype=object)) == ["0", "1"]
 
 
 def test_public_labels_are_called_as_the_classes_are():

@@ -94,11 +94,3 @@ def test_a_filter_that_raises_stops_every_fit_before_its_charge():
         with pytest.raises(PrivacyWarning):
             made.fit(x, y)
     assert made.ledger.history() == []
-
-
-def test_each_can_be_silenced_as_its_text_says():
-    x, y = some_rows(0)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Steps in front")
-        warnings.filterwarnings("ignore", "Scores that cross-validation")
-        clone(warning_model()).fit(x, y)

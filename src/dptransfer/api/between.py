@@ -202,9 +202,8 @@ def _pairs(key: str, mine: Content, theirs: Content, twins: Integers) -> Iterato
 
 def not_compared(mine: Content, theirs: Content | None = None) -> Iterator[str]:
     """What could not be compared, or not cheaply."""
-    which = "within the private set"
-    if theirs is not None:
-        which = f"between the private and the {theirs.examples.role} set"
+    among = "within the private set"
+    which = among if theirs is None else f"between the private and the {theirs.examples.role} set"
     if theirs is not None and mine.form != theirs.form:
         yield f"Duplicates {which}: they are {mine.form} and {theirs.form}. Check them when both are alike."
     elif not _near_is_cheap(mine, theirs):
@@ -260,8 +259,8 @@ def mismatches(
 ) -> Iterator[Finding]:
     """Sets that do not go together: of two encoders, of two widths, or pictures of another depth."""
     both = private, other
-    if private.encoder is not None and other.encoder is not None and private.encoder != other.encoder:
-        told = tuple(f"{one.role}: {one.encoder}" for one in both)
+    told = tuple(f"{one.role}: {one.encoder}" for one in both if one.encoder is not None)
+    if len(told) == 2 and private.encoder != other.encoder:
         yield Finding("encoders", other.role, 1, told)
     widths = {one.role: one.rows.shape[1] for one in both if one.rows is not None}
     if len(set(widths.values())) > 1:

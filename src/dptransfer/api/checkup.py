@@ -11,15 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.api.between import (
-    Content,
-    content_of,
-    duplicates_between,
-    duplicates_within,
-    mismatches,
-    not_compared,
-    people_in_both,
-)
+from dptransfer.api import between
 from dptransfer.api.checked_examples import Examples, Role, Whose, read_examples
 from dptransfer.api.findings import Finding, Look, advice, class_sizes, findings_in, looks_of
 from dptransfer.api.fit import source_of
@@ -46,47 +38,28 @@ _BATCH = 8
 _A_TEXT = "word " * 50
 
 
-@dataclass(frozen=True)
-class EncodingTime:
-    """How long an encoding would take on this machine.
+def encoding_time(encoder: Encoder, examples: int, opening: float) -> str:
+    """How long an encoding would take on this machine, in words, and where the number comes from.
 
-    Attributes:
-        encoder: its name.
+    Measured on blank examples, after a first batch that warms the encoder up.
+
+    Args:
+        encoder: what would encode them.
         examples: pictures or texts to encode, in all sets.
-        each: seconds that the encoder takes for one.
         opening: seconds that opening all pictures took.
     """
-
-    encoder: str
-    examples: int
-    each: float
-    opening: float
-
-    @classmethod
-    def of(cls, encoder: Encoder, examples: int, opening: float) -> EncodingTime:
-        """Measured on blank examples, after a first batch that warms the encoder up."""
-        batch = [blank_picture() if encoder.kind == "image" else _A_TEXT] * _BATCH
-        encoder.encode(batch)
-        started = time.perf_counter()
-        encoder.encode(batch)
-        each = (time.perf_counter() - started) / _BATCH
-        return cls(encoder.identity.name, examples, each, opening)
-
-    @property
-    def seconds(self) -> float:
-        """Of the whole; the two may overlap, so it is not more."""
-        return self.examples * self.each + self.opening
-
-    @property
-    def sentence(self) -> str:
-        """The time in words, and where it comes from."""
-        minutes = self.seconds / 60
-        total = f"{minutes:.0f} min" if minutes >= 2 else f"{max(1, round(self.seconds))} s"
-        return (
-            f"About {total} for {self.examples:,} examples with '{self.encoder}' on this machine: "
-            f"{self.each:.2g} s each, measured on {_BATCH} blank ones, and {self.opening:.2g} s to open all "
-            "pictures, as this check did."
-        )
+    batch = [blank_picture() if encoder.kind == "image" else _A_TEXT] * _BATCH
+    encoder.encode(batch)
+    started = time.perf_counter()
+    encoder.encode(batch)
+    each = (time.perf_counter() - started) / _BATCH
+    seconds = examples * each + opening  # the two may overlap, so it is not more
+    total = f"{seconds / 60:.0f} min" if seconds >= 120 else f"{max(1, round(seconds))} s"
+    return (
+        f"About {total} for {examples:,} examples with '{encoder.identity.name}' on this machine: "
+        f"{each:.2g} s each, measured on {_BATCH} blank ones, and {opening:.2g} s to open all pictures, as "
+        "this check did."
+    )
 
 
 @dataclass(frozen=True)
@@ -167,7 +140,7 @@ class Checkup:
 
     findings: tuple[Finding, ...]
     expected: tuple[Forecast, ...]
-    encoding: EncodingTime | None
+    encoding: str | None
     unchecked: tuple[str, ...]
     facts: Facts | None
     sets: tuple[Examples, ...]
@@ -213,7 +186,7 @@ class Checkup:
         if forms:
             yield Section("Pictures", (_table("Form", forms),))
         if self.encoding is not None:
-            yield Section("Time to encode", (Paragraph(self.encoding.sentence),))
+            yield Section("Time to encode", (Paragraph(self.encoding),))
         if self.expected and self.facts is not None:
             yield Section("Expected accuracy", tuple(_accuracies(self.expected, self.facts)))
         if self.unchecked:
@@ -354,11 +327,11 @@ def check(
         role: looks_of(one.images, f"{role} picture", source.reading.grey_range) for role, one in sets.items()
     }
     opening = time.perf_counter() - started
-    contents = {role: content_of(one, looks[role]) for role, one in sets.items()}
+    contents = {role: between.content_of(one, looks[role]) for role, one in sets.items()}
     findings = list(_between(contents, looks, encoder))
     for role, one in sets.items():
         findings += findings_in(one, looks[role])
-        findings += duplicates_within(contents[role])
+        findings += between.duplicates_within(contents[role])
     worst_first = list(advice())
     unchecked = list(_unchecked(contents, encoder))
     if why_not:
@@ -367,7 +340,7 @@ def check(
     return Checkup(
         findings=tuple(sorted(findings, key=lambda one: worst_first.index(one.key))),
         expected=() if facts is None or pool is None else expected_accuracy(facts, pool, budgets),
-        encoding=EncodingTime.of(encoder, to_encode, opening) if encoder is not None and to_encode else None,
+        encoding=encoding_time(encoder, to_encode, opening) if encoder is not None and to_encode else None,
         unchecked=tuple(unchecked),
         facts=facts,
         sets=tuple(sets.values()),
@@ -397,18 +370,18 @@ def _encoder(source: Source, sets: Collection[Examples]) -> Encoder | None:
 
 
 def _between(
-    contents: Mapping[Role, Content], looks: Mapping[Role, Sequence[Look]], encoder: Encoder | None
+    contents: Mapping[Role, between.Content], looks: Mapping[Role, Sequence[Look]], encoder: Encoder | None
 ) -> Iterator[Finding]:
     """What is found of two sets, the private and another."""
     private = contents["private"]
     for role, other in contents.items():
         if role == "private":
             continue
-        yield from duplicates_between(private, other)
+        yield from between.duplicates_between(private, other)
         if role == "test":
-            yield from people_in_both(private.examples, other.examples)
+            yield from between.people_in_both(private.examples, other.examples)
         mine, theirs = _encoded(private.examples, encoder), _encoded(other.examples, encoder)
-        yield from mismatches(mine, theirs, looks["private"], looks[role])
+        yield from between.mismatches(mine, theirs, looks["private"], looks[role])
 
 
 def _encoded(examples: Examples, encoder: Encoder | None) -> Examples:
@@ -418,16 +391,16 @@ def _encoded(examples: Examples, encoder: Encoder | None) -> Examples:
     return replace(examples, encoder=encoder.identity)
 
 
-def _unchecked(contents: Mapping[Role, Content], encoder: Encoder | None) -> Iterator[str]:
+def _unchecked(contents: Mapping[Role, between.Content], encoder: Encoder | None) -> Iterator[str]:
     """What was not looked at, and why."""
     private = contents["private"]
     for role in ("public", "test"):
         if role not in contents:
             yield f"Duplicates between the private and a {role} set: no {role} set was given."
-    yield from not_compared(private)
+    yield from between.not_compared(private)
     for role, other in contents.items():
         if role != "private":
-            yield from not_compared(private, other)
+            yield from between.not_compared(private, other)
     mine, test = private.examples, contents.get("test")
     if mine.people is None:
         yield "People: the data do not say whose each example is. Pass --person if people have several."

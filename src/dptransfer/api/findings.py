@@ -86,7 +86,6 @@ class Finding:
 SIDE = 16
 """Of the small copy by which pictures that were saved again are known."""
 
-_AT_A_TIME = 64
 _THREADS = 4
 
 
@@ -123,9 +122,8 @@ def looks_of(paths: Sequence[Path], what: str, grey_range: GreyRange | None = No
     """
     found: list[Look] = []
     with without_warnings(), ThreadPoolExecutor(_THREADS, thread_name_prefix="pictures") as threads:
-        for start in range(0, len(paths), _AT_A_TIME):
-            some = paths[start : start + _AT_A_TIME]
-            found += threads.map(look_at, some, repeat(grey_range))
+        for look in threads.map(look_at, paths, repeat(grey_range)):
+            found.append(look)
             tell(len(found), len(paths), what)
     return found
 

@@ -175,7 +175,7 @@ class Fit:
             return method.plan_fit(images.facts, self.budget, public, holdout=self.holdout)
         facts = self.private.facts()
         with EncodedBeside(self._out()) as beside:
-            outline = None if self.public is None or facts is None else self._outline()
+            outline = None if facts is None else self._outline()
             if facts is not None and (self.public is None or outline is not None):
                 with suppress(RowsNeeded):
                     return method.plan_fit(facts, self.budget, outline, holdout=self.holdout)
@@ -205,7 +205,6 @@ class Fit:
         for source in (self.private, self.public, self.shots, self.test):
             if source is not None:
                 source.require_there()
-                _ = source.form  # raises for a type of file that nothing reads
         method = self.resolved_method()
         ledger = Ledger.default() if ledger is None else ledger
         with EncodedBeside(out or self._out()) as beside:
@@ -248,12 +247,9 @@ class Fit:
         return ready if self.test is None else ready.with_test(*self.test.test(rows.facts, encoder))
 
     def _on_images(self, method: ImageMethod, ledger: Ledger) -> OpenFit:
-        for given, what, on in (
-            (self.shots, "--shots", "are labelled public rows"),
-            (self.vocabulary, "--set data.vocabulary", "is for methods on rows"),
-        ):
-            if given is not None:
-                raise ArgumentError(f"{what} {on}; '{method.name}' takes images. Leave it out.")
+        if self.shots is not None or self.vocabulary is not None:
+            odd = "--shots and --set data.vocabulary are for methods on rows"
+            raise ArgumentError(f"{odd}; '{method.name}' takes images. Leave them out.")
         for source in (self.private, self.public, self.test):
             if source is not None:
                 require_images(source, method)
@@ -280,11 +276,8 @@ class Fit:
         Training a network takes hours without a GPU, so it is not begun there unless asked for by name.
         """
         reading, source = self.private.reading, self.private
-        if (
-            method.candidates
-            or reading.encoder not in (None, MEASURED_WITH)
-            or reading.device in (None, "cpu")
-        ):
+        measured = reading.encoder in (None, MEASURED_WITH)
+        if method.candidates or not measured or reading.device in (None, "cpu"):
             return False
         sources = (source, self.public, self.shots, self.test)
         if source.path is None or any(one is not None and one.form != "images" for one in sources):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from dptransfer.api.source import Source
+from dptransfer.api.source import Reading, Source
 from dptransfer.base.progress import progress_bar
 from dptransfer.encoders.encoding import labels_of
 from dptransfer.errors import ArgumentError, DataError
@@ -17,8 +17,6 @@ from dptransfer.sources import ImageList, PrivateImages, PublicImages
 from dptransfer.sources.pictures import DecodedFiles
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from dptransfer.base.types import PixelArray
     from dptransfer.data import Facts, Labelled
     from dptransfer.data.grey_levels import GreyRange
@@ -29,11 +27,9 @@ _AT_A_TIME = 256
 
 def require_images(source: Source, method: ImageMethod) -> None:
     """Raise for what is said about columns of rows and texts, and for rows of numbers."""
-    for given, option in ((source.columns.text, "text-column"), (source.columns.features, "feature-columns")):
-        if given is not None:
-            raise ArgumentError(
-                f"--{option} is for methods on rows; '{method.name}' takes images. Leave it out."
-            )
+    if source.columns.text is not None or source.columns.features is not None:
+        odd = "--text-column and --feature-columns are for methods on rows"
+        raise ArgumentError(f"{odd}; '{method.name}' takes images. Leave them out.")
     if source.form == "rows":
         shown = f"'{source.path}' holds" if source.path else "these are"
         raise ArgumentError(
@@ -56,20 +52,14 @@ def private_images(source: Source, side: int, grey_range: GreyRange | None) -> P
             f"data.{odd} is about files of rows; these are images. Leave it out: a folder per class, or a "
             "CSV with a column 'label', tells their classes."
         )
-    found = None if source.path is None else _listed(source, labelled=source.y is None)
-    people = source.told_people
-    labels: ArrayLike | Labelled | None = source.labels
-    if found is not None and (people is None or isinstance(people, str | Path)):
-        people = found.people
-    if found is not None and labels is None:
-        labels = labels_of(found, source.at_path("Private images"), "private images")
+    found = cast("ImageList | None", replace(source, reading=Reading()).private_list)  # loads no encoder
     return PrivateImages(
         source.in_memory if found is None else decode_once(found, side, grey_range, private=True),
-        labels,
-        classes=source.classes if found is None or source.y is not None else None,
+        source.labels if found is None else found.labelled,
+        classes=source.classes if found is None else None,
         resolution=side,
         name=source.name,
-        people=cast("ArrayLike | None", people),
+        people=source.ids() if found is None else found.people,
         grey_range=grey_range,
         source_digests=None if found is None else found.source_digests,
         **vars(source.declared),

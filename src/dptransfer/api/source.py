@@ -19,15 +19,7 @@ from dptransfer.data.facts import require_same_space
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.labels import Classes, declared_classes, person_positions
 from dptransfer.data.tables import NOBODY, STORED, USUAL_COLUMNS, Columns, require
-from dptransfer.encoders.encoding import (
-    examples_at,
-    examples_in,
-    held_in,
-    kept_rows,
-    labels_of,
-    pool_rows,
-    same_place,
-)
+from dptransfer.encoders import encoding
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy.relation import Unit
 from dptransfer.sources import read_private, read_public
@@ -47,7 +39,7 @@ DEFAULT_ENCODERS: Mapping[Contents, str] = {"images": "efficientnet-lite0", "tex
 """The encoder that is taken where none is named, by what is to be encoded."""
 
 _BATCH = 32
-_IMAGE_OPTIONS = {"grey_range": "--grey-range", "size": "--image-size"}
+_ENCODING_OPTIONS = {"grey_range": "--grey-range", "size": "--image-size", "encoder": "--encoder"}
 
 
 @dataclass(frozen=True)
@@ -113,11 +105,11 @@ class EncodedBeside(ExitStack):
 
     def private(self, found: ImageList | TextList, encoder: Encoder, path: Path) -> Path:
         """An `.emb` folder of private rows that only the owner can read."""
-        return self.enter_context(kept_rows(found, encoder, path, self._out))
+        return self.enter_context(encoding.kept_rows(found, encoder, path, self._out))
 
     def public(self, found: ImageList | TextList, encoder: Encoder, path: Path) -> Path:
         """An `.emb` folder of public rows, from the cache where the same pool was encoded before."""
-        return self.enter_context(pool_rows(found, encoder, path, self._out))
+        return self.enter_context(encoding.pool_rows(found, encoder, path, self._out))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -234,10 +226,11 @@ class Source:
         return self.data is not None or self.form == "rows"
 
     def require_there(self) -> None:
-        """Raise for a path at which there is nothing."""
+        """Raise for a path at which there is nothing, or a type of file that nothing reads."""
         if self.path is not None:
-            there = held_in(self.path).exists()
+            there = encoding.held_in(self.path).exists()
             require(there, self.path, "the file or folder must exist; it does not.", "Check the path.")
+        _ = self.form
 
     def require_other_than(self, private: Source, option: str) -> None:
         """Raise if these are the private examples, a part of them, or hold them.
@@ -246,9 +239,10 @@ class Source:
             private: the private examples.
             option: what these were given as.
         """
-        paths = None not in (self.path, private.path)
-        if self.x is private.x or (paths and same_place(Path(str(self.path)), Path(str(private.path)))):
-            shown = "both are" if self.path is None else f"'{self.path}' is"
+        mine, theirs = self.path, private.path
+        one_place = mine is not None and theirs is not None and encoding.same_place(mine, theirs)
+        if self.x is private.x or one_place:
+            shown = "both are" if mine is None else f"'{mine}' is"
             raise ArgumentError(
                 f"{option} must name other data than the private ones, which would be taken for public and "
                 f"published; {shown} the same, or one holds the other. Give a place of its own."
@@ -292,7 +286,7 @@ class Source:
             found = replace(found, labelled=Labelled.of(self._given_labels(), classes))
         if self.people is not None and not isinstance(self.people, str | Path):
             found = replace(found, people=person_positions(self.people, len(found)))
-        labels_of(found, self.path, "private examples")
+        encoding.labels_of(found, self.path, "private examples")
         return found
 
     def find(self, by: Encoder | Kind, *, labelled: bool = False) -> ImageList | TextList:
@@ -305,8 +299,8 @@ class Source:
         path, classes = self.at_path("Images and texts"), self.class_list if labelled else None
         columns = replace(self.columns, person=self.people if isinstance(self.people, str | Path) else None)
         if isinstance(by, str):
-            return examples_at(path, by, classes, columns, labelled=labelled)
-        return examples_in(path, by, classes, columns, labelled=labelled)
+            return encoding.examples_at(path, by, classes, columns, labelled=labelled)
+        return encoding.examples_in(path, by, classes, columns, labelled=labelled)
 
     @property
     def source_digests(self) -> NDArray[np.uint64] | None:
@@ -343,15 +337,9 @@ class Source:
         return rows
 
     def _private(self, beside: EncodedBeside | None) -> PrivateEmbeddings:
-        sizes = vars(self.declared)
-        encoder = self.encoder
-        if (
-            self.path is not None
-            and encoder is not None
-            and self.private_list is not None
-            and beside is not None
-        ):
-            rows = beside.private(self.private_list, encoder, self.path)
+        sizes, encoder, found = vars(self.declared), self.encoder, self.private_list
+        if found is not None and encoder is not None and beside is not None:
+            rows = beside.private(found, encoder, self.at_path("Private examples"))
             return read_private(rows, name=self.name, **sizes)  # the folder keeps classes and people
         if self.path is not None:
             return read_private(
@@ -452,7 +440,7 @@ class Source:
         name = "" if self.path is None else self.path.name
         if not self.is_encoded and encoder is not None:
             found = replace(self, classes=facts.classes).find(encoder, labelled=True)
-            labelled = labels_of(found, self.at_path("Test examples"), "test examples")
+            labelled = encoding.labels_of(found, self.at_path("Test examples"), "test examples")
             rows, digests = encoded_here(found, encoder, _BATCH), found.source_digests
             return PublicEmbeddings(rows, encoder=encoder.identity, source_digests=digests), labelled, name
         self.require_rows()
@@ -486,19 +474,12 @@ class Source:
 
     def _require_fitting_options(self) -> None:
         self.require_fitting_columns()
-        if not self.is_encoded:
-            return
-        for name, option in _IMAGE_OPTIONS.items():
-            if getattr(self.reading, name) is not None:
+        for name, option in _ENCODING_OPTIONS.items():
+            if self.is_encoded and getattr(self.reading, name) is not None:
                 raise ArgumentError(
-                    f"{name} ({option}) is for images; these are rows already. Give it to 'dptransfer "
-                    "encode', or leave it out."
+                    f"{name} ({option}) is for images and texts; the private examples are rows of numbers "
+                    "already. Leave it out, or name the column of texts."
                 )
-        if self.reading.encoder is not None:
-            raise ArgumentError(
-                "An encoder is for images and texts; the private examples are rows of numbers. Leave it out, "
-                "or name the column of texts."
-            )
 
     def _given_labels(self) -> ArrayLike:
         if self.y is None:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, echo
 
 import dptransfer as dpt
 from dptransfer.cli import options
-from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.screen import console, on_terminal, say, show_json, show_progress
 from dptransfer.errors import ArgumentError
 
@@ -18,25 +17,12 @@ _ABOUT = ("size", "person_bound", "rows_per_person", "split", "labels")
 
 
 @dataclass(frozen=True)
-class OtherData:
-    """What private data are compared with, and who works through a pool."""
-
-    workers: options.WorkerOptions
-    public: Annotated[Path | None, options.data_option(help="The public pool.")] = None
-    test: Annotated[Path | None, options.data_option(help="Labelled test examples.")] = None
-
-
-@dataclass(frozen=True)
 class EstimateOptions:
     """What is estimated, and where the report goes."""
 
-    epsilon: Annotated[
-        str, typer.Option("--epsilon", "-e", help="The ε for which to estimate accuracies.")
-    ] = "1,4"
-    delta: Annotated[float, typer.Option("--delta", "-d", help="The δ for these ε.")] = 1e-5
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="HTML page to write; only you can read it.")
-    ] = None
+    epsilon: Annotated[str, Option("--epsilon", "-e", help="The ε for which to estimate accuracies.")] = "1,4"
+    delta: Annotated[float, Option("--delta", "-d", help="The δ for these ε.")] = 1e-5
+    out: Annotated[Path | None, Option("--out", "-o", help="HTML page to write, for you alone.")] = None
     as_json: options.AsJson = False
 
     def epsilons(self) -> list[float]:
@@ -48,16 +34,15 @@ class EstimateOptions:
             raise ArgumentError(f"--epsilon takes a number or several; {found}") from None
 
 
-@expand_groups
 def check(
-    data: Annotated[Path, typer.Argument(help="Private data: images, texts or rows, as for 'fit'.")],
+    data: Annotated[Path, Argument(help="Private data: images, texts or rows, as for 'fit'.")],
     examples: options.PrivateExamples,
     runtime: options.RuntimeOptions,
-    others: OtherData,
+    workers: options.WorkerOptions,
     report: EstimateOptions,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
-    ] = None,
+    public: Annotated[Path | None, options.data(help="The public pool.")] = None,
+    test: Annotated[Path | None, options.data(help="Labelled test examples.")] = None,
+    settings: options.DataAssignments = None,
 ) -> None:
     """Look for problems in the data before you spend any budget (owner only).
 
@@ -71,21 +56,20 @@ def check(
     Example: dptransfer check photos/ --public pool/ --test test/ --out report.html
     """
     about = options.data_settings(settings, _ABOUT)
-    hands, out = others.workers.start(), report.out
-    options.note_if_idle(hands, public_rows=others.public is not None)
+    hands, out = workers.start(), report.out
+    options.note_if_idle(hands, public_rows=public is not None)
     private = examples.source(data, about, None, runtime.device, runtime.runtime)
     columns = examples.columns.columns()
-    pool, test = (
-        None if path is None else dpt.Source(path, columns=columns) for path in (others.public, others.test)
-    )
-    for source in (private, pool, test):
+    pool, tested = (None if path is None else dpt.Source(path, columns=columns) for path in (public, test))
+    for source in (private, pool, tested):
         if source is not None:
-            _ = source.form  # raises for a type of file that nothing reads
             source.require_there()
     if out is not None:  # after mistakes in options, and before minutes of work
         options.require_new(out)
     with show_progress("Checking"):
-        found = dpt.check(private, pool, test, epsilons=report.epsilons(), delta=report.delta, workers=hands)
+        found = dpt.check(
+            private, pool, tested, epsilons=report.epsilons(), delta=report.delta, workers=hands
+        )
     document = found.document()
     if out is not None:
         from dptransfer.data.atomic_files import owner_only, write_whole
@@ -93,6 +77,6 @@ def check(
         write_whole(out, document.html().encode(), opener=owner_only)  # nobody else's from its first byte on
     if report.as_json:
         return show_json(document.to_dict())
-    typer.echo(document.text(min(console().width, 100), colour=on_terminal()), nl=False)
+    echo(document.text(min(console().width, 100), colour=on_terminal()), nl=False)
     if out is not None:
         say(f"Written: {out}")

@@ -3,15 +3,20 @@
 A command is a file of this package, or comes from another with an entry point in the group
 `dptransfer.commands`: the command's name, and a `typer.Typer` or a function with typer's annotations. It is
 loaded when it is asked for, or listed in the help; one that cannot be loaded says so itself and leaves the
-others alone.
+others alone. A parameter that is a dataclass is a group of options: a field is an option, and the command
+gets the object.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter as Argument
+from inspect import Signature, signature
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperGroup, TyperOption
@@ -71,7 +76,8 @@ class Group(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             _switches_untyped(command.get_params(ctx))
-            command.help = _flowing(command.help)
+            paragraphs = (command.help or "").split("\n\n")  # as wide as the terminal, not as the source
+            command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
             if not isinstance(command, TyperGroup):
                 how = {"info_name": name, "parent": ctx, **command.context_settings}
                 _require_once(command.context_class(command, **how), rest)
@@ -86,13 +92,6 @@ def _switches_untyped(options: list[Parameter]) -> list[Parameter]:
     return options
 
 
-def _flowing(words: str | None) -> str | None:
-    """Paragraphs that are as wide as the terminal, whatever the width of the lines they were written in."""
-    if words is None:
-        return None
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in words.split("\n\n"))
-
-
 def _require_once(context: Context, words: list[str]) -> None:
     """Refuse two answers to whom the promise is made; of other options the last counts, as everywhere."""
     try:
@@ -105,15 +104,67 @@ def _require_once(context: Context, words: list[str]) -> None:
             context.fail(f"{option.opts[0]} takes one value; it is given {given.count(option)} times")
 
 
+def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter that is a dataclass by an option for each field, or for its fields.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Size:
+    ...     width: int
+    ...     height: int = 2
+    >>> def area(size: Size, times: int = 1) -> None:
+    ...     print(size.width * size.height * times)
+    >>> list(signature(expand_groups(area)).parameters)
+    ['width', 'height', 'times']
+    >>> expand_groups(area)(width=3, height=2, times=1)
+    6
+    """
+    defaults = {name: one.default for name, one in signature(command).parameters.items()}
+    hints = get_type_hints(command, include_extras=True)
+    if not any(map(is_dataclass, hints.values())):
+        return command
+
+    @wraps(command)
+    def run(**options: object) -> None:
+        command(**{name: _build(hints[name], name, options) for name in defaults})
+
+    run.__annotations__ = {}
+    run.__dict__["__signature__"] = Signature(
+        [one for name, default in defaults.items() for one in _options(name, hints[name], default)]
+    )
+    return run
+
+
+def _options(name: str, kind: type, default: object) -> Iterator[Argument]:
+    """The option of this name, or those of the group."""
+    if not is_dataclass(kind):
+        yield Argument(name, Argument.KEYWORD_ONLY, default=default, annotation=kind)
+        return
+    hints = get_type_hints(kind, include_extras=True)
+    for one in fields(kind):
+        default = Argument.empty if one.default is MISSING else one.default
+        yield from _options(one.name, hints[one.name], default)
+
+
+def _build(kind: type, name: str, options: dict[str, object]) -> object:
+    """The value of this option, or an object of the group."""
+    if not is_dataclass(kind):
+        return options[name]
+    hints = get_type_hints(kind)
+    return kind(**{one.name: _build(hints[one.name], one.name, options) for one in fields(kind)})
+
+
 def _command(name: str, found: typer.Typer | Callable[..., None], **how: Any) -> Command:
     """Typer's command of a function or a group, in its panel of the help."""
     holder = typer.Typer()
     how["rich_help_panel"] = _PANEL_OF.get(name, "From other packages")
     if isinstance(found, typer.Typer):
+        for one in found.registered_commands:
+            one.callback = expand_groups(one.callback) if one.callback else None
         own = found.info.cls
         holder.add_typer(found, name=name, cls=own if isinstance(own, type) else Group, **how)
     else:
-        holder.command(name=name, **how)(found)
+        holder.command(name=name, **how)(expand_groups(found))
     return typer.main.get_group(holder).commands[name]
 
 

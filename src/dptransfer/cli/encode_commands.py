@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
-from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.screen import say, show_facts, show_json, show_result
+from dptransfer.cli.screen import say, show_result
 
 
 @dataclass(frozen=True)
@@ -24,30 +23,24 @@ class RowOptions:
     batch: options.Batch = 32
     shard_rows: options.ShardRows = None
     row_type: Annotated[
-        str,
-        typer.Option("--row-type", metavar="float32|float16|float64", help="Number type of the stored rows."),
+        str, Option(metavar="float32|float16|float64", help="Number type of the stored rows.")
     ] = "float32"
     overwrite: options.Overwrite = False
 
 
-@expand_groups
 def encode(
     source: Annotated[
-        Path,
-        typer.Argument(help="Images: a folder, .zip, .tar, .parquet; or texts: .csv, .parquet, .txt."),
+        Path, Argument(help="Images: folder, .zip, .tar, .parquet; texts: .csv, .parquet, .txt.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
+    out: Annotated[Path, Option("--out", "-o", help="The .emb folder to write.")],
     columns: options.ExampleColumns,
     declared: options.PrivateOptions,
     reading: options.ReadingOptions,
     rows: RowOptions,
     name: options.DataSetName = None,
-    public: Annotated[
-        bool,
-        typer.Option("--public", help="Public data, for a pool; unreadable images are left out."),
-    ] = False,
+    public: Annotated[bool, Option("--public", help="Public data; unreadable images are left out.")] = False,
     allow_unreadable: Annotated[
-        bool, typer.Option("--allow-unreadable", help="Write a row of zeros for each unreadable image.")
+        bool, Option("--allow-unreadable", help="Write a row of zeros for each unreadable image.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -65,14 +58,9 @@ def encode(
     from dptransfer.base.workers import ThisProcess
     from dptransfer.encoders.encoding import note_problems
 
-    examples = dpt.Source(
-        source,
-        classes=declared.class_list,
-        people=declared.person,
-        name=name,
-        columns=columns.columns(),
-        reading=reading.reading(rows.runtime.device, rows.runtime.runtime),
-    )
+    how_read = reading.reading(rows.runtime.device, rows.runtime.runtime)
+    classes, people = declared.class_list, declared.person
+    examples = dpt.Source(source, None, classes, people, name, columns.columns(), how_read)
     workers = rows.workers.start(rows.runtime.device)
     how = dpt.encoders.EncodeOptions(
         batch=rows.batch,
@@ -83,33 +71,30 @@ def encode(
     )
     report = dpt.encode(examples, out, public=public, allow_unreadable=allow_unreadable, options=how)
     problems = None if public else note_problems(report.unreadable, out)
+    found = report.classes
     facts = {
         "written": report.path,
         "rows": report.examples,
         "dimension": report.dimension,
-        "classes": "none" if report.classes is None else len(report.classes),
+        "classes": "none" if found is None else len(found) if as_json else name_list(found),
         "people": "numbered, for their owner alone" if report.has_people else "none",
-        "encoder": str(report.encoder),
+        "encoder": report.encoder.to_dict() if as_json else str(report.encoder),
         "seconds": round(report.seconds, 1),
-        "resumed": report.resumed,
+        **({"resumed": report.resumed} if as_json or report.resumed else {}),
     }
+    names = {"unreadable": list(report.unreadable)} if public else {"problems": problems}
+    show_result(facts, as_json=as_json, **names)
     if as_json:
-        names = {"unreadable": list(report.unreadable)} if public else {"problems": problems}
-        return show_json({**facts, "encoder": report.encoder.to_dict(), **names})
-    if report.classes is not None:
-        facts["classes"] = name_list(report.classes)
-    show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
+        return
     if problems is not None:
-        say(
-            f"Some images could not be read and became rows of zeros. Their names are in '{problems}'.",
-            err=True,
-        )
+        told = "Some images could not be read and became rows of zeros. Their names are in"
+        say(f"{told} '{problems}'.", err=True)
     elif report.unreadable:
         some = ", ".join(report.unreadable[:5])
         say(f"{len(report.unreadable)} unreadable (left out): {some}. {report.reason}", err=True)
 
 
-app = typer.Typer(cls=Group, no_args_is_help=True)
+app = Typer(cls=Group, no_args_is_help=True)
 
 
 @app.callback()
@@ -122,11 +107,8 @@ def encoder() -> None:
 
 @app.command()
 def export(
-    name: Annotated[
-        str,
-        typer.Argument(help="An image encoder, such as hf:ORG/NAME, a model folder or efficientnet-lite0."),
-    ],
-    out: Annotated[Path, typer.Argument(help="The .onnx file to write.")],
+    name: Annotated[str, Argument(help="Such as hf:ORG/NAME, a model folder or efficientnet-lite0.")],
+    out: Annotated[Path, Argument(help="The .onnx file to write.")],
     size: options.ImageSize = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
@@ -141,10 +123,5 @@ def export(
     if not overwrite:
         options.require_new(out)
     written = dpt.encoders.export_encoder(dpt.encoders.get_encoder(name, size=size, kind="image"), out)
-    facts = {
-        "written": out,
-        "input": "pixels, bytes of (1, height, width, 3)",
-        "output": f"rows (1, {written.dimension})",
-        "encoder": str(written.identity),
-    }
-    show_result(facts, as_json=as_json)
+    shapes = {"input": "pixels, bytes of (1, height, width, 3)", "output": f"rows (1, {written.dimension})"}
+    show_result({"written": out, **shapes, "encoder": str(written.identity)}, as_json=as_json)

@@ -8,14 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 import dptransfer as dpt
-from dptransfer.cli import options
-from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.privacy_view import charge_record, privacy_json, show_events
+from dptransfer.cli import charges, options
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
-from dptransfer.cli.spending import explain_interruption, open_ledger, require_writable
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import Unit
 
@@ -28,20 +25,7 @@ if TYPE_CHECKING:
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
 _BAR = 24
-_private = partial(typer.Option, rich_help_panel="Private tests")
-
-
-@dataclass(frozen=True)
-class LabelledRows:
-    """Labelled test rows: how they are read."""
-
-    columns: options.ColumnOptions
-    split: Annotated[str | None, options.data_option(help="Which split of the file, if it has several.")] = (
-        None
-    )
-    labels: Annotated[
-        Path | None, options.data_option(help="An .npy file of labels, for rows without labels.")
-    ] = None
+_private = partial(Option, rich_help_panel="Private tests")
 
 
 @dataclass(frozen=True)
@@ -50,30 +34,24 @@ class PrivateTest:
 
     budget: options.BudgetOptions
     private: Annotated[
-        bool,
-        _private(
-            "--private", help="Protect the test rows: charge the ledger, and write noisy results on the card."
-        ),
+        bool, _private("--private", help="Protect the test rows: a charge, and noisy results on the card.")
     ] = False
     person: options.Person = None
     name: options.DataSetName = None
     ledger: options.LedgerFile = None
-    settings: Annotated[
-        list[str] | None,
-        _private("--set", metavar="data.FIELD=VALUE", help="Describes the rows, as for dptransfer fit."),
-    ] = None
+    settings: options.DataAssignments = None
 
 
-@expand_groups
 def evaluate(
     model: options.Release,
-    test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
-    rows: LabelledRows,
+    test: Annotated[Path, Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
+    columns: options.ColumnOptions,
     encoder: options.ModelEncoder,
     charge: PrivateTest,
+    split: Annotated[str | None, options.data(help="Which split of the file, if it has several.")] = None,
+    labels: Annotated[Path | None, options.data(help="An .npy file of labels, for rows without.")] = None,
     add_to_card: Annotated[
-        bool,
-        typer.Option("--add-to-card", help="Write the results on the card; the test rows stay unprotected."),
+        bool, Option("--add-to-card", help="Write the results on the card; the test rows stay unprotected.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -90,13 +68,12 @@ def evaluate(
     from dptransfer.release import amend_release
 
     released = dpt.load(model)
-    source = dpt.Source(test, rows.labels, columns=rows.columns.columns(split=rows.split))
+    source = dpt.Source(test, labels, columns=columns.columns(split=split))
     if charge.private:
         if add_to_card or (encoder.device != "cpu" and source.is_encoded):
-            odd = "--add-to-card" if add_to_card else "--device"
             raise ArgumentError(
-                f"{odd} is for unprotected rows; a private test is counted on the CPU and always goes on the "
-                "card. Leave it out."
+                "--add-to-card and --device are for unprotected rows; a private test is counted on the CPU "
+                "and always goes on the card. Leave them out."
             )
         return _evaluate_privately(model, released, source, encoder, charge, as_json=as_json)
     of_method, about = options.settings_of(charge.settings, options.ABOUT_TEST)
@@ -117,7 +94,7 @@ def evaluate(
         name=whose,
         device=encoder.scoring_device,
         public=about.get("test_is_public", False),
-        ledger=dpt.Ledger.default_if_there() if path is None else open_ledger(path, must_exist=True),
+        ledger=dpt.Ledger.default_if_there() if path is None else charges.open_ledger(path, must_exist=True),
         new_data_set=about.get("new_data_set", False),
     )
     if add_to_card:
@@ -145,7 +122,7 @@ def _evaluate_privately(
     # Gaussian noise needs a delta; what was fit to publish will do.
     allowed = charge.budget.budget(released.guarantee.delta or options.DELTA)
     about = options.data_settings(charge.settings, options.ABOUT_DATA)
-    book = open_ledger(charge.ledger, strict_names=about.get("strict_names", False))
+    book = charges.open_ledger(charge.ledger, strict_names=about.get("strict_names", False))
     if source.path is not None and source.is_encoded:
         options.note_open_folder(source.path)
     columns = source.columns
@@ -161,8 +138,8 @@ def _evaluate_privately(
     with EncodedBeside(path) as beside:
         rows = source.private(beside, of=released.row_facts)
         require_room_for_results(released)
-        require_writable(path, overwrite=True)
-        with explain_interruption(book):
+        charges.require_writable(path, overwrite=True)
+        with charges.explain_interruption(book):
             found = dpt.methods.PrivateEvaluation(released).evaluate(
                 rows, budget=allowed, ledger=book, new_data_set=about.get("new_data_set", False)
             )
@@ -171,20 +148,13 @@ def _evaluate_privately(
         amend_release(path, charged=found)
     except ReleaseError as caught:
         problem = caught
-    record, facts = charge_record(book, found.ledger_head)
+    record, facts = charges.charge_record(book, found.ledger_head)
     if as_json:
-        show_json(
-            {
-                **privacy_json("evaluation", found.guarantee, found.events),
-                "test_data_protected": True,
-                "statement": found.statement,
-                **found.figures(),
-                **record,
-                "added_to_card": problem is None,
-            }
-        )
+        outcome = {"statement": found.statement, **found.figures(), "added_to_card": problem is None}
+        promise = charges.privacy_json("evaluation", found.guarantee, found.events)
+        show_json({**promise, "test_data_protected": True, **outcome, **record})
     else:
-        show_events(found.events)
+        charges.show_events(found.events)
         say()
         _show_figures(found)
         show_facts({**facts, "Written": "nothing" if problem else f"{path}: its card and release.json"})
@@ -222,12 +192,12 @@ def _show(found: Evaluation) -> None:
         share = with_interval(found.minority_accuracy, found.minority_interval)
         smallest = ", ".join(str(name) for name in found.minority_classes[:8])
         facts["Smallest quarter"] = f"{share}, by {found.minority_source}: {smallest}"
-    facts |= {"Macro F1": f"{found.macro_f1:.3f}", "Measured on": found.words}
-    show_facts(facts)
+    show_facts(facts | {"Macro F1": f"{found.macro_f1:.3f}", "Measured on": found.words})
     say()
+    each = zip(found.classes, found.support, found.recall, strict=True)
     rows = [
         (name, support, "-" if recall is None else f"{recall:.3f}", "█" * round(_BAR * (recall or 0.0)))
-        for name, support, recall in zip(found.classes, found.support, found.recall, strict=True)
+        for name, support, recall in each
     ]
     show_table(("Class", "Rows", "Recall", ""), rows, numbers=(1, 2))
     say()
@@ -237,20 +207,17 @@ def _show(found: Evaluation) -> None:
 
 def _show_confusion(found: Evaluation) -> None:
     """The whole matrix where it fits; the most frequent mistakes otherwise."""
-    confusion = found.confusion or ()  # of a fresh evaluation it is always there
-    if len(found.classes) <= _WIDEST:
-        rows = [(name, *counts) for name, counts in zip(found.classes, confusion, strict=True)]
-        header = ("True \\ predicted", *(str(name) for name in found.classes))
-        show_table(header, rows, numbers=range(1, len(header)))
-        return
-    mistakes = [
-        (count, found.classes[true], found.classes[guess])
-        for true, counts in enumerate(confusion)
-        for guess, count in enumerate(counts)
-        if count and guess != true
-    ]
-    worst = sorted(mistakes, key=lambda mistake: -mistake[0])[:_MOST_CONFUSIONS]
-    show_table(("Rows", "True", "Predicted"), worst, numbers=(0,))
+    import numpy as np
+
+    confusion, classes = found.confusion or (), found.classes  # of a fresh evaluation it is always there
+    if len(classes) <= _WIDEST:
+        rows = [(name, *counts) for name, counts in zip(classes, confusion, strict=True)]
+        header = ("True \\ predicted", *map(str, classes))
+        return show_table(header, rows, numbers=range(1, len(header)))
+    cells = ((count, *pair) for pair, count in np.ndenumerate(confusion) if count and pair[0] != pair[1])
+    worst = sorted(cells, key=lambda mistake: -mistake[0])[:_MOST_CONFUSIONS]
+    told = [(count, classes[true], classes[guess]) for count, true, guess in worst]
+    show_table(("Rows", "True", "Predicted"), told, numbers=(0,))
 
 
 def with_interval(value: float, interval: tuple[float, float]) -> str:
@@ -258,20 +225,14 @@ def with_interval(value: float, interval: tuple[float, float]) -> str:
     return f"{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
 
 
-@expand_groups
 def attack(
     model: options.Release,
-    members: Annotated[Path, typer.Option(help="Labelled rows or images that the release was fitted on.")],
-    others: Annotated[
-        Path, typer.Option(help="Labelled rows or images from the same source that it was not fitted on.")
-    ],
+    members: Annotated[Path, Option(help="Labelled rows or images that the release was fitted on.")],
+    others: Annotated[Path, Option(help="Labelled rows or images of the same source, not fitted on.")],
     encoder: options.ModelEncoder,
     person: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN|folder|dicom",
-            help="Column of the person of each row, in both files; for releases that protect persons.",
-        ),
+        Option(metavar="COLUMN|folder|dicom", help="Column of persons, if the release protects them."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -308,27 +269,21 @@ def attack(
     if as_json:
         return show_json({**found.to_dict(), "statement": found.statement})
     low, high = found.interval
-    one = "row" if found.guarantee.unit is Unit.ROW else "person, with all their rows,"
+    one = "person, with all their rows," if by_person else "row"
     say(
         f"Given one {one} that the model was fitted on and one that it was not, the attack picks the right "
         f"one {found.auc:.1%} of the time (area under the curve; interval {low:.1%} to {high:.1%}). Guessing "
         f"gets 50%. The guarantee allows no attack more than {found.auc_ceiling:.1%}."
     )
     say()
-    show_table(
-        ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
-        [
-            (
-                f"{100 * point.false_positive_rate:.4g}%",
-                f"{point.false_positive_limit:.2%}",
-                f"{point.true_positive_rate:.2%}",
-                f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
-                f"{point.ceiling_at_limit:.2%}",
-            )
-            for point in found.points
-        ],
-        numbers=range(5),
-    )
+    rows = []
+    for point in found.points:
+        limit, rate = f"{point.false_positive_limit:.2%}", f"{point.true_positive_rate:.2%}"
+        ends = f"{point.interval[0]:.2%} to {point.interval[1]:.2%}"
+        alarms, allowed = f"{100 * point.false_positive_rate:.4g}%", f"{point.ceiling_at_limit:.2%}"
+        rows.append((alarms, limit, rate, ends, allowed))
+    header = ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there")
+    show_table(header, rows, numbers=range(5))
     each = f"each {found.confidence:.2%}; Clopper and Pearson's for rates"
     say(f"All intervals hold together with {CONFIDENCE:.0%} confidence ({each}).")
     say()

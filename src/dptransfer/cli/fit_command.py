@@ -7,23 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 import dptransfer as dpt
-from dptransfer.cli import options
+from dptransfer.cli import charges, options
 from dptransfer.cli.evaluate_commands import with_interval
 from dptransfer.cli.methods_command import method_from
-from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.privacy_view import charge_record, privacy_json, show_events, warn_if_seeded
 from dptransfer.cli.screen import say, show_facts, show_json, show_progress
-from dptransfer.cli.spending import (
-    claim_release,
-    explain_interruption,
-    open_ledger,
-    require_writable,
-    room_for,
-    write_or_rescue,
-)
 from dptransfer.errors import DPTransferError
 
 if TYPE_CHECKING:
@@ -36,27 +26,19 @@ class ReleaseOptions:
     """Where the release goes, what its card says, and which account is charged."""
 
     noise: options.NoiseOptions
-    out: Annotated[Path, typer.Option("--out", "-o", help="The release directory to write.")] = Path("model")
-    test: Annotated[
-        Path | None, options.data_option(help="Labelled test examples for the card; not protected.")
-    ] = None
+    out: Annotated[Path, Option("--out", "-o", help="The release directory to write.")] = Path("model")
+    test: Annotated[Path | None, options.data(help="Labelled examples for the card; not protected.")] = None
     name: options.DataSetName = None
     ledger: options.LedgerFile = None
     title: options.Title = None
     contact: options.Contact = None
-    workspace: Annotated[
-        Path | None, typer.Option(help="A folder of checkpoints, from which a killed fit resumes.")
-    ] = None
+    workspace: Annotated[Path | None, Option(help="Folder of checkpoints: a killed fit resumes.")] = None
     overwrite: options.Overwrite = False
     as_json: options.AsJson = False
 
 
-@expand_groups
 def fit(
-    private: Annotated[
-        Path,
-        typer.Argument(help="Private examples: rows, images or texts, as a file, folder or archive."),
-    ],
+    private: Annotated[Path, Argument(help="Private rows, images or texts: a file, folder or archive.")],
     examples: options.PrivateExamples,
     budget: options.BudgetOptions,
     method: options.MethodOptions,
@@ -103,15 +85,15 @@ def fit(
         new_data_set=about.get("new_data_set", False),
         workspace=workspace,
     )
-    book = open_ledger(release.ledger, strict_names=about.get("strict_names", False))
+    book = charges.open_ledger(release.ledger, strict_names=about.get("strict_names", False))
 
-    check_target = partial(require_writable, out, overwrite=release.overwrite)
+    check_target = partial(charges.require_writable, out, overwrite=release.overwrite)
     with request.open(book, out=out, before_encoding=check_target) as ready:
         options.note_open_folder(private)
         options.note_if_idle(hands, public_rows=isinstance(ready.public, dpt.PublicEmbeddings))
-        room = room_for(ready.private.facts, ready.method, ready.network)
-        name_held = claim_release(out, overwrite=release.overwrite, room=room, workspace=workspace)
-        with name_held, explain_interruption(book, workspace):
+        room = charges.room_for(ready.private.facts, ready.method, ready.network)
+        name_held = charges.claim_release(out, overwrite=release.overwrite, room=room, workspace=workspace)
+        with name_held, charges.explain_interruption(book, workspace):
             with show_progress(f"Fitting '{ready.method.name}'", count_is_private=False):
                 model = ready.run(noise)
             scores = _evaluate(ready, model, public=about.get("test_is_public", False))
@@ -124,13 +106,13 @@ def fit(
                 overwrite=release.overwrite,
                 unsafe_for_publication=release.noise.unsafe,
             )
-            write_or_rescue(save, out, "model")
+            charges.write_or_rescue(save, out, "model")
         _show(model, book, out, scores, as_json=release.as_json)
     if release.as_json:
         return
     if ready.private.name is None:
         say("Hint: pass --name NAME so that all versions of this data set share one account in the ledger.")
-    warn_if_seeded(model.provenance.seeded)
+    charges.warn_if_seeded(model.provenance.seeded)
     if workspace is not None:
         say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
 
@@ -153,35 +135,27 @@ def _show(
     from dptransfer.base.document import name_list
     from dptransfer.release.charged_evaluation import TOO_NOISY
 
-    made, charged = model.provenance, model.charged
+    made, charged, calibration = model.provenance, model.charged, model.calibration
     files = sorted(entry.name for entry in out.iterdir())
-    charge, facts = charge_record(book, made.ledger_head)
+    charge, facts = charges.charge_record(book, made.ledger_head)
     if as_json:
-        return show_json(
-            {
-                **privacy_json(made.method, model.guarantee, model.events),
-                "configuration": dict(made.configuration),
-                "notes": list(made.notes),
-                "seeded": made.seeded,
-                "calibration": None if model.calibration is None else model.calibration.to_dict(),
-                **charge,
-                "out": str(out),
-                "files": files,
-                "evaluation": None if scores is None else scores.to_dict(),
-                "charged_evaluation": None if charged is None else charged.figures(),
-            }
-        )
-    show_events(model.events)
+        told = {name: getattr(made, name) for name in ("configuration", "notes", "seeded")}
+        told["calibration"] = None if calibration is None else calibration.to_dict()
+        told |= {**charge, "out": out, "files": files}
+        told["evaluation"] = None if scores is None else scores.to_dict()
+        told["charged_evaluation"] = None if charged is None else charged.figures()
+        return show_json(charges.privacy_json(made.method, model.guarantee, model.events) | told)
+    charges.show_events(model.events)
     say()
     facts["Guarantee"] = model.guarantee
     facts["Classes"] = f"{name_list(model.classes)}. The release publishes these names"
     next_step = f"dptransfer card {out}"
     if charged is not None:
         figures = {"accuracy": charged.accuracy, "balanced accuracy": charged.balanced_accuracy}
-        told = [f"{name} {found.words}" for name, found in figures.items() if found.is_narrow]
-        facts["Hold-out"] = ", ".join(told) or f"{TOO_NOISY}: no accuracy can be reported"
-    if model.calibration is not None:
-        facts["Probabilities"] = f"{model.calibration.words}."
+        narrow = [f"{name} {found.words}" for name, found in figures.items() if found.is_narrow]
+        facts["Hold-out"] = ", ".join(narrow) or f"{TOO_NOISY}: no accuracy can be reported"
+    if calibration is not None:
+        facts["Probabilities"] = f"{calibration.words}."
     if scores is not None:
         tested = with_interval(scores.balanced_accuracy, scores.balanced_interval)
         facts["Tested"] = f"balanced accuracy {tested} on {scores.words}. {scores.statement}"

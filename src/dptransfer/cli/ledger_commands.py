@@ -8,20 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 import dptransfer as dpt
 from dptransfer import ledger as records
-from dptransfer.cli import options
+from dptransfer.cli import charges, options
 from dptransfer.cli.commands import Group
-from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.privacy_view import summary_json
 from dptransfer.cli.screen import say, show_facts, show_json, show_result, show_table
-from dptransfer.cli.spending import open_ledger
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, UnknownCharge
 from dptransfer.privacy import Unit, number, rounded_up
 
@@ -34,8 +31,8 @@ FOOTNOTE = (
     "Both as stated when it was charged. How a charge ended is an entry of its own, in brackets."
 )
 
-app = typer.Typer(cls=Group, no_args_is_help=True)
-_One = typer.Argument(help="Name of the data set, or the first digits of its id.")
+app = Typer(cls=Group, no_args_is_help=True)
+_One = Argument(help="Name of the data set, or the first digits of its id.")
 _Which = Annotated[str | None, _One]
 
 
@@ -56,11 +53,11 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
 
     Example: dptransfer ledger show clinic-a
     """
-    book = open_ledger(ledger, must_exist=True)
+    book = charges.open_ledger(ledger, must_exist=True)
     wanted = None if dataset is None else book.find(dataset).id
     found = [one for one in book.datasets() if wanted in (None, one.dataset.id)]
     if as_json:
-        datasets = [summary_json(one) for one in found]
+        datasets = [charges.summary_json(one) for one in found]
         return show_json({**_files(book), "head": book.head, "datasets": datasets})
     show_facts({name.capitalize(): value for name, value in _files(book).items()})
     if not found:
@@ -75,11 +72,9 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
 @app.command()
 def history(
     dataset: _Which = None,
-    model: Annotated[
-        list[Path] | None, typer.Option(help="A release; mark the charge that it came from.")
-    ] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="Show the noisy steps of each charge.")] = False,
-    last: Annotated[int, typer.Option(min=0, help="How many rows to show; 0 for all.")] = 100,
+    model: Annotated[list[Path] | None, Option(help="A release; mark the charge that it came from.")] = None,
+    steps: Annotated[bool, Option("--steps", help="Show the noisy steps of each charge.")] = False,
+    last: Annotated[int, Option(min=0, help="How many rows to show; 0 for all.")] = 100,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -87,15 +82,14 @@ def history(
 
     Example: dptransfer ledger history clinic-a --model model/
     """
-    book = open_ledger(ledger, must_exist=True)
+    book = charges.open_ledger(ledger, must_exist=True)
     entries = book.history(None if dataset is None else book.find(dataset))
     releases: dict[str, str] = {}
     for one in model or ():
         for head, words in release_heads(one).items():
             releases[head] = f"{releases[head]}, {words}" if head in releases else words
-    listed = [
-        one for one in entries if not isinstance(one, records.ClosingEntry)
-    ]  # each charge says how it ended
+    # Each charge says how it ended.
+    listed = [one for one in entries if not isinstance(one, records.ClosingEntry)]
     if as_json:
         found = [entry_json(one) for one in listed]
         for entry in found:
@@ -106,40 +100,25 @@ def history(
     rows = history_rows(listed, steps=steps, releases=releases, last=last or len(listed))
     if rows:
         show_table(HEADER, rows, numbers=(0,))
-        cut = (
-            f"The last {len(rows)} of {len(listed)}; --last 0 shows all. " if len(rows) < len(listed) else ""
-        )
-        say(cut + FOOTNOTE)
-    else:
-        say("Nothing is on record yet.")
+        is_cut = len(rows) < len(listed)
+        cut = f"The last {len(rows)} of {len(listed)}; --last 0 shows all. " if is_cut else ""
+    say(cut + FOOTNOTE if rows else "Nothing is on record yet.")
     hashes = {one.hash for one in entries}
     for head, words in releases.items():
         if head not in hashes:
             say(f"No charge listed here made {words} (head {head[:12]}).", style="yellow")
 
 
-@dataclass(frozen=True)
-class LimitOptions:
-    """A limit, and what is promised and noted with it."""
-
-    amount: options.BudgetOptions
-    unit: Annotated[
-        Unit | None, typer.Option(help="What the budget protects; default the account's unit, else row.")
-    ] = None
-    most_rows_per_person: Annotated[
-        int | None, typer.Option(min=1, help="A public promise: no person has more rows than this.")
-    ] = None
-    note: Annotated[str, typer.Option(help="Why, for the record.")] = ""
-    rule: Annotated[
-        str | None, typer.Option(help="Composition rule, set before the first charge: gaussian or renyi.")
-    ] = None
-
-
 @app.command()
-@expand_groups
 def budget(
     dataset: Annotated[str, _One],
-    limit: LimitOptions,
+    amount: options.BudgetOptions,
+    unit: Annotated[Unit | None, Option(help="The protected unit; default the account's, else row.")] = None,
+    most_rows_per_person: Annotated[
+        int | None, Option(min=1, help="A public promise: no person has more rows than this.")
+    ] = None,
+    note: Annotated[str, Option(help="Why, for the record.")] = "",
+    rule: Annotated[str | None, Option(help="Composition rule: gaussian or renyi; before charges.")] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -147,19 +126,19 @@ def budget(
 
     Example: dptransfer ledger budget clinic-a --epsilon 3 --delta 1e-5
     """
-    unit, most, rule = limit.unit, limit.most_rows_per_person, limit.rule
-    is_set = limit.amount.has_amount or any(one is not None for one in (unit, most, rule))
-    amount = limit.amount.budget() if is_set else None
-    book = open_ledger(ledger, must_exist=amount is None)
-    if amount is not None:
+    most = most_rows_per_person
+    is_set = amount.has_amount or any(one is not None for one in (unit, most, rule))
+    allowed = amount.budget() if is_set else None
+    book = charges.open_ledger(ledger, must_exist=allowed is None)
+    if allowed is not None:
         named: records.DataSet | str = dataset
         with suppress(LedgerError):  # a name that is not on record yet is that of one still to come
             named = book.find(dataset)
-        book.set_budget(named, amount, note=limit.note, rule=rule, unit=unit, most_rows_per_person=most)
+        book.set_budget(named, allowed, note=note, rule=rule, unit=unit, most_rows_per_person=most)
     rows = book.find(dataset)
     summary = next(one for one in book.datasets() if one.dataset == rows)
     if as_json:
-        return show_json({"ledger": book.path, **summary_json(summary)})
+        return show_json({"ledger": book.path, **charges.summary_json(summary)})
     limits = "none: everything is recorded, nothing refused"
     if summary.budget is not None and summary.unit is not None:
         limits = f"{summary.budget}, for one {summary.unit.words}"
@@ -169,9 +148,7 @@ def budget(
 
 @app.command()
 def verify(
-    head: Annotated[
-        str | None, typer.Option(help="A chain head that you kept elsewhere, such as that of a release.")
-    ] = None,
+    head: Annotated[str | None, Option(help="A chain head kept elsewhere, such as a release's.")] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -185,7 +162,7 @@ def verify(
         raise ArgumentError(
             "--head takes 64 hexadecimal digits; these are not. A release has them in release.json."
         )
-    book = open_ledger(ledger, must_exist=True)
+    book = charges.open_ledger(ledger, must_exist=True)
     book.verify(known_head=None if head is None else head.lower())
     entries = len(book.history(None))
     show_result({**_files(book), "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
@@ -196,7 +173,7 @@ def verify(
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The JSON Lines file to write.")],
+    out: Annotated[Path, Option("--out", "-o", help="The JSON Lines file to write.")],
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -209,7 +186,7 @@ def export(
     from dptransfer.data.atomic_files import owner_only, write_whole
 
     options.require_new(out)
-    book = open_ledger(ledger, must_exist=True)
+    book = charges.open_ledger(ledger, must_exist=True)
     entries = book.history(None)
     lines = (json.dumps(entry_json(entry), ensure_ascii=False) + "\n" for entry in entries)
     write_whole(out, "".join(lines).encode(), opener=owner_only)

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
+from typer import Argument
 
 import dptransfer as dpt
 from dptransfer.cli import options
@@ -95,28 +95,33 @@ def on_device(
         encodes: whether an encoder takes the device too. A method that cannot follow it stays where it is;
             without an encoder a device that nothing uses is an error.
     """
+    from dptransfer.exact.cuda import require_cuda
+    from dptransfer.methods.configuration import configure
+
     if device is None or device == "cpu":
         return method
     if candidates := getattr(method, "candidates", ()):
-        each = tuple(on_device(one, device, encodes=encodes) for one in candidates)
-        return _changed(method, candidates=each)
+        each, changed = (
+            tuple(on_device(one, device, encodes=encodes) for one in candidates),
+            cast(Any, method),
+        )
+        return cast("dpt.methods.PrivateMethod", replace(changed, candidates=each))
     able = device in devices_of(method)
-    if encodes and not (able and _all_there()):
+    if encodes and able:  # an encoder does with less of a GPU than methods need
+        try:
+            require_cuda()
+        except ArgumentError:
+            able = False
+    if encodes and not able:
         return method
     if able:
-        return _changed(method, device=device)
-
+        return configure(method, {"device": device})
     movable = [name for name, kind in dpt.methods.METHODS.items() if len(devices_of(kind(**{}))) > 1]
     raise ArgumentError(
         "--device must be where the method computes, if no --encoder takes it; "
         f"'{method.name}', as it is set, computes on {' or '.join(devices_of(method))} alone. "
         f"Leave --device out; 'cuda' is for {', '.join(movable)}."
     )
-
-
-def _changed(method: dpt.methods.PrivateMethod, **settings: object) -> dpt.methods.PrivateMethod:
-    made: Any = method
-    return cast("dpt.methods.PrivateMethod", replace(made, **settings))
 
 
 def devices_of(method: dpt.methods.PrivateMethod) -> tuple[str, ...]:
@@ -128,19 +133,8 @@ def devices_of(method: dpt.methods.PrivateMethod) -> tuple[str, ...]:
     return tuple(getattr(method, "devices", DEVICES))
 
 
-def _all_there() -> bool:
-    """Whether methods find all that they need of a GPU; an encoder does with less."""
-    from dptransfer.exact.cuda import require_cuda
-
-    try:
-        require_cuda()
-    except ArgumentError:
-        return False
-    return True
-
-
 def methods(
-    name: Annotated[str | None, typer.Argument(help="A method, to show its settings.")] = None,
+    name: Annotated[str | None, Argument(help="A method, to show its settings.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, including those of installed packages, or show the settings of one.
@@ -153,9 +147,8 @@ def methods(
     if as_json:
         show_json(found)
     else:
-        families = list(dict.fromkeys(one["family"] for one in found))
-        found.sort(key=lambda one: families.index(one["family"]))
-        rows = [(one["name"], one["summary"]) for one in found]
+        families = dict.fromkeys(one["family"] for one in found)
+        rows = [(one["name"], one["summary"]) for name in families for one in found if one["family"] == name]
         show_table(("Method", "What it releases, and when to use it"), rows)
     for problem in dpt.methods.METHODS.problems:
         say(problem, style="yellow", err=True)
@@ -192,10 +185,7 @@ def _facts(method: type[dpt.methods.PrivateMethod]) -> JsonObject:
         "summary": about.summary,
         "released": about.card,
         "reference": about.reference,
-        "settings": {
-            setting: {"default": _default(plain, setting), "about": words.get(setting, "")}
-            for setting in settings
-        },
+        "settings": {one: {"default": _default(plain, one), "about": words.get(one, "")} for one in settings},
     }
 
 

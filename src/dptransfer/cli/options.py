@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast, get_type_hints
 
-import typer
+from typer import Argument, Option
 
 import dptransfer as dpt
 from dptransfer.cli.screen import say
@@ -19,7 +19,6 @@ from dptransfer.privacy import Budget, Relation
 
 if TYPE_CHECKING:
     from dptransfer.base.workers import Workers
-    from dptransfer.data.grey_levels import GreyRange as GreyEnds
     from dptransfer.noise import NoiseSource
 
 
@@ -80,40 +79,15 @@ def data_settings(assignments: Sequence[str] | None, about: Collection[str]) -> 
     """What `--set` says in a command without a method, about data alone."""
     of_method, found = settings_of(assignments, about)
     if of_method:
-        raise ArgumentError(
-            f"--set takes data.FIELD=VALUE here; got '{next(iter(of_method))}'. Leave it out."
-        )
+        odd = next(iter(of_method))
+        raise ArgumentError(f"--set takes data.FIELD=VALUE here; got '{odd}'. Leave it out.")
     return found
 
 
 def declared_from(about: DataSettings) -> dpt.Declared:
     """What `--set data.FIELD` declares public."""
-    return dpt.Declared(
-        about.get("size"),
-        about.get("class_counts"),
-        about.get("person_bound", 1.0),
-        about.get("rows_per_person"),
-    )
-
-
-def grey_ends(text: str | None) -> GreyEnds | None:
-    """What `--grey-range` says: the values that are black and white.
-
-    >>> grey_ends("-150,250")
-    (-150.0, 250.0)
-    """
-    if text is None:
-        return None
-
-    from dptransfer.data.grey_levels import declared_range
-
-    try:
-        return declared_range(text.split(","))
-    except ArgumentError:
-        raise ArgumentError(
-            f"--grey-range takes two numbers, black and then white, the lower first; got '{text}'. "
-            "Example: --grey-range 0,4095"
-        ) from None
+    sizes: dict[str, Any] = {name: value for name, value in about.items() if name in SIZES}
+    return dpt.Declared(**sizes)
 
 
 def class_list(text: str) -> tuple[str | int, ...]:
@@ -133,9 +107,7 @@ def class_list(text: str) -> tuple[str | int, ...]:
         try:  # an editor may leave a mark at the beginning, and blank lines at the end
             names = [line.strip() for line in Path(text).read_text("utf-8-sig").rstrip().splitlines()]
         except UnicodeDecodeError:
-            raise ArgumentError(
-                f"--classes takes a file of text; '{text}' is not. Save it as UTF-8."
-            ) from None
+            raise ArgumentError(f"--classes takes a text file; '{text}' is none. Save it as UTF-8.") from None
     else:
         raise ArgumentError(
             f"--classes takes a number, a comma list or a file of names; got '{text}'. Example: cat,dog"
@@ -158,10 +130,7 @@ def note_open_folder(path: Path) -> None:
     from dptransfer.data.atomic_files import others_may_look
 
     if path.suffix == ".emb" and path.is_dir() and others_may_look(path):
-        say(
-            f"Note: other users of this machine can read '{path}'. To prevent that, run: chmod -R go= {path}",
-            err=True,
-        )
+        say(f"Note: other users of this machine can read '{path}'. Run: chmod -R go= {path}", err=True)
 
 
 def note_if_idle(workers: Workers, *, public_rows: bool) -> None:
@@ -169,53 +138,40 @@ def note_if_idle(workers: Workers, *, public_rows: bool) -> None:
     from dptransfer.base.workers import ThisProcess
 
     if not public_rows and not isinstance(workers, ThisProcess):
-        say(
-            "Note: --engine is for work on public rows, and there are none. This process does all the work.",
-            err=True,
-        )
+        say("Note: --engine is for public rows, and there are none; this process does the work.", err=True)
 
 
-Release = Annotated[Path, typer.Argument(help="The release directory.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Unsafe = Annotated[
-    bool, typer.Option("--unsafe-for-publication", help="Allow a seeded model, which must stay unpublished.")
-]
+Release = Annotated[Path, Argument(help="The release directory.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace what is there.")]
+Unsafe = Annotated[bool, Option("--unsafe-for-publication", help="Allow a seeded model; never publish it.")]
 
-_account = partial(typer.Option, rich_help_panel="Ledger and card")
+_account = partial(Option, rich_help_panel="Ledger and card")
 LedgerFile = Annotated[Path | None, _account(help="Ledger file; default yours, or $DPTRANSFER_LEDGER.")]
 DataSetName = Annotated[str | None, _account(help="What the ledger calls this data set.")]
 Title = Annotated[str | None, _account(help="Name of the data on the card; it is published.")]
 Contact = Annotated[str | None, _account(help="Contact on the card.")]
 
-data_option = partial(typer.Option, rich_help_panel="Data")
-PublicPool = Annotated[
-    Path | None,
-    data_option(help="Public rows, such as pool.emb; or images or texts, if the private data are."),
-]
+data = partial(Option, rich_help_panel="Data")
+PublicPool = Annotated[Path | None, data(help="Public rows, or images or texts, as the private data.")]
 Person = Annotated[
     str | None,
-    data_option(
-        metavar="COLUMN|FILE|...",
-        help="Protect persons: what tells whose each example is: a column or file; 'folder', 'dicom'. "
-        "'none': single examples alone.",
-    ),
+    data(metavar="COLUMN|FILE|...", help="Protect persons: a column, a file, 'folder', 'dicom'; or 'none'."),
 ]
-Classes = Annotated[
-    str | None,
-    data_option(help="A number, a list a,b,c, or a file with one name per line; class names are published."),
+Classes = Annotated[str | None, data(help="A number, a,b,c, or a file with a name per line; published.")]
+
+DataAssignments = Annotated[
+    list[str] | None, Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
 ]
 
 DELTA = 1e-5
-_budget = partial(typer.Option, rich_help_panel="Budget")
-Epsilon = Annotated[
-    float | None, _budget("--epsilon", "-e", help="ε of the budget, such as 1; or give --budget.")
-]
+_budget = partial(Option, rich_help_panel="Budget")
+Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε of the budget, such as 1; or --budget.")]
 Neighbours = Annotated[
     Relation, _budget(help="add/remove hides whether an example is present; replace-one hides its content.")
 ]
 
-_method = partial(typer.Option, rich_help_panel="Method")
+_method = partial(Option, rich_help_panel="Method")
 _METHODS = f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods"
 _FIELDS = "A field of the method, such as k=5 or pace.reach=20; or of the data, such as data.size=5000."
 _TUNING = (
@@ -223,19 +179,13 @@ _TUNING = (
     "With --set tune_on_public=true on the public rows, for nothing."
 )
 
-_encoding = partial(typer.Option, rich_help_panel="Encoding")
-EncoderName = Annotated[
-    str | None,
-    _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
-]
+_encoding = partial(Option, rich_help_panel="Encoding")
+EncoderName = Annotated[str | None, _encoding(help="A name, hf:ORG/NAME, a model folder or an .onnx file.")]
 ImageSize = Annotated[int | None, _encoding("--image-size", min=1, help="Side of the pictures, such as 128.")]
 Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
-ShardRows = Annotated[
-    int | None,
-    typer.Option("--shard-rows", min=1, metavar="N", help="Write in shards of N rows."),
-]
-_engine = partial(typer.Option, rich_help_panel="Engine")
+ShardRows = Annotated[int | None, Option(min=1, metavar="N", help="Write shards of N rows.")]
+_engine = partial(Option, rich_help_panel="Engine")
 
 
 @dataclass(frozen=True)
@@ -253,7 +203,7 @@ class BudgetOptions:
     epsilon: Epsilon = None
     delta: Annotated[
         float | None,
-        _budget("--delta", "-d", help="δ, below 0.1; default 1e-5. 0 is pure DP, which few methods have."),
+        _budget("--delta", "-d", help="δ, below 0.1; default 1e-5; 0 is pure DP, which few methods have."),
     ] = None
     other_budget: Annotated[
         str | None,
@@ -281,10 +231,8 @@ class BudgetOptions:
             except ValueError:
                 currency = ""
             if currency not in ("rho", "mu"):
-                raise ArgumentError(
-                    f"--budget takes rho=NUMBER or mu=NUMBER; got '{self.other_budget}'. "
-                    "Example: --budget rho=0.5"
-                )
+                found = f"got '{self.other_budget}'. Example: --budget rho=0.5"
+                raise ArgumentError(f"--budget takes rho=NUMBER or mu=NUMBER; {found}")
         usual = DELTA if self.epsilon is None else delta
         return Budget(**amounts, delta=usual if self.delta is None else self.delta, relation=self.relation)
 
@@ -293,13 +241,9 @@ class BudgetOptions:
 class ExampleColumns:
     """Which columns of a table hold images or texts, and their labels."""
 
-    label_column: Annotated[
-        str | None, data_option(metavar="NAME", help="Column of labels; default label.")
-    ] = None
-    text_column: Annotated[str | None, data_option(help="Column of texts; default text.")] = None
-    path_column: Annotated[str | None, data_option(help="Column of image paths in a CSV; default path.")] = (
-        None
-    )
+    label_column: Annotated[str | None, data(metavar="NAME", help="Column of labels; default label.")] = None
+    text_column: Annotated[str | None, data(help="Column of texts; default text.")] = None
+    path_column: Annotated[str | None, data(help="Column of image paths in a CSV; default path.")] = None
 
     def columns(self, *, split: str | None = None) -> dpt.Columns:
         """The columns, and which part is read of a file that has several."""
@@ -312,8 +256,7 @@ class ColumnOptions(ExampleColumns):
     """Which columns of a table hold what."""
 
     feature_columns: Annotated[
-        str | None,
-        data_option(metavar="'f*,...'", help="Feature columns of a table; default all numeric columns."),
+        str | None, data(metavar="'f*,...'", help="Feature columns; default all numeric ones.")
     ] = None
 
 
@@ -324,17 +267,15 @@ class ReadingOptions:
     encoder: EncoderName = None
     image_size: ImageSize = None
     grey_range: Annotated[
-        str | None,
-        _encoding(
-            "--grey-range",
-            metavar="LOW,HIGH",
-            help="Values of black and white in files with more than eight bits, such as 0,4095.",
-        ),
+        str | None, _encoding(metavar="LOW,HIGH", help="Black and white beyond eight bits, such as 0,4095.")
     ] = None
 
     def reading(self, device: str | None = None, runtime: str | None = None) -> dpt.Reading:
         """The same as an object."""
-        return dpt.Reading(self.encoder, self.image_size, grey_ends(self.grey_range), device, runtime)
+        from dptransfer.data.grey_levels import declared_range
+
+        greys = declared_range(None if self.grey_range is None else self.grey_range.split(","))
+        return dpt.Reading(self.encoder, self.image_size, greys, device, runtime)
 
 
 @dataclass(frozen=True)
@@ -343,10 +284,7 @@ class RuntimeOptions:
 
     device: Device = "cpu"
     runtime: Annotated[
-        str | None,
-        _encoding(
-            help="onnx or torch, for encoders that both can run; default onnx on the cpu if installed."
-        ),
+        str | None, _encoding(help="onnx or torch, where both can; default onnx on the cpu.")
     ] = None
 
 
@@ -420,15 +358,10 @@ class WorkerOptions:
     """What processes large public data."""
 
     engine: Annotated[
-        str | None,
-        _engine(metavar="processes|ray", help="What processes large data; default this process."),
+        str | None, _engine(metavar="processes|ray", help="What processes large data; default this process.")
     ] = None
-    workers: Annotated[int | None, _engine(metavar="N", help="Number of workers; default one per core.")] = (
-        None
-    )
-    address: Annotated[
-        str | None, _engine(help="Your Ray cluster: host:port, ray://host:port, or local for one here.")
-    ] = None
+    workers: Annotated[int | None, _engine(min=1, metavar="N", help="Workers; default one per core.")] = None
+    address: Annotated[str | None, _engine(help="Ray cluster: host:port, ray://host:port, or local.")] = None
 
     def start(self, device: str = "cpu") -> Workers:
         """The workers, ready to begin: a cluster that does not answer is found out before anything is spent.
@@ -443,26 +376,20 @@ class WorkerOptions:
         engine, workers, address = self.engine, self.workers, self.address
         if engine not in (None, "processes", "ray"):
             raise ArgumentError(f"--engine must be processes or ray; got '{engine}'. Choose one of them.")
-        if workers is not None and workers < 1:
-            raise ArgumentError(f"--workers must be 1 or more; got {workers}. Leave it out for one per core.")
-        if address is not None and engine != "ray":
+        if (engine == "ray") is (address is None):
             raise ArgumentError(
-                f"--address names a Ray cluster; the engine is {engine or 'this process'}. Add --engine ray."
-            )
-        if engine == "ray" and address is None:
-            raise ArgumentError(
-                "--engine ray takes the cluster that you name, and looks for none; no --address was given. "
-                "Add --address host:6379, or --address local for one on this machine."
+                "--engine ray takes the cluster that --address names, and looks for none; got --engine "
+                f"{engine or 'none'}, --address {address or 'none'}. Example: --engine ray --address "
+                "host:6379, or --address local for one on this machine."
             )
         if engine == "processes" and workers is None and device == "cuda":
             from dptransfer.encoders.device import gpu_count
 
             workers = max(1, gpu_count())
-        chosen: Workers = ThisProcess()
+        idle = engine is None and workers is None
+        chosen: Workers = ThisProcess() if idle else dpt.Processes(workers)
         if address is not None:
             chosen = dpt.RayCluster(address, workers)
-        elif engine is not None or workers is not None:
-            chosen = dpt.Processes(workers)
         chosen.ready()
         return chosen
 
@@ -473,14 +400,9 @@ class PublicOptions:
 
     workers: WorkerOptions
     public: PublicPool = None
-    shots: Annotated[Path | None, data_option(help="A few labelled public rows, such as shots.emb.")] = None
+    shots: Annotated[Path | None, data(help="A few labelled public rows, such as shots.emb.")] = None
     holdout: Annotated[
-        float | None,
-        data_option(
-            metavar="CHANCE",
-            help="Keep each example, or person, from the fit with this chance, such as 0.2, to check the "
-            "result.",
-        ),
+        float | None, data(help="Chance that an example, or person, is kept out as a test, such as 0.2.")
     ] = None
 
 
@@ -491,16 +413,14 @@ class MethodOptions:
     method: Annotated[str, _method("--method", "-m", help=_METHODS)] = "auto"
     settings: Annotated[list[str] | None, _method("--set", metavar="FIELD=VALUE", help=_FIELDS)] = None
     tune: Annotated[list[str] | None, _method(metavar="FIELD=A,B,...", help=_TUNING)] = None
-    device: Annotated[
-        str | None, _method(help="cpu or cuda: where the method computes if it can, and the encoder.")
-    ] = None
+    device: Annotated[str | None, _method(help="cpu or cuda: for the encoder, and a method that can.")] = None
 
 
 @dataclass(frozen=True)
 class NoiseOptions:
     """Noise that nobody can repeat, or that a test can."""
 
-    seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only.")] = None
+    seed: Annotated[int | None, Option(help="Repeatable noise, for tests only.")] = None
     unsafe: Unsafe = False
 
     def noise(self) -> NoiseSource:

@@ -5,27 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
 import dptransfer as dpt
-from dptransfer.cli import options
+from dptransfer.cli import charges, options
 from dptransfer.cli.commands import Group
-from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.privacy_view import (
-    attack_sentence,
-    charge_record,
-    privacy_json,
-    show_events,
-    warn_if_seeded,
-)
 from dptransfer.cli.screen import say, show_facts, show_json
-from dptransfer.cli.spending import claim_release, explain_interruption, open_ledger, write_or_rescue
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
 
@@ -33,26 +24,22 @@ if TYPE_CHECKING:
     from dptransfer.base.types import AnyArray
     from dptransfer.methods.votes.vote_aggregation import VoteAnswers
 
-_report = partial(typer.Option, rich_help_panel="Report")
-_question = partial(typer.Option, rich_help_panel="Questions")
-_budget = partial(typer.Option, rich_help_panel="Budget")
+_report = partial(Option, rich_help_panel="Report")
+_question = partial(Option, rich_help_panel="Questions")
+_budget = partial(Option, rich_help_panel="Budget")
 
 
 @dataclass(frozen=True)
 class Questions:
     """What the answers promise, and how noisy the tests before them are."""
 
-    answers: Annotated[
-        int | None, _question(min=1, help="Maximum number of answers; all are charged. Default: every query.")
-    ] = None
+    answers: Annotated[int | None, _question(min=1, help="Most answers, all charged; default all.")] = None
     threshold_noise: Annotated[
         float | None, _question(help="σ of the noise on each test of Confident-GNMax; default no tests.")
     ] = None
     delta: Annotated[float, _budget("--delta", "-d", help="δ, below 0.1.")] = 1e-5
     relation: options.Neighbours = Relation.ADD_REMOVE
-    unit: Annotated[Unit, typer.Option(help="What is given to at most one teacher: a row, or a person.")] = (
-        Unit.ROW
-    )
+    unit: Annotated[Unit, Option(help="What is given to at most one teacher: a row, or a person.")] = Unit.ROW
 
     def inquiry(
         self, queries: int, noise: float | None, epsilon: float | None, **settings: Any
@@ -79,21 +66,12 @@ class Votes:
     """The votes of a user's teachers, and what is declared about them."""
 
     randomness: options.NoiseOptions
-    votes: Annotated[
-        Path,
-        typer.Argument(help="An .npy of whole numbers: votes by question and class.", metavar="VOTES.npy"),
-    ]
-    name: Annotated[str, typer.Option(help="What the ledger calls the data the teachers learned from.")]
-    teachers: Annotated[
-        int | None, typer.Option(min=1, help="How many teachers there are, a public number.")
-    ] = None
-    ballots: Annotated[
-        bool, typer.Option("--ballots", help="The file has ballots: teachers × questions.")
-    ] = False
+    votes: Annotated[Path, Argument(help="Whole numbers by question and class.", metavar="VOTES.npy")]
+    name: Annotated[str, Option(help="What the ledger calls the data the teachers learned from.")]
+    teachers: Annotated[int | None, Option(min=1, help="How many teachers there are; public.")] = None
+    ballots: Annotated[bool, Option("--ballots", help="The file has ballots: teachers × questions.")] = False
     classes: options.Classes = None
-    threshold: Annotated[
-        float | None, _question(help="Votes that a favourite must have, noise included, to be answered.")
-    ] = None
+    threshold: Annotated[float | None, _question(help="Noisy votes that an answer needs.")] = None
     ledger: options.LedgerFile = None
 
     def load(self) -> tuple[AnyArray, int, tuple[str | int, ...], int]:
@@ -104,10 +82,8 @@ class Votes:
 
         votes = load_array(self.votes)
         if votes.ndim != 2:
-            raise ArgumentError(
-                f"Votes have two dimensions, questions × classes, or with --ballots teachers × questions; "
-                f"'{self.votes}' has {votes.ndim}. Reshape them."
-            )
+            shapes = "questions × classes, with --ballots teachers × questions"
+            raise ArgumentError(f"Votes are {shapes}; '{self.votes}' has {votes.ndim} axes. Reshape it.")
         if self.ballots and self.classes is None:
             raise ArgumentError("--ballots name classes by position; none are declared. Give --classes.")
         if self.teachers is None and not self.ballots:
@@ -123,13 +99,11 @@ class ReportOptions:
     """How the report bounds what the answers to these votes tell."""
 
     order: Annotated[float, _report(help="Rényi order at which losses are added up.")] = 20.0
-    smoothness: Annotated[
-        float | None, _report(help="β of the smooth sensitivity; default 2 over the noise.")
-    ] = None
+    smoothness: Annotated[float | None, _report(help="β of smooth sensitivity; default 2 / noise.")] = None
     confidence: Annotated[float, _report(help="Confidence with which the reported bound holds.")] = 0.95
 
 
-app = typer.Typer(cls=Group, no_args_is_help=True)
+app = Typer(cls=Group, no_args_is_help=True)
 Noise = Annotated[float | None, _question(help="σ of the noise on each class's votes; or give --epsilon.")]
 
 
@@ -142,7 +116,6 @@ def pate() -> None:
 
 
 @app.command()
-@expand_groups
 def account(
     queries: Annotated[int, _question(min=1, help="Number of questions.")],
     questions: Questions,
@@ -162,23 +135,22 @@ def account(
     if as_json:
         facts = {"answers": asked.most_answers, "mu": promise.mu, "rho": promise.rho}
         facts |= {name: getattr(asked, name) for name in ("queries", "noise", "threshold_noise")}
-        return show_json({**privacy_json("pate", promise, asked.events), **facts})
-    show_events(asked.events)
+        return show_json(charges.privacy_json("pate", promise, asked.events) | facts)
+    charges.show_events(asked.events)
     say()
     cost = f"{rounded_up(promise.epsilon, 5)} at delta {number(questions.delta)}"
     told = {"Epsilon": f"{cost}, {asked.relation.words(asked.unit)}"}
     if epsilon is not None:
         told["Noise"] = f"{asked.noise:.4g} votes on each count is the least that fits"
-    told |= {"Attacker": attack_sentence(asked.events), "Assumes": "; ".join(promise.assumptions)}
+    told |= {"Attacker": charges.attack_sentence(asked.events), "Assumes": "; ".join(promise.assumptions)}
     show_facts(told)
 
 
 @app.command()
-@expand_groups
 def aggregate(
     votes: Votes,
     questions: Questions,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The .csv to write; a .json goes beside it.")],
+    out: Annotated[Path, Option("--out", "-o", help="The .csv to write; a .json goes beside it.")],
     noise: Noise = None,
     epsilon: options.Epsilon = None,
     as_json: options.AsJson = False,
@@ -201,8 +173,8 @@ def aggregate(
         options.require_new(file)
     cast, teachers, names, queries = votes.load()
     asked = questions.inquiry(queries, noise, epsilon, classes=len(names))
-    book = open_ledger(votes.ledger)
-    with claim_release(out, overwrite=False), explain_interruption(book):
+    book = charges.open_ledger(votes.ledger)
+    with charges.claim_release(out, overwrite=False), charges.explain_interruption(book):
         found = dpt.methods.aggregate_votes(
             cast,
             asked,
@@ -215,26 +187,27 @@ def aggregate(
             noise=source,
         )
         told = {
-            **privacy_json("votes", found.guarantee, found.inquiry.events),
+            **charges.privacy_json("votes", found.guarantee, found.inquiry.events),
             **inquiry_record(asked, teachers, votes.threshold),
             "answered": len(found.positions),
             **{name: getattr(found, name) for name in ("statement", "seeded", "created", "ledger_head")},
         }
-        write_or_rescue(partial(_write, rows=_csv(found, names), record=told), out, "files of answers")
-    charge, in_words = charge_record(book, found.ledger_head)
+        charges.write_or_rescue(
+            partial(_write, found=found, names=names, record=told), out, "files of answers"
+        )
+    charge, in_words = charges.charge_record(book, found.ledger_head)
     if as_json:
         return show_json({**told, **charge, "out": out, "files": [out.name, record.name]})
-    show_events(asked.events)
+    charges.show_events(asked.events)
     say()
     in_words["Answered"] = f"{len(found.positions)} of {queries} questions"
     in_words["Written"] = f"{out}: the answers; {record.name}: what they cost"
     show_facts(in_words)
     say(found.statement)
-    warn_if_seeded(found.seeded)
+    charges.warn_if_seeded(found.seeded)
 
 
 @app.command()
-@expand_groups
 def report(
     votes: Votes,
     questions: Questions,
@@ -256,56 +229,44 @@ def report(
     asked = questions.inquiry(queries, noise, None, classes=len(names))
     budget = questions.budget(epsilon)
     made = dpt.methods.VoteReport(asked, teachers, budget, votes.threshold, **vars(settings))
-    book = open_ledger(votes.ledger)
-    with explain_interruption(book):
+    book = charges.open_ledger(votes.ledger)
+    with charges.explain_interruption(book):
         found = made.release(cast, name=votes.name, cast=votes.ballots, ledger=book, noise=source)
-    charge, in_words = charge_record(book, found.ledger_head)
-    epsilons = {
-        "Labels": ("epsilon_of_labels", found.epsilon_of_labels, "as these votes are"),
-        "With report": ("epsilon_of_labels_and_report", found.epsilon_with_report, "as these votes are"),
-        "Any votes": (
-            "epsilon_for_any_votes",
-            asked.guarantee(questions.delta).epsilon,
-            "the price of the answers",
-        ),
-    }
+    charge, in_words = charges.charge_record(book, found.ledger_head)
+    for_any = asked.guarantee(questions.delta).epsilon
     if as_json:
-        return show_json(
-            {
-                **privacy_json("votes report", made.guarantee(), made.events),
-                **{key: epsilon for key, epsilon, _ in epsilons.values()},
-                "confidence": settings.confidence,
-                "order": settings.order,
-                "noisy_loss": found.noisy_loss,
-                "noise_of_loss": found.scale,
-                "statement": found.statement,
-                "seeded": found.seeded,
-                **charge,
-            }
-        )
-    show_events(made.events)
+        told = {
+            "epsilon_of_labels": found.epsilon_of_labels,
+            "epsilon_of_labels_and_report": found.epsilon_with_report,
+            "epsilon_for_any_votes": for_any,
+            "confidence": settings.confidence,
+            "order": settings.order,
+            "noisy_loss": found.noisy_loss,
+            "noise_of_loss": found.scale,
+            "statement": found.statement,
+            "seeded": found.seeded,
+        }
+        promise = charges.privacy_json("votes report", made.guarantee(), made.events)
+        return show_json(promise | told | charge)
+    charges.show_events(made.events)
     say()
-    told = {
-        title: f"epsilon {rounded_up(epsilon, 4)}, {why}" for title, (_, epsilon, why) in epsilons.items()
-    }
-    show_facts({**in_words, **told})
+    in_words["Labels"] = f"epsilon {rounded_up(found.epsilon_of_labels, 4)}, as these votes are"
+    in_words["With report"] = f"epsilon {rounded_up(found.epsilon_with_report, 4)}, as these votes are"
+    in_words["Any votes"] = f"epsilon {rounded_up(for_any, 4)}, the price of the answers"
+    show_facts(in_words)
     say(found.statement)
-    warn_if_seeded(found.seeded)
+    charges.warn_if_seeded(found.seeded)
 
 
-def _csv(found: VoteAnswers, names: tuple[str | int, ...]) -> str:
+def _write(out: Path, found: VoteAnswers, names: Sequence[str | int], record: Mapping[str, object]) -> None:
+    """Write the answers, after the record beside them."""
+    from dptransfer.data.atomic_files import write_whole
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("question", "label"))
     pairs = zip(found.positions.tolist(), found.labels.tolist(), strict=True)
     writer.writerows((question, names[label]) for question, label in pairs)
-    return text.getvalue()
-
-
-def _write(out: Path, rows: str, record: Mapping[str, object]) -> None:
-    """Write the answers, after the record beside them."""
-    from dptransfer.data.atomic_files import write_whole
-
     cost = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
     write_whole(out.with_suffix(".json"), cost.encode())
-    write_whole(out, rows.encode())
+    write_whole(out, text.getvalue().encode())

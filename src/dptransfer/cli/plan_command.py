@@ -7,10 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import dptransfer as dpt
-from dptransfer.cli import options
+from dptransfer.cli import charges, options
 from dptransfer.cli.methods_command import method_from, takes_images
-from dptransfer.cli.option_groups import expand_groups
-from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
 from dptransfer.errors import ArgumentError, DPTransferError, MissingDependency
 from dptransfer.privacy import Unit
@@ -24,16 +22,13 @@ if TYPE_CHECKING:
 _CLASSES, _WIDTH, _SIDE, _POOL = 10, 1280, 224, 10_000
 
 
-@expand_groups
 def plan(
     budget: options.BudgetOptions,
     method: options.MethodOptions,
     reading: options.ReadingOptions,
     declared: options.PrivateOptions,
     data: options.PublicOptions,
-    dim: Annotated[
-        int | None, options.data_option(min=1, help="Width of the rows; default the pool's.")
-    ] = None,
+    dim: Annotated[int | None, options.data(min=1, help="Width of the rows; default the pool's.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the privacy cost and the noise of a fit, without reading private data.
@@ -87,27 +82,28 @@ def plan(
         )
     if as_json:
         rounds = [step.times for step in rounds_of(made.mechanisms)]
-        return show_json(
-            {
-                **privacy_json(made.method.name, paid.guarantee, paid.events),
-                "asked": method.method,
-                "steps": max(rounds) if rounds and hasattr(made.method, "steps") else None,
-                "configuration": dpt.methods.configuration_of(made.method),
-                "classes": len(facts.classes),
-                "dimension": facts.dimension if len(facts.shape) == 1 else None,
-                "shape": list(facts.shape),
-                "assumed": list(assumed),
-                "notes": notes,
-                "pool": None if sizing is None else {**asdict(sizing), "seconds": sizing.seconds},
-            }
-        )
+        told = {
+            "asked": method.method,
+            "steps": max(rounds) if rounds and hasattr(made.method, "steps") else None,
+            "configuration": dpt.methods.configuration_of(made.method),
+            "classes": len(facts.classes),
+            "dimension": facts.dimension if len(facts.shape) == 1 else None,
+            "shape": list(facts.shape),
+            "assumed": list(assumed),
+            "notes": notes,
+            "pool": None if sizing is None else {**asdict(sizing), "seconds": sizing.seconds},
+        }
+        return show_json(charges.privacy_json(made.method.name, paid.guarantee, paid.events) | told)
     examples = f"{facts.dimension} dimensions" if len(facts.shape) == 1 else facts.form
     about = f"{len(facts.classes)} classes, {examples}"
     say(f"Plan of '{made.method.name}' for {about}, {allowed}")
     say()
-    show_events(paid.events)
+    charges.show_events(paid.events)
     say()
-    facts_shown: dict[str, object] = {"Guarantee": paid.guarantee, "Attacker": attack_sentence(paid.events)}
+    facts_shown: dict[str, object] = {
+        "Guarantee": paid.guarantee,
+        "Attacker": charges.attack_sentence(paid.events),
+    }
     if unit is Unit.PERSON:
         facts_shown["A person"] = f"counts as {counted_as(facts.person_bound)}"
     if sizing is not None:
@@ -139,23 +135,18 @@ def _public_rows(
             return None, None, ""
         images = None if pool is None else public_images(pool, side, method.grey_range)
         return images, (side, side, 3), ""
-    if reading.image_size is not None or reading.grey_range is not None:
+    unencoded = pool if pool is not None and shots is None and not pool.is_encoded else None
+    encoder = reading.encoder if unencoded is None else None
+    if any(one is not None for one in (reading.image_size, reading.grey_range, encoder)):
         raise ArgumentError(
-            "--image-size and --grey-range are for methods on images; "
-            f"'{method.name}' takes rows. Give their width: --dim 1280"
+            "--image-size and --grey-range are for methods on images, and --encoder is for a pool of images "
+            f"or texts, too; '{method.name}' takes rows here. Give their width: --dim 1280"
         )
-    if pool is not None and shots is None and not pool.is_encoded:
-        outline, width, said = _not_encoded(pool, reading.encoder, declared.class_list)
+    if unencoded is not None:
+        outline, width, said = _not_encoded(unencoded, reading.encoder, declared.class_list)
         if dim not in (None, width):
-            raise ArgumentError(
-                f"--dim must be how wide rows of the encoder are, {width}; got {dim}. Leave it out."
-            )
+            raise ArgumentError(f"Rows of the encoder are {width} wide; got --dim {dim}. Leave it out.")
         return outline, (width,), said
-    if reading.encoder is not None:
-        raise ArgumentError(
-            f"--encoder is for a pool of images or texts here, and for methods on images; '{method.name}' "
-            "takes rows. Give their width: --dim 1280"
-        )
     rows = None if pool is None else pool.public(verify=False)
     rows = rows if shots is None else with_shots(rows, shots, declared.class_list)
     if dim is None and rows is not None:
@@ -206,12 +197,11 @@ def _facts(
     elif classes is None and shots is not None:
         classes = shots.classes
     if method.plans_by_facts and (classes is None or shape is None):
-        what, example = "the declared classes", "--classes 10"
-        if classes is not None and takes_images(method):
-            what, example = "the size of the pictures", "--image-size 224"
-        elif classes is not None:
-            what, example = "the width of the rows", "--dim 1280, or --public pool.emb"
-        raise ArgumentError(f"A plan of '{method.name}' needs {what}; none given. Example: {example}")
+        shaped = "--image-size 224" if takes_images(method) else "--dim 1280, or --public pool.emb"
+        raise ArgumentError(
+            f"A plan of '{method.name}' needs the declared classes, and how large an example is; one of "
+            f"these is not given. Example: --classes 10 {shaped}"
+        )
     assumed = {}
     if classes is None:
         classes, assumed["classes"] = tuple(range(_CLASSES)), f"{_CLASSES} classes"
@@ -227,16 +217,12 @@ def _with_a_pool(chosen: dpt.methods.Auto, facts: Facts, budget: Budget) -> list
     from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 
     without = chosen.plan(facts, budget).method.name
-    try:
+    with suppress(RowsNeeded, DPTransferError):
         name = chosen.plan(facts, budget, PoolOutline(_POOL, None, unlabelled=True)).method.name
-    except (RowsNeeded, DPTransferError):
-        return []
-    if name == without:
-        return []
-    return [
-        f"This plan has no public rows. With an unlabelled pool 'auto' takes '{name}': to plan what a fit "
-        "with --public will do, pass the same --public here."
-    ]
+        told = f"This plan has no public rows. With an unlabelled pool 'auto' takes '{name}': to plan what a "
+        told += "fit with --public will do, pass the same --public here."
+        return [] if name == without else [told]
+    return []
 
 
 def _pool_facts(sizing: PoolSizing, facts: Facts) -> dict[str, object]:

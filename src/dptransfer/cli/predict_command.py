@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option, echo
 
 import dptransfer as dpt
 from dptransfer.cli import options
-from dptransfer.cli.option_groups import expand_groups
 from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_progress, show_table
 from dptransfer.errors import ArgumentError
 
@@ -36,15 +34,10 @@ FORMS = (".csv", ".json", ".jsonl", ".ndjson")
 class QuestionOptions:
     """What is asked about each input."""
 
-    top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1
-    coverage: Annotated[
-        float | None,
-        typer.Option(help="Prediction sets that contain the true class this often, such as 0.9."),
-    ] = None
-    confidence: Annotated[float, typer.Option(help="Confidence with which --coverage holds.")] = 0.95
-    abstain_above: Annotated[
-        int | None, typer.Option(min=1, help="No label if the set has more classes than this.")
-    ] = None
+    top: Annotated[int, Option(min=1, help="Classes per input, likeliest first.")] = 1
+    coverage: Annotated[float | None, Option(help="Sets with the true class this often, such as 0.9.")] = None
+    confidence: Annotated[float, Option(help="Confidence with which --coverage holds.")] = 0.95
+    abstain_above: Annotated[int | None, Option(min=1, help="No label for a set of more classes.")] = None
 
     def __post_init__(self) -> None:
         if self.coverage is None and self.abstain_above is not None:
@@ -63,12 +56,11 @@ class AnswerOptions:
 
     workers: options.WorkerOptions
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write; in shards, a folder of parts."),
+        Path | None, Option("--out", "-o", help="A .csv, .json or .jsonl; in shards, a folder.")
     ] = None
     shard_rows: options.ShardRows = None
     batch: options.Batch = 8
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as when piped.")] = False
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV, as when piped.")] = False
     as_json: options.AsJson = False
 
     @property
@@ -77,10 +69,9 @@ class AnswerOptions:
         return any(one is not None for one in (self.shard_rows, self.workers.engine, self.workers.workers))
 
 
-@expand_groups
 def predict(
     model: options.Release,
-    inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
+    inputs: Annotated[list[Path], Argument(help="Images, a folder, a text or CSV file, or rows.")],
     tables: options.ColumnOptions,
     asked: QuestionOptions,
     answers: AnswerOptions,
@@ -130,7 +121,7 @@ def predict(
     elif answers.as_json:
         show_json(found)
     elif answers.as_csv or not on_terminal():
-        typer.echo(answers_as_csv(found), nl=False)
+        echo(answers_as_csv(found), nl=False)
     else:
         _show(found)
     _say_promise(released, sets if names else None, asked.abstain_above)
@@ -146,43 +137,39 @@ def _predict_in_parts(
     answers: AnswerOptions,
 ) -> None:
     """Write a folder of answers about one pool, or go on with what an earlier run has left."""
+    from dptransfer.encoders.encoding import examples_in
     from dptransfer.encoders.model_inputs import table_for
+    from dptransfer.release import release_digest
     from dptransfer.release.predictions import PredictPart, predict_in_shards
     from dptransfer.sources.readers import contents_of
 
     out = answers.out
-    if len(inputs) > 1:
+    if len(inputs) > 1 or out is None or out.suffix.lower() in FORMS:
         raise ArgumentError(
-            f"--shard-rows and --engine take one pool; got {len(inputs)} inputs. Predict each."
-        )
-    if out is None or out.suffix.lower() in FORMS:
-        raise ArgumentError(
-            "--shard-rows and --engine write a folder of parts; --out names none. Add --out answers/"
+            "--shard-rows and --engine predict one pool into a folder of parts; "
+            f"got {len(inputs)} inputs and --out {out}. Example: --out answers/"
         )
     (path,), workers = inputs, answers.workers.start(encoder.device)
-
-    def write(rows: AnyArray | ShardedRows, names: Sequence[str] | None, files: Iterable[Path]) -> None:
-        """Write it, or go on with what is there if rows in these files are the same."""
+    rows: AnyArray | ShardedRows
+    names: Sequence[str] | None
+    with ExitStack() as kept:
+        if contents_of(path, columns) == "rows":
+            table = table_for(released, path, columns)
+            rows, names = table.rows, table.sources
+            files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        else:
+            loaded = encoder.load(released)
+            examples = examples_in(path, loaded, None, columns, labelled=False)
+            rows = kept.enter_context(encoded_in_files(examples, loaded, out, answers, workers))
+            names, files = _names(examples, path), list(rows.files)
+        # What is there is gone on with if the model and the rows in these files are the same.
         states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
-        digest = hashlib.sha256((model / "release.json").read_bytes()).hexdigest()
+        request = {"model": release_digest(model), "rows": states}
         work = PredictPart(released, question, rows, out, str(path), ".jsonl" if answers.as_json else ".csv")
-        request = {"model": digest, "rows": states}
+        each = answers.shard_rows
         with show_progress("Predicting"):
-            parts = predict_in_shards(
-                work, request, names=names, shard_rows=answers.shard_rows, workers=workers
-            )
+            parts = predict_in_shards(work, request, names=names, shard_rows=each, workers=workers)
         say(f"Written: {out}, {len(rows)} inputs in {parts} parts", err=True)
-
-    if contents_of(path, columns) == "rows":
-        table = table_for(released, path, columns)
-        write(table.rows, table.sources, sorted(path.rglob("*")) if path.is_dir() else [path])
-        return
-    from dptransfer.encoders.encoding import examples_in
-
-    loaded = encoder.load(released)
-    examples = examples_in(path, loaded, None, columns, labelled=False)
-    with encoded_in_files(examples, loaded, out, answers, workers) as encoded:
-        write(encoded, _names(examples, path), encoded.files)
 
 
 @contextmanager
@@ -262,17 +249,14 @@ def _say_promise(
 
 def _show(found: Sequence[Answer]) -> None:
     """A table for people."""
-    header = ["Input", "Label", "Score"] + ["Set"] * any("set" in one for one in found)
-    cells = [
-        (
-            "" if one.get("rank", 1) > 1 else one["input"],
-            "-" if one["label"] is None else one["label"],
-            f"{one['score']:.3f}",
-            *([", ".join(map(str, one["set"]))] if "set" in one else []),
-        )
-        for one in found
-    ]
-    show_table(header, cells, numbers=(2,))
+    with_sets = any("set" in one for one in found)
+    cells = []
+    for one in found:
+        name = "" if one.get("rank", 1) > 1 else one["input"]
+        label = "-" if one["label"] is None else one["label"]
+        sets = [", ".join(map(str, one["set"]))] if with_sets else []
+        cells.append((name, label, f"{one['score']:.3f}", *sets))
+    show_table(("Input", "Label", "Score", *["Set"] * with_sets), cells, numbers=(2,))
 
 
 def _rows(
@@ -285,7 +269,10 @@ def _rows(
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
 
-    from dptransfer.encoders.model_inputs import table_for
+    from dptransfer.encoders.encoding import examples_in
+    from dptransfer.encoders.model_inputs import encoded_here, table_for
+    from dptransfer.sources import find_images
+    from dptransfer.sources.listings import IMAGE_ENDINGS
     from dptransfer.sources.readers import contents_of
 
     tables = [contents_of(path, columns) == "rows" for path in inputs]
@@ -294,34 +281,22 @@ def _rows(
             "Inputs must be all rows or all images; these are mixed. Predict each kind separately."
         )
     parts: list[NamedRows] = []
-    if not all(tables):
-        parts = _from_examples(inputs, encoder.load(released), batch, columns)
-    else:
+    if all(tables):
         for path, table in ((path, table_for(released, path, columns)) for path in inputs):
             names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
             parts.append((list(names), table.rows))
+    else:
+        loaded = encoder.load(released)
+        found: Sequence[ImageList | TextList]
+        if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
+            found = [find_images(inputs)]  # together, so that they share batches
+        else:
+            found = [examples_in(path, loaded, None, columns, labelled=False) for path in inputs]
+        groups = zip(inputs, found, strict=False)
+        parts = [(_names(group, path), encoded_here(group, loaded, batch)) for path, group in groups]
     if len(parts) == 1:
         return parts[0]
     return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
-
-
-def _from_examples(
-    inputs: Sequence[Path], encoder: dpt.encoders.Encoder, batch: int, columns: dpt.Columns
-) -> list[NamedRows]:
-    from dptransfer.encoders.encoding import examples_in
-    from dptransfer.encoders.model_inputs import encoded_here
-    from dptransfer.sources import find_images
-    from dptransfer.sources.listings import IMAGE_ENDINGS
-
-    found: Sequence[ImageList | TextList]
-    if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
-        found = [find_images(inputs)]  # together, so that they share batches
-    else:
-        found = [examples_in(path, encoder, None, columns, labelled=False) for path in inputs]
-    return [
-        (_names(group, path), encoded_here(group, encoder, batch))
-        for path, group in zip(inputs, found, strict=False)
-    ]
 
 
 def _names(group: ImageList | TextList, path: Path) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import dptransfer as dpt
 from dptransfer import release
@@ -33,14 +34,13 @@ _BY_NAME = {".md": CardFormat.MARKDOWN, ".json": CardFormat.JSON, ".html": CardF
 def card(
     model: options.Release,
     form: Annotated[
-        CardFormat | None,
-        typer.Option("--format", "-f", help="What to print; default by the name of --out, else text."),
+        CardFormat | None, Option("--format", "-f", help="What to print; default by --out, else text.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write instead.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="A file to write instead.")] = None,
     title: options.Title = None,
     contact: options.Contact = None,
     as_json: options.AsJson = False,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser instead.")] = False,
+    show: Annotated[bool, Option("--open", help="Open the page in a browser instead.")] = False,
 ) -> None:
     """Print the privacy card of a release.
 
@@ -122,7 +122,7 @@ def verify(model: options.Release, as_json: options.AsJson = False) -> None:
 
 def export(
     model: options.Release,
-    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    onnx: Annotated[Path, Option(help="The ONNX file to write.")],
     overwrite: options.Overwrite = False,
     unsafe: options.Unsafe = False,
     as_json: options.AsJson = False,

@@ -133,6 +133,7 @@ _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"unsafe_for_publication=True", "--unsafe-for-publication"),
     (r"features=UnitNorm\(\)", "no --set axes"),
     (r"Budget\(epsilon=1\.0, delta=1e-5\)", "--epsilon 1 --delta 1e-5"),
+    (r"such as \(0, 4095\), the", "such as --grey-range 0,4095, the"),
 )
 
 

@@ -381,9 +381,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """
         return self._read_account(dataset).privacy_spent(delta, relation)
 
-    def history(self, dataset: AnyDataSet | None = None) -> list[Entry]:
-        """Every entry in order, or those of one data set; each charge says how it ended."""
-        register = self._read_register()
+    def history(self, dataset: AnyDataSet | None = None, *, recheck: bool = True) -> list[Entry]:
+        """Every entry in order, or those of one data set; each charge says how it ended.
+
+        Args:
+            dataset: the data set; all if None.
+            recheck: whether to verify again what this process has verified before.
+        """
+        register = self._read_register(recheck=recheck)
         if dataset is None:
             return list(register.entries)
         own = register.account(identity_of(dataset)).dataset

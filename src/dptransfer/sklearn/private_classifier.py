@@ -25,20 +25,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from dptransfer import errors
 from dptransfer.api.fit import Fit
 from dptransfer.api.source import Source
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labels import places
-from dptransfer.errors import (
-    ArgumentError,
-    DataError,
-    DPTransferError,
-    LedgerError,
-    PrivacyWarning,
-    RelationMismatch,
-)
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.ledger.account import accounts
 from dptransfer.methods import PrivateMethod, PrivateTuning
@@ -47,13 +40,7 @@ from dptransfer.methods.tuning import best_trial_note, every_combination
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Guarantee, Relation
 from dptransfer.release import PrivateClassifier as ReleasedClassifier
-from dptransfer.sklearn.validation import (
-    class_words,
-    declared_values,
-    labels_of,
-    noted_rows,
-    with_class_words,
-)
+from dptransfer.sklearn import validation
 
 FRONT = (
     "Steps in front of a private estimator that learn from rows, such as StandardScaler or PCA, are not "
@@ -88,7 +75,7 @@ def warn_at_call(text: str) -> None:
         frame = frame.f_back
     site = text, frame.f_code.co_filename, frame.f_lineno
     if site not in _warned:
-        warnings.warn_explicit(text, PrivacyWarning, *site[1:], module=frame.f_globals.get("__name__"))
+        warnings.warn_explicit(text, errors.PrivacyWarning, *site[1:], module=frame.f_globals.get("__name__"))
         _warned.add(site)
 
 
@@ -112,12 +99,14 @@ class SearchStopped(BaseException):
 
 def concerns_privacy(problem: Exception) -> bool:
     """Whether it came from the ledger or after the charge; otherwise nothing was read or spent."""
-    return not isinstance(problem, ArgumentError | DataError) or isinstance(problem, RelationMismatch)
+    of_arguments = isinstance(problem, errors.ArgumentError | errors.DataError)
+    return not of_arguments or isinstance(problem, errors.RelationMismatch)
 
 
 def search_stopped(problem: Exception, *, name: str, ledger: Ledger | None, since: str) -> SearchStopped:
     """The refusal with what was charged to the data set since the first clone was made."""
-    reason = str(problem) if isinstance(problem, DPTransferError) else f"{type(problem).__name__} in a fit."
+    ours = isinstance(problem, errors.DPTransferError)
+    reason = str(problem) if ours else f"{type(problem).__name__} in a fit."
     message = (
         "A search pays for every fit, and one of these did not get through. What was charged stays charged: "
         f"{_charged(name, ledger, since)}. Choose with PrivateSearch, whose one charge covers the whole "
@@ -133,7 +122,7 @@ def _charged(name: str, ledger: Ledger | None, since: str) -> str:
         summary, whole = (
             next((account.summary() for account in accounts(part).values()), None) for part in (own, entries)
         )
-    except LedgerError:
+    except errors.LedgerError:
         return "how much that is cannot be read from the ledger now"
     at = f"since the first clone was made, at {since[:19]} UTC"
     if summary is None or summary.spent is None:
@@ -222,20 +211,20 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         relation = Relation(checks.one_of("relation", self.relation, [one.value for one in Relation]))
         budget = Budget(epsilon=self.epsilon, delta=self.delta, relation=relation)
         noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
-        rows, labels = noted_rows(self, X, reset=True), labels_of(y, of=self)
-        classes = declared_values(self.classes, labels)
+        rows, labels = validation.noted_rows(self, X, reset=True), validation.labels_of(y, of=self)
+        classes = validation.declared_values(self.classes, labels)
         # Positions stand for classes inside, so that classes of any kind can be declared.
         positions = places(labels.tolist(), classes.tolist())
         private = PrivateEmbeddings(
             rows,
             positions,
-            classes=class_words(classes),
+            classes=validation.class_words(classes),
             name=name,
             people=people,
             person_bound=self.person_bound,
             rows_per_person=self.rows_per_person,
         )
-        public = with_class_words(self.public, classes)
+        public = validation.with_class_words(self.public, classes)
         if not checked_front.get():
             warn_at_call(FRONT)
         if self._clone_since is not None:
@@ -277,9 +266,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
         Counted here, because scikit-learn's own count tells lengths and kinds of labels when it refuses.
         """
-        scores, labels = self._scores(X), labels_of(y, of=self)
+        scores, labels = self._scores(X), validation.labels_of(y, of=self)
         if len(scores) != len(labels):
-            raise DataError("X and y need one entry per example; their lengths differ. Pass labels of X.")
+            raise errors.DataError("X and y need one entry each per example; their lengths differ.")
         right = scores.argmax(axis=1) == places(labels.tolist(), self.classes_.tolist())
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights)) if len(right) else float("nan")
@@ -290,11 +279,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _rows(self, X: ArrayLike) -> AnyArray:
         check_is_fitted(self)
-        return noted_rows(self, X, reset=False)
+        return validation.noted_rows(self, X, reset=False)
 
     def _name(self) -> str:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 "A fit must say which data set it reads, so that folds and repeated fits are charged to one "
                 f"account; got name={self.name!r}. Pass name='...', the same for all rows of one data set."
             )
@@ -377,7 +366,7 @@ class PrivateSearch(PrivateClassifier):
     def _listed(self) -> list[tuple[dict[str, Any], PrivateMethod]]:
         """Each combination of settings, with the method that has them."""
         if not isinstance(self.grid, Mapping):
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"grid must list the values to try, by setting; got {type(self.grid).__name__}. "
                 "Example: grid={'steps': [10, 30]}"
             )

@@ -1,20 +1,32 @@
 """An interrupted fit leaves a charge that says so, no release, and one line that tells both."""
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from contracts.disk_kills import command, until
+from dptransfer.cli import charges as module
 from dptransfer.cli.main import Terminated
-from dptransfer.cli.spending import room_for
 from dptransfer.data import Facts
 from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, NoisyGD, OnlyPublic
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    DisjointEvent,
+    GaussianEvent,
+    Guarantee,
+    Relation,
+    SampledGaussianEvent,
+    SelectionEvent,
+    Unit,
+)
 
 FIT = ("--epsilon", "1", "--delta", "1e-5", "--classes", "cat,dog,bird", "--name", "clinic", "--out", "model")
 
@@ -34,25 +46,16 @@ def test_after_the_charge_the_budget_is_spent(cli, data, monkeypatch, charges):
     assert "no release was" in cli(*words, "noisy-gd", code=130).stderr
     ended = [(one.label, one.outcome, one.detail) for one in charges()]
     assert ended == [("mean", "released", ""), ("noisy-gd", "failed", "KeyboardInterrupt")]
-    monkeypatch.setattr("dptransfer.cli.fit_command.write_or_rescue", interrupted)
+    monkeypatch.setattr("dptransfer.cli.charges.write_or_rescue", interrupted)
     assert "budget is spent" in cli(*words, "mean", code=130).stderr
     assert not Path("other").exists()
-
-
-def test_a_scheduler_that_ends_a_fit_is_told_what_was_charged(cli, data, monkeypatch, charges):
-    with monkeypatch.context() as patch:
-        patch.setattr(NoisyGD, "run", terminated)
-        said = cli("fit", data / "private.npz", *FIT, "--method", "noisy-gd", code=143).stderr
-    assert said.count("\n") == 1
-    assert "Terminated after the" in said
-    assert [(one.outcome, one.detail) for one in charges()] == [("failed", "Terminated")]
 
 
 @pytest.mark.parametrize(("stop", "code"), [(interrupted, 130), (terminated, 143)])
 def test_in_a_workspace_the_same_command_goes_on_with_one_charge(cli, data, monkeypatch, charges, stop, code):
     words = ("fit", data / "private.npz", *FIT, "--method", "mean", "--workspace", "space")
     with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.cli.fit_command.write_or_rescue", stop)
+        patch.setattr("dptransfer.cli.charges.write_or_rescue", stop)
         said = cli(*words, code=code).stderr
     assert "--workspace space goes" in said
     assert said.count("\n") == 1
@@ -111,19 +114,14 @@ def test_a_workspace_in_the_release_and_one_without_a_name_are_refused_before_th
 def test_a_release_that_came_to_be_in_the_meantime_is_refused_before_the_charge(
     cli, data, monkeypatch, charges
 ):
-    from dptransfer.cli import fit_command, spending
-
-    assert (
-        fit_command.require_writable is spending.require_writable
-    )  # which is asked before there is any data
-    asked = spending.require_writable
+    asked = module.require_writable
 
     def late(target, **how):
         target.mkdir()  # by somebody who was quicker
         (target / "note").touch()
         asked(target, **how)
 
-    monkeypatch.setattr(spending, "require_writable", late)
+    monkeypatch.setattr(module, "require_writable", late)
     assert "exists" in cli("fit", data / "private.npz", *FIT, "--method", "mean", code=2).stderr
     assert charges() == []
 
@@ -209,4 +207,53 @@ def test_room_is_made_for_a_network_that_is_changed_in_every_weight():
     facts, method = Facts(("a", "b"), (8, 8, 3)), FiLM(encoder="small-cnn", size=8)
     network = method.network()
     weights = sum(one.numel() for one in network.module.parameters())
-    assert room_for(facts, method, network) > 4 * weights
+    assert module.room_for(facts, method, network) > 4 * weights
+
+
+ADD = Relation.ADD_REMOVE
+ROUNDS = GaussianEvent(20.0, ADD, 0.5, "gradients", times=28)
+SAMPLED = SampledGaussianEvent(1.1, 0.02, 300, ADD, label="batches")
+CHOICE = SelectionEvent(0.5, ADD, True, "exponential", "prototypes")
+TUNED = BestOfManyEvent(((ROUNDS,), (CHOICE,)), 10, math.inf, "rate")
+PARTS = DisjointEvent(((ROUNDS,), (CHOICE,)), label="fit and hold-out")
+
+
+def shown(capsys, events):
+    module.show_events(events)
+    return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_every_kind_of_step_has_its_line(capsys):
+    lines = shown(capsys, [ROUNDS, SAMPLED, CHOICE, TUNED, PARTS])
+    assert any("20, 28 times sensitivity 0.5, scale 10" in line for line in lines)
+    assert any(line.startswith("2 batches Gaussian noise, multiplier 1.1, on 300 Poisson") for line in lines)
+    assert any("3 prototypes exponential, ε = 0.5" in line for line in lines)
+    words = " ".join(lines)
+    assert "10 trials (Poisson) of 2" in words
+    assert "(1) noise multiplier 20, 28 times; (2)" in words
+    assert "(1) gradients: noise multiplier 20, 28" in words
+
+
+def test_without_steps_it_says_that_no_private_row_is_used(capsys):
+    assert "No private row" in shown(capsys, [])[0]
+    rates = {"0.01": 0.01, "0.001": 0.001}
+    assert module.attack_limits([]) == {"true_positive_rate": rates, "membership_advantage": 0.0}
+    assert "1% of members" in module.attack_sentence([])
+    told = module.privacy_json("public-only", Guarantee(0.0, 0.0, ADD), [])
+    assert (told["epsilon"], told["events"]) == (0.0, [])
+
+
+def test_persons_are_named(capsys):
+    person = replace(SAMPLED, unit=Unit.PERSON)
+    assert any("person contributes at" in line for line in shown(capsys, [person]))
+    assert "of the people" in module.attack_sentence([person])
+    assert (
+        module.privacy_json("dpsgd", Guarantee(1.0, 1e-5, ADD, unit=Unit.PERSON), [person])["unit"]
+        == "person"
+    )
+
+
+def test_an_attack_is_on_what_the_relation_protects():
+    assert module.attack_sentence([ROUNDS]).startswith("any membership attack finds at most ")
+    replaced = module.attack_sentence([replace(ROUNDS, relation=Relation.REPLACE_ONE)])
+    assert replaced.startswith("any attack that tells members from their replacements finds at most ")
