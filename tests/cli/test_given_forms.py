@@ -210,14 +210,10 @@ def test_an_output_that_exists_hides_no_other_mistake_and_is_found_before_the_wo
     (tmp_path / "list.csv").write_text("path\na.png\n")
     for words, said in (
         (("fit", folder, "-m", "mena", "-e", "9", *there), "mena"),
-        ((*fit, "--set", "clip=much", *there), "clip"),
         ((*fit, "--public", "nowhere", *there), "nowhere"),
         ((*fit, "--test", "nowhere", *there), "nowhere"),
-        (("fit", "nowhere", *FIT, *there), "nowhere"),
-        (("fit", "list.csv", *FIT, *there), "label"),
         (("predict", "model", "nowhere.png", "--out", "list.csv"), "nowhere.png"),
         (("predict", "model", folder, "--coverage", "0.9", "--out", "list.csv"), "charged evaluation"),
-        (("check", folder, "--set", "data.sizes=3", "--out", "list.csv"), "sizes"),
         (("check", folder, "--test", "nowhere", "--out", "list.csv"), "nowhere"),
     ):
         assert said in cli(*words, code=2).stderr
