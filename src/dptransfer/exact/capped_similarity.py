@@ -243,7 +243,9 @@ class CappedSums:
     def __call__(self, public_rows: AnyArray) -> Integers:
         """(public rows, classes) sums; a memory map is read a slab at a time."""
         result = np.zeros((len(public_rows), self._private.classes), dtype=np.int64)
-        step = _slab_rows(len(public_rows), public_rows.shape[1], usable_cores())
+        # Few enough rows for the memory bound and the cache, and a share for every thread.
+        fitting = min(_SLAB_ROWS, _SLAB_ELEMENTS // max(1, public_rows.shape[1]))
+        step = max(1, min(fitting, -(-len(public_rows) // usable_cores())))
         for panel in panels(self._private):
 
             def score(start: int, panel: Panel = panel) -> None:
@@ -404,9 +406,3 @@ def _add_capped(result: Integers, panel: Panel, slab: Floats32, low: int, high: 
             starts = np.flatnonzero(np.diff(owners, prepend=-1))
             sums, owners = np.add.reduceat(sums, starts, axis=0), owners[starts]
         result[:, owners] += sums.T.astype(np.int64)
-
-
-def _slab_rows(count: int, dimension: int, workers: int) -> int:
-    """Few enough rows for the memory bound and the cache, and a share for every thread."""
-    fitting = min(_SLAB_ROWS, _SLAB_ELEMENTS // max(1, dimension))
-    return max(1, min(fitting, -(-count // workers)))
