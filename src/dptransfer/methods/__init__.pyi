@@ -3,6 +3,7 @@ from dptransfer.methods.auto import Auto as Auto
 from dptransfer.methods.deep.fine_tuning import FiLM as FiLM
 from dptransfer.methods.deep.fine_tuning import LoRA as LoRA
 from dptransfer.methods.deep.fine_tuning import WarmStartNetwork as WarmStartNetwork
+from dptransfer.methods.heads.descent import NoiseRate as NoiseRate
 from dptransfer.methods.heads.descent import Pace as Pace
 from dptransfer.methods.heads.mixed import NGD as NGD
 from dptransfer.methods.heads.mixed import PPGD as PPGD

@@ -213,7 +213,7 @@ class FineTuning(ImageMethod):
             here = loss.gradients_at(descent.theta)
             question = NetworkGradient(task.prepared.size, here, self.micro_batch, self.clip, bound=bound)
             descent.step(rounds.release(question, positions, task.private.labels, task.private.people))
-        return self.outcome(loss, descent.average, task.plan)
+        return self.outcome(loss, descent.result, task.plan)
 
 
 class TwoDescents:
@@ -253,9 +253,9 @@ class TwoDescents:
         return self._joined([descent.weights for descent in self._descents])
 
     @property
-    def average(self) -> Floats:
+    def result(self) -> Floats:
         """The weighted average of all iterates."""
-        return self._joined([descent.average for descent in self._descents])
+        return self._joined([descent.result for descent in self._descents])
 
     def _joined(self, head_and_trunk: list[Floats]) -> Floats:
         return np.concatenate([part.ravel() for part in reversed(head_and_trunk)])

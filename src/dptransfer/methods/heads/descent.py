@@ -1,13 +1,19 @@
 """Softmax heads trained by noisy gradients: step schedule, learning rate and the descent they share.
 
-A step has a planned length along the noisy gradient rather than a learning rate times it. So it needs no
-scale of the gradient, which would be the number of private rows: a private number that a rate would have to
-be tuned to. The planned lengths fall linearly and add up to `reach`·√classes.
+A learning rate cannot be tuned to the number of private rows, which is private. There are two schedules that
+need no such number:
 
-A gradient of pure noise should move nothing, least of all a good start. The norm of the noise is known, and
-in thousands of coordinates it hardly varies: with g = signal + noise, ‖g‖² ≈ ‖signal‖² + noise². So a step
-from a start that knows something is shortened by the estimated share √(1 − noise²/‖g‖²) of the signal in what
-was seen. A start of zeros has nothing to lose, and its steps keep their length.
+`NoiseRate`, for linear heads: the noise is known, so the rate can be set by it. T steps that share a budget
+each have √T times the noise σ of a single release; at the rate r they leave noise of r·T·σ in every weight,
+and as much in the logit of a row of unit norm. The rate makes this `logit_noise`·log(classes): a logit must
+rise by log(classes) to be as likely as all others together. Neither the number of steps nor that of axes is
+in it, and the signal that the steps collect is as many times larger as classes are beside the noise.
+
+`Pace`, for networks and for heads in a metric of their own: a step has a planned length along the noisy
+gradient. The lengths fall linearly and add up to `reach`·√classes. With g = signal + noise,
+‖g‖² ≈ ‖signal‖² + noise². So a step from a start that knows something is shortened by the estimated share
+√(1 − noise²/‖g‖²) of the signal in what was seen. A start of zeros has nothing to lose, and its steps keep
+their length.
 """
 
 from __future__ import annotations
@@ -54,10 +60,42 @@ class Pace:
     reach: Moderate = 50.0
     weight_decay: ModerateOrZero = 0.0
     radius: Moderate = 50.0
+    kind: ClassVar[str] = "lengths"
 
     def __post_init__(self) -> None:
         """Check the settings."""
         check_settings(self)
+
+
+_LONGEST_STEP = 5.0  # most that a step moves the logit of a unit row by: larger ones swing from side to side
+_SUFFICIENT = 30.0  # typical class over the noise, from which steps beside a public start go all the way
+
+
+@dataclass(frozen=True)
+class NoiseRate:
+    """A constant learning rate, set by the noise that all steps together leave in a logit.
+
+    Attributes:
+        logit_noise: its standard deviation for a row of unit norm, in parts of log(classes).
+    """
+
+    logit_noise: Moderate = 0.3
+    kind: ClassVar[str] = "noise"
+
+    def __post_init__(self) -> None:
+        """Check the setting."""
+        check_settings(self)
+
+
+def trust_in_steps(typical: float) -> float:
+    """Share of the usual noise in a logit that steps may leave beside a public start.
+
+    Let a public logit be wrong by about τ, and a private one, of rate r, be r·(N·wrong + noise), with N the
+    typical class over the noise. The r with the least squared error is proportional to τ²·N where N is
+    small: what says little must be listened to little. The power and the N from which the steps go all the
+    way were chosen with sets left out (docs/methods/adamix.md).
+    """
+    return float(min(1.0, typical / _SUFFICIENT) ** 1.5)
 
 
 class Descent:
@@ -97,9 +135,34 @@ class Descent:
         self._average += (2 * self._taken / (self._steps * (self._steps + 1))) * offset
 
     @property
-    def average(self) -> Floats:
+    def result(self) -> Floats:
         """The weighted average of the iterates, once all steps are taken."""
         return self._start + self._average
+
+
+class DescentAtNoiseRate:
+    """The state of a descent whose rate is set by the noise; its result is the last iterate.
+
+    Args:
+        start: (classes, dimension).
+        steps: how many there will be.
+        logit_noise: as of `NoiseRate`.
+    """
+
+    def __init__(self, start: Floats, steps: int, logit_noise: float) -> None:
+        self.weights = start
+        self._per_step = logit_noise * math.log(max(len(start), 2)) * math.sqrt(start.size / steps)
+
+    def step(self, gradient: Floats, noise: float) -> None:
+        """One step against a gradient that holds noise of this norm."""
+        signal = math.sqrt(max(0.0, _length(gradient) ** 2 - noise**2))
+        longest = _LONGEST_STEP * math.sqrt(len(gradient)) / max(signal, 1e-300)
+        self.weights = self.weights - min(self._per_step / noise, longest) * gradient
+
+    @property
+    def result(self) -> Floats:
+        """The weights."""
+        return self.weights
 
 
 def _length(matrix: Floats) -> float:
@@ -180,6 +243,10 @@ class UpdateRule:
         """Whether the start has something to lose by steps along pure noise; zeros have nothing."""
         return bool(self.start.any())
 
+    def trust_in_steps(self, noise: float) -> float:
+        """Share of the usual noise in a logit that steps may leave; noise is that of one answer for all."""
+        return 1.0
+
     def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
         """The rule with the answers of `pre_steps`; by default unchanged."""
         return self
@@ -215,7 +282,7 @@ class GradientHead(EmbeddingMethod):
 
     steps: Whole | None = None
     noise_multiplier: Positive | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: NoiseRate | Pace = field(default_factory=NoiseRate)
     device: str = "cpu"
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     default_steps: ClassVar[int] = 30
@@ -287,10 +354,18 @@ class GradientHead(EmbeddingMethod):
         rule = self.rule(task.prepared, task.facts, task.public)
         rule = rule.with_released(before, seen, task.noise)
         rounds = paid.open(noise=task.noise)
-        descent = Descent(rule.start, paid.times, self.pace, is_informative=rule.is_informative)
+        if isinstance(self.pace, Pace):
+            pace, informative = self.pace, rule.is_informative
+            descent: Descent | DescentAtNoiseRate = Descent(
+                rule.start, paid.times, pace, is_informative=informative
+            )
+        else:
+            noise_of_sum = paid.scale / math.sqrt(paid.times)
+            logit_noise = self.pace.logit_noise * rule.trust_in_steps(noise_of_sum)
+            descent = DescentAtNoiseRate(rule.start, paid.times, logit_noise)
         for _ in counted(paid.times, "noisy gradient step"):
             question = rule.question(descent.weights, seen.features)
             answer = rounds.release(question, *seen.examples)
             gradient = rule.gradient(descent.weights, answer)
             descent.step(gradient, rule.noise_norm(answer, paid.scale))
-        return Outcome(rule.head(descent.average), task.plan.events)
+        return Outcome(rule.head(descent.result), task.plan.events)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import logsumexp
 
 from dptransfer.base import checks
 from dptransfer.base.types import Floats, Integers
@@ -16,7 +17,14 @@ from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads import start as starts
-from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, HeadRows, Pace, UpdateRule
+from dptransfer.methods.heads.descent import (
+    STEP_OPTIONS,
+    STEPS_SEE,
+    GradientHead,
+    HeadRows,
+    UpdateRule,
+    trust_in_steps,
+)
 from dptransfer.methods.heads.hierarchical import count_estimates
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
@@ -25,7 +33,10 @@ from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Unit
 from dptransfer.queries import ClassCounts, L2Query, SoftmaxGradient
 from dptransfer.release.heads import Head, LinearHead
 
-SMALLEST_CLIP = 1e-3  # shots that are fitted well have no gradient left to take a quantile of
+SMALLEST_CLIP = 0.3  # shots that are fitted well have hardly any gradient left to take a quantile of
+REUSES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # pulls toward the private head that the shots are asked about
+
+_PARTS = 5  # that the shots are cut into to choose among them
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class AdaMix(GradientHead):
         features: the public feature map.
         steps: how many; by default 30, or as many as the budget allows at the given noise.
         noise_multiplier: noise of one step ÷ clip; by default as small as the budget allows.
-        pace: how far the steps go, weight decay toward the start, and the ball they stay in.
+        pace: how far the steps go; beside a public start less far where classes are small beside the noise.
         device: where gradients are computed; a projection needs 'cpu'.
         start: where the weights start, and what weight decay pulls toward.
         quantile: of the public gradients' norms that a step's clip is; None for the fixed `clip`.
@@ -69,10 +80,9 @@ class AdaMix(GradientHead):
             as one another. Free where class sizes are declared.
     """
 
-    pace: Pace = field(default_factory=lambda: Pace(reach=80.0))
     start: starts.FromZero | starts.FromShots | starts.FromNames = field(default_factory=starts.FromShots)
     quantile: Fraction | None = 0.9
-    clip: Moderate = 1.0
+    clip: Moderate = 0.3
     axes: Whole | None = None
     public_weight: ModerateOrZero = 1.0
     count_share: float = 0.1
@@ -140,23 +150,18 @@ class AdaMix(GradientHead):
             with one_blas_thread(min(gradient.shape)):
                 axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
         known = self.count_share > 0 and facts.class_counts is not None
-        offset = _log_sizes(np.array(facts.class_counts if known else np.ones(len(start)), dtype=np.float64))
+        sizes = np.array(facts.class_counts, dtype=np.float64) if known else None
         public_gradient = self.public_weight, np.zeros_like(start)
         shots = rows, labels, self.quantile
-        return _LedByShots(start, self.clip, facts.bound, *shots, axes, *public_gradient, offset)
-
-
-def _log_sizes(sizes: Floats) -> Floats:
-    """Logarithms of the classes' sizes; an empty class counts as one row."""
-    logs: Floats = np.log(np.maximum(sizes, 1.0))
-    return logs
+        return _LedByShots(start, self.clip, facts.bound, *shots, axes, *public_gradient, sizes)
 
 
 @dataclass(eq=False)
 class _LedByShots(UpdateRule):
     """What the public rows say at the current weights; `clip` is that of the latest question.
 
-    `offset` is what the private rows' logits have beyond the shots': the log of their classes' sizes.
+    `sizes` are the private classes', if they are known: the private rows' logits have the logs of them beyond
+    the shots'.
     """
 
     rows: Floats
@@ -165,16 +170,22 @@ class _LedByShots(UpdateRule):
     axes: Floats | None
     public_weight: float
     public_gradient: Floats
-    offset: Floats
+    sizes: Floats | None
 
     def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
-        """With the logarithms of the classes' sizes, where these were counted."""
+        """With the classes' sizes, where these were counted."""
         if not paid:
             return self
         private, counting = seen.private, paid[0]
         counts = counting.open(noise=noise)
         noisy = counts.release(counting.query, private.rows, private.labels, private.people)
-        return replace(self, offset=_log_sizes(count_estimates(noisy, counting.scale)))
+        return replace(self, sizes=count_estimates(noisy, counting.scale))
+
+    def trust_in_steps(self, noise: float) -> float:
+        """Less than all where the start knows something and classes are small beside the noise."""
+        if self.sizes is None or not self.is_informative:
+            return 1.0
+        return trust_in_steps(float(np.exp(np.log(np.maximum(self.sizes, 1.0)).mean())) / noise)
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The private gradient, clipped and projected as the public one says."""
@@ -183,8 +194,9 @@ class _LedByShots(UpdateRule):
         if self.quantile is not None:
             norms = starts.gradient_norms(residual, self.rows)
             self.clip = max(float(np.quantile(norms, self.quantile)), SMALLEST_CLIP)
+        sizes = np.ones(len(weights)) if self.sizes is None else np.maximum(self.sizes, 1.0)
         return SoftmaxGradient(
-            features, weights, self.offset, clip=self.clip, projection=self.axes, bound=self.bound
+            features, weights, np.log(sizes), clip=self.clip, projection=self.axes, bound=self.bound
         )
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
@@ -242,9 +254,10 @@ class OnlyPublic(EmbeddingMethod):
 
 @dataclass(frozen=True)
 class FullyPrivate(GradientHead):
-    """Noisy gradients over all rows: the baseline of adamix without labelled public rows.
+    """Noisy gradients over all rows: the baseline of adamix that treats public rows as private.
 
-    Noisy gradient descent from zero: all rows are private and no public row is used.
+    Labelled public rows, if there are any, add their clipped gradients to the noisy sums: the noise of a sum
+    is that of a sum over all rows.
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
@@ -257,11 +270,11 @@ class FullyPrivate(GradientHead):
         clip: norm that each example's gradient is clipped to.
     """
 
-    clip: Moderate = 1.0
+    clip: Moderate = 0.3
     name: ClassVar[str] = "fully-private"
     about: ClassVar[About] = About(
-        card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}. No "
-        "labelled public row was used.",
+        card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}. "
+        "Labelled public rows, if there were any, were treated like them, but are not protected.",
         reference=f"{MIXED}, the baseline Fully-Private, {RIGHT_STEPS}",
         family="Linear heads",
         options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
@@ -269,7 +282,23 @@ class FullyPrivate(GradientHead):
 
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The clipped gradient, from zero."""
-        return UpdateRule(starts.FromZero().weights(features, facts, public), self.clip, facts.bound)
+        zero = starts.FromZero().weights(features, facts, public)
+        shots = None if public is None or public.shots is None else public.shots.labelled
+        if shots is None or not set(shots.classes) <= set(facts.classes):
+            return UpdateRule(zero, self.clip, facts.bound)
+        return _WithShots(zero, self.clip, facts.bound, *starts.mapped_shots(features, facts, public))
+
+
+@dataclass(eq=False)
+class _WithShots(UpdateRule):
+    """The private gradient, in units of the clip, and that of public rows, clipped alike."""
+
+    rows: Floats
+    labels: Integers
+
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
+        """The sum over all rows."""
+        return answer + starts.clipped_gradient(weights, self.rows, self.labels, self.clip) / self.clip
 
 
 @dataclass(frozen=True)
@@ -278,18 +307,15 @@ class NGD(AdaMix):
 
     AdaMix without its adaptive parts: public shots start it and are in its loss; one clip, all axes.
 
-    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
-    Guarantee:     GaussianEvent(z, times=steps).
+    Releases:      the class counts, then `steps` sums of clipped gradients over all rows, as of `AdaMix`.
+    Guarantee:     GaussianEvents, as of `AdaMix`.
     Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
-    Sensitivity:   see `SoftmaxGradient`.
+    Sensitivity:   see `SoftmaxGradient` and `ClassCounts`.
     Assumes:       declared classes; labelled public rows that the private rows did not influence.
     Reference:     Golatkar et al. (2022), Section 4, "NGD".
     """
 
-    # Short: without counts long steps learn which classes are large, and the shots are forgotten.
-    pace: Pace = field(default_factory=lambda: Pace(reach=20.0))
     quantile: float | None = None
-    count_share: float = 0.0
     name: ClassVar[str] = "ngd"
     about: ClassVar[About] = About(
         card="A linear softmax head was trained on private rows and a few labelled public rows together; "
@@ -318,10 +344,12 @@ class PPGD(GradientHead):
                    it.
 
     Attributes:
-        reuse: strength of the pull toward the private model while the shots are fitted.
+        reuse: strength of the pull toward the private model while the shots are fitted; by default the one
+            that predicts shots best which were left out. The private model is released by then, and shots
+            are public, so this choice costs nothing.
     """
 
-    reuse: Moderate = 0.01
+    reuse: Moderate | None = None
     name: ClassVar[str] = "ppgd"
     about: ClassVar[About] = About(
         card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}, "
@@ -352,7 +380,7 @@ class MeanClip(UpdateRule):
 
     rows: Floats
     labels: Integers
-    reuse: float
+    reuse: float | None
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient at these weights."""
@@ -362,7 +390,23 @@ class MeanClip(UpdateRule):
 
     def head(self, weights: Floats) -> Head:
         """The shots, fitted near the private model."""
-        return super().head(starts.fitted_softmax(self.rows, self.labels, weights, self.reuse))
+        reuse = self.reuse or min(REUSES, key=lambda one: self._loss_left_out(weights, one))
+        return super().head(starts.fitted_softmax(self.rows, self.labels, weights, reuse))
+
+    def _loss_left_out(self, weights: Floats, reuse: float) -> float:
+        """Log loss of the shots, each predicted by a head that was fitted without its part of them."""
+        rank = np.zeros(len(self.labels), dtype=np.int64)  # of a shot among those of its class
+        for label in np.unique(self.labels):
+            rank[self.labels == label] = np.arange((self.labels == label).sum())
+        loss, parts = 0.0, min(_PARTS, int(rank.max()) + 1)
+        for part in range(parts):
+            left_out = rank % parts == part
+            seen, labels = self.rows[~left_out], self.labels[~left_out]
+            fitted = weights if not len(seen) else starts.fitted_softmax(seen, labels, weights, reuse)
+            logits = self.rows[left_out] @ fitted.T
+            own = logits[np.arange(len(logits)), self.labels[left_out]]
+            loss += float((logsumexp(logits, axis=1) - own).sum())
+        return loss
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,15 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Moderate, Rate, one_of
-from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, HeadRows, UpdateRule
+from dptransfer.methods.heads.descent import (
+    STEP_OPTIONS,
+    STEPS_SEE,
+    GradientHead,
+    HeadRows,
+    NoiseRate,
+    Pace,
+    UpdateRule,
+)
 from dptransfer.methods.heads.start import FromNames, FromShots, FromZero
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Unit
@@ -44,12 +52,13 @@ class NoisyGD(GradientHead):
         noise_multiplier: noise of one step ÷ clip; by default as small as the budget allows.
         pace: how far the steps go, weight decay toward the start, and the ball they stay in.
         device: where gradients are computed, 'cpu' or 'cuda'; the integers are the same.
-        clip: norm that each example's gradient is clipped to; none is longer than √2.
+        clip: norm that each example's gradient is clipped to; none is longer than √2. A short one makes rows
+            that are far from fitted count for as much as others, and the noise smaller.
         start: where the weights start, and what weight decay pulls toward: `FromZero()`, `FromShots()` or
             `FromNames(...)`.
     """
 
-    clip: Moderate = 1.0
+    clip: Moderate = 0.3
     start: FromZero | FromShots | FromNames = field(default_factory=FromZero)
     name: ClassVar[str] = "noisy-gd"
     about: ClassVar[About] = About(
@@ -299,6 +308,8 @@ class WarmStart(DPSGDProbe):
         prior_temperature: what cosines are divided by to be the prior's logits; the one of `CosineHead`.
     """
 
+    pace: NoiseRate | Pace = field(default_factory=Pace)
+    clip: Moderate = 1.0
     share: Fraction = 0.5
     loss: Annotated[str, one_of(*LOSSES)] = "logits"
     prior_temperature: Moderate = CosineHead.temperature

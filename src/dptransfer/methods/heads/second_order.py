@@ -7,7 +7,7 @@ left of them from being divided by.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +20,15 @@ from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, joint_rounds, rounds_of
 from dptransfer.methods.about import FEATURES, About, Fraction, Moderate, ModerateOrZero, Whole
-from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, HeadRows, UpdateRule, head_rows
+from dptransfer.methods.heads.descent import (
+    STEP_OPTIONS,
+    STEPS_SEE,
+    HeadRows,
+    NoiseRate,
+    Pace,
+    UpdateRule,
+    head_rows,
+)
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.noise import NoiseSource
@@ -233,6 +241,8 @@ class FeatureCovariance(NoisyGD):
         ridge: added to the diagonal, in units of 2·scale·√width, about the noise's spectral norm.
     """
 
+    pace: NoiseRate | Pace = field(default_factory=Pace)  # in its metric noise is not the same along all axes
+    clip: Moderate = 1.0
     share: Fraction = 0.2
     ridge: Moderate = 3.0
     name: ClassVar[str] = "feature-covariance"
