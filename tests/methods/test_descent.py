@@ -42,7 +42,7 @@ def walk(gradients, pace=None, start=START, noise=0.0):
     for gradient in gradients:
         descent.step(gradient, noise)
         path.append(descent.weights)
-    return np.array(path), descent.average
+    return np.array(path), descent.result
 
 
 def test_step_lengths_fall_linearly_and_add_up_to_the_reach_whatever_the_gradients_length():

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -37,9 +37,10 @@ from dptransfer.exact.feature_map import FittedFeatures, OnLattice, mapped_on_cu
 from dptransfer.exact.sums import by_size
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import Moderate, ModerateOrZero, Positive, Whole, check_settings
+from dptransfer.methods.heads.hierarchical import count_estimates
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Bound, Budget, Event, Unit
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Bound, Budget, Event, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import Head, LinearHead
@@ -85,17 +86,6 @@ class NoiseRate:
     def __post_init__(self) -> None:
         """Check the setting."""
         check_settings(self)
-
-
-def trust_in_steps(typical: float) -> float:
-    """Share of the usual noise in a logit that steps may leave beside a public start.
-
-    Let a public logit be wrong by about τ, and a private one, of rate r, be r·(N·wrong + noise), with N the
-    typical class over the noise. The r with the least squared error is proportional to τ²·N where N is
-    small: what says little must be listened to little. The power and the N from which the steps go all the
-    way were chosen with sets left out (docs/methods/adamix.md).
-    """
-    return float(min(1.0, typical / _SUFFICIENT) ** 1.5)
 
 
 class Descent:
@@ -232,11 +222,14 @@ class UpdateRule:
         start: (classes, dimension) weights.
         clip: norm that each example's gradient is clipped to.
         bound: as how many such examples a unit counts.
+        sizes: of the private classes, declared or counted, where a public start asks for them: the private
+            rows' logits have the logs of them beyond those of the start, which treats all classes alike.
     """
 
     start: Floats
     clip: float
     bound: Bound
+    sizes: Floats | None = field(default=None, kw_only=True)
 
     @property
     def is_informative(self) -> bool:
@@ -244,16 +237,38 @@ class UpdateRule:
         return bool(self.start.any())
 
     def trust_in_steps(self, noise: float) -> float:
-        """Share of the usual noise in a logit that steps may leave; noise is that of one answer for all."""
-        return 1.0
+        """Share of the usual noise in a logit that steps may leave beside a public start.
 
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
-        """The rule with the answers of `pre_steps`; by default unchanged."""
-        return self
+        Let a public logit be wrong by about τ, and the private one, at the rate r, be r·(N·wrong + noise),
+        with N the typical class over the noise. The r with the least squared error is proportional to τ²·N
+        where N is small: what says little is listened to little. The power, and the N from which the steps
+        go all the way, were chosen with sets left out (docs/methods/adamix.md).
+
+        Args:
+            noise: of one answer that has the whole budget.
+        """
+        if self.sizes is None or not self.is_informative:
+            return 1.0
+        typical = float(np.exp(np.log(self.sizes).mean())) / noise
+        return float(min(1.0, typical / _SUFFICIENT) ** 1.5)
+
+    @property
+    def offset(self) -> Floats:
+        """What the private rows' logits have beyond the weights'."""
+        return np.zeros(len(self.start)) if self.sizes is None else np.log(self.sizes)
+
+    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> Self:
+        """The rule with the answers of `pre_steps`; by default the counts, where they are released."""
+        if not paid:
+            return self
+        private, counting = seen.private, paid[0]
+        counts = counting.open(noise=noise)
+        noisy = counts.release(counting.query, private.rows, private.labels, private.people)
+        return replace(self, sizes=np.maximum(count_estimates(noisy, counting.scale), 1.0))
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The question at these weights, of the planned shape and sensitivity: the clipped gradient."""
-        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip, bound=self.bound)
+        return SoftmaxGradient(features, weights, self.offset, clip=self.clip, bound=self.bound)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The (classes, dimension) direction to step against: the noisy answer, whatever its length."""
@@ -266,6 +281,20 @@ class UpdateRule:
     def head(self, weights: Floats) -> Head:
         """The last layer, from the averaged weights."""
         return LinearHead(weights, np.zeros(len(weights)))
+
+
+def released_before(query: L2Query, rounds: GaussianRounds, share: float) -> GaussianRounds:
+    """A release of the query that costs this share, in μ², of what it and the rounds cost together.
+
+    The price of sampled rounds is taken from their central limit, rate²·steps·(exp(1/z²) − 1) (Bu et al.
+    2020); under replace-one an answer moves by twice what their noise is in units of. It decides about shares
+    alone: the guarantee is computed from the events, exactly.
+    """
+    z = rounds.noise_multiplier
+    gap = rounds.query.l2_sensitivity(rounds.relation) / rounds.sensitivity
+    each = rounds.sampling_rate**2 * math.expm1(min(z**-2, 50.0)) if rounds.is_sampled else z**-2
+    price = share / (1 - share) * rounds.times * gap**2 * each
+    return GaussianRounds(query, max(price**-0.5, SMALLEST_NOISE_MULTIPLIER), rounds.relation, 1)
 
 
 @dataclass(frozen=True)

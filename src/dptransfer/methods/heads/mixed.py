@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
 
-from dptransfer.base import checks
 from dptransfer.base.types import Floats, Integers
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads import start as starts
 from dptransfer.methods.heads.descent import (
     STEP_OPTIONS,
     STEPS_SEE,
     GradientHead,
-    HeadRows,
     UpdateRule,
-    trust_in_steps,
 )
-from dptransfer.methods.heads.hierarchical import count_estimates
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
-from dptransfer.noise import NoiseSource
-from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Unit
-from dptransfer.queries import ClassCounts, L2Query, SoftmaxGradient
+from dptransfer.privacy import Budget, Unit
+from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import Head, LinearHead
 
 SMALLEST_CLIP = 0.3  # shots that are fitted well have hardly any gradient left to take a quantile of
@@ -40,7 +34,7 @@ _PARTS = 5  # that the shots are cut into to choose among them
 
 
 @dataclass(frozen=True)
-class AdaMix(GradientHead):
+class AdaMix(NoisyGD):
     """Softmax regression on public shots and private rows together, each adaptive part switchable.
 
     Every step takes its clip from a quantile of the public gradients' norms, asks the private rows for their
@@ -82,10 +76,8 @@ class AdaMix(GradientHead):
 
     start: starts.FromZero | starts.FromShots | starts.FromNames = field(default_factory=starts.FromShots)
     quantile: Fraction | None = 0.9
-    clip: Moderate = 0.3
     axes: Whole | None = None
     public_weight: ModerateOrZero = 1.0
-    count_share: float = 0.1
     name: ClassVar[str] = "adamix"
     about: ClassVar[About] = About(
         summary="Noisy class counts, and noisy gradients whose clip labelled public rows choose: a "
@@ -99,17 +91,10 @@ class AdaMix(GradientHead):
     )
     needs_public: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        """Check the share that is a fraction, or nothing."""
-        super().__post_init__()
-        if self.count_share != 0:
-            checks.fraction("count_share", self.count_share)
-
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows, and what the start needs."""
         super().require_public(facts, public)
         starts.labelled_rows(facts, public)
-        self.start.require(facts, public)
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """A gradient in as many axes as a step looks along."""
@@ -123,16 +108,10 @@ class AdaMix(GradientHead):
         """A projected gradient is computed on the CPU."""
         return super().devices if self.axes is None else ("cpu",)
 
-    def pre_steps(
-        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
-    ) -> list[GaussianRounds]:
-        """The class counts; where they are declared, or not wanted, nothing."""
-        if self.count_share == 0 or facts.class_counts is not None:
-            return []
-        beside = math.sqrt((1 - self.count_share) / (self.count_share * rounds.times))
-        z = max(beside * rounds.noise_multiplier, SMALLEST_NOISE_MULTIPLIER)
-        counting = ClassCounts(len(facts.classes), bound=facts.bound)
-        return [GaussianRounds(counting, z, rounds.relation, 1)]
+    @property
+    def uses_counts(self) -> bool:
+        """Whether class sizes are looked at: the shots are in the loss, whatever the start is."""
+        return self.count_share > 0
 
     def _axes_of(self, width: int, classes: int) -> int:
         """A public gradient has as many singular vectors as its smaller side."""
@@ -149,20 +128,14 @@ class AdaMix(GradientHead):
             count = self._axes_of(features.dimension, len(facts.classes))
             with one_blas_thread(min(gradient.shape)):
                 axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
-        known = self.count_share > 0 and facts.class_counts is not None
-        sizes = np.array(facts.class_counts, dtype=np.float64) if known else None
         public_gradient = self.public_weight, np.zeros_like(start)
-        shots = rows, labels, self.quantile
-        return _LedByShots(start, self.clip, facts.bound, *shots, axes, *public_gradient, sizes)
+        shots, sizes = (rows, labels, self.quantile), self.declared_sizes(facts)
+        return _LedByShots(start, self.clip, facts.bound, *shots, axes, *public_gradient, sizes=sizes)
 
 
 @dataclass(eq=False)
 class _LedByShots(UpdateRule):
-    """What the public rows say at the current weights; `clip` is that of the latest question.
-
-    `sizes` are the private classes', if they are known: the private rows' logits have the logs of them beyond
-    the shots'.
-    """
+    """What the public rows say at the current weights; `clip` is that of the latest question."""
 
     rows: Floats
     labels: Integers
@@ -170,22 +143,6 @@ class _LedByShots(UpdateRule):
     axes: Floats | None
     public_weight: float
     public_gradient: Floats
-    sizes: Floats | None
-
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
-        """With the classes' sizes, where these were counted."""
-        if not paid:
-            return self
-        private, counting = seen.private, paid[0]
-        counts = counting.open(noise=noise)
-        noisy = counts.release(counting.query, private.rows, private.labels, private.people)
-        return replace(self, sizes=count_estimates(noisy, counting.scale))
-
-    def trust_in_steps(self, noise: float) -> float:
-        """Less than all where the start knows something and classes are small beside the noise."""
-        if self.sizes is None or not self.is_informative:
-            return 1.0
-        return trust_in_steps(float(np.exp(np.log(np.maximum(self.sizes, 1.0)).mean())) / noise)
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The private gradient, clipped and projected as the public one says."""
@@ -194,9 +151,8 @@ class _LedByShots(UpdateRule):
         if self.quantile is not None:
             norms = starts.gradient_norms(residual, self.rows)
             self.clip = max(float(np.quantile(norms, self.quantile)), SMALLEST_CLIP)
-        sizes = np.ones(len(weights)) if self.sizes is None else np.maximum(self.sizes, 1.0)
         return SoftmaxGradient(
-            features, weights, np.log(sizes), clip=self.clip, projection=self.axes, bound=self.bound
+            features, weights, self.offset, clip=self.clip, projection=self.axes, bound=self.bound
         )
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
+from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data import Facts, PrivateData, PublicEmbeddings
 from dptransfer.errors import ArgumentError
@@ -19,14 +20,13 @@ from dptransfer.methods.heads.descent import (
     STEPS_SEE,
     GradientHead,
     HeadRows,
-    NoiseRate,
-    Pace,
     UpdateRule,
+    released_before,
 )
 from dptransfer.methods.heads.start import FromNames, FromShots, FromZero
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Unit
-from dptransfer.queries import ClassSums, GradientAndExcess, L2Query, SoftmaxGradient
+from dptransfer.privacy import Unit
+from dptransfer.queries import ClassCounts, ClassSums, GradientAndExcess, L2Query, SoftmaxGradient
 from dptransfer.queries.softmax_gradient import require_count_weight
 from dptransfer.release.heads import AverageHead, CosineHead, Head, LinearHead, unit_rows
 
@@ -37,10 +37,13 @@ class NoisyGD(GradientHead):
 
     Softmax regression; every step sees the private rows through one noisy sum of clipped gradients.
 
-    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
-    Guarantee:     GaussianEvent(z, times=steps): √steps/z-GDP, exactly.
+    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise; before them the class
+                   counts, if the start is shots or names and class sizes are not declared.
+    Guarantee:     GaussianEvent(z, times=steps): √steps/z-GDP, exactly. Counts have z·√((1 − share)/(share·
+                   steps)), with share = `count_share`; with them it is √(steps/(1 − share))/z-GDP.
     Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
-    Sensitivity:   see `SoftmaxGradient`: the clip under add/remove, twice the clip under replace-one.
+    Sensitivity:   see `SoftmaxGradient`: the clip under add/remove, twice the clip under replace-one; and
+                   `ClassCounts`.
     Assumes:       declared classes; a public feature map; a start that is public.
     Reference:     Golatkar et al. (2022), Algorithm 1 and Theorem 3. Printed there: ρ = T²/2σ². T Gaussian
                    releases compose to T/2σ²; at σ = 20, δ = 1e-5 and ε = 1 that allows 28 steps, not 5. Steps
@@ -56,10 +59,13 @@ class NoisyGD(GradientHead):
             that are far from fitted count for as much as others, and the noise smaller.
         start: where the weights start, and what weight decay pulls toward: `FromZero()`, `FromShots()` or
             `FromNames(...)`.
+        count_share: share of the budget, in μ², for class counts beside a public start: how far the steps go
+            follows from them. 0 to release none, and go all the way.
     """
 
     clip: Moderate = 0.3
     start: FromZero | FromShots | FromNames = field(default_factory=FromZero)
+    count_share: float = 0.1
     name: ClassVar[str] = "noisy-gd"
     about: ClassVar[About] = About(
         card=f"A linear softmax head was trained by full-batch gradient descent; {STEPS_SEE}. Where the "
@@ -73,14 +79,41 @@ class NoisyGD(GradientHead):
         },
     )
 
+    def __post_init__(self) -> None:
+        """Check the share that is a fraction, or nothing."""
+        super().__post_init__()
+        if self.count_share != 0:
+            checks.fraction("count_share", self.count_share)
+
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """What the start needs."""
         super().require_public(facts, public)
         self.start.require(facts, public)
 
+    @property
+    def uses_counts(self) -> bool:
+        """Whether class sizes are looked at: beside a public start, unless no share is left for them."""
+        return self.count_share > 0 and not isinstance(self.start, FromZero)
+
+    def pre_steps(
+        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
+    ) -> list[GaussianRounds]:
+        """The class counts, where they are used and not declared."""
+        if not self.uses_counts or facts.class_counts is not None:
+            return []
+        counting = ClassCounts(len(facts.classes), bound=facts.bound)
+        return [released_before(counting, rounds, self.count_share)]
+
+    def declared_sizes(self, facts: Facts) -> Floats | None:
+        """Of the classes, at least 1; None where they are not declared or not used."""
+        if not self.uses_counts or facts.class_counts is None:
+            return None
+        return np.maximum(np.array(facts.class_counts, dtype=np.float64), 1.0)
+
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The clipped gradient, from the start."""
-        return UpdateRule(self.start.weights(features, facts, public), self.clip, facts.bound)
+        start = self.start.weights(features, facts, public)
+        return UpdateRule(start, self.clip, facts.bound, sizes=self.declared_sizes(facts))
 
 
 @dataclass(frozen=True)
@@ -198,7 +231,8 @@ class GlobalAdapt(DPSGDProbe):
         # Of a person, the sum of their rows' gradients, in units of as many as they count as.
         together = max(1.0, (facts.rows_per_person or 1.0) / facts.bound.examples)
         start = self.start.weights(features, facts, public)
-        return _AdaptiveClip(start, self.clip, facts.bound, self, expected, _LONGEST * together)
+        sizes = self.declared_sizes(facts)
+        return _AdaptiveClip(start, self.clip, facts.bound, self, expected, _LONGEST * together, sizes=sizes)
 
 
 @dataclass(eq=False)
@@ -211,8 +245,7 @@ class _AdaptiveClip(UpdateRule):
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """Gradient in units of the upper clip, and how many are longer."""
-        zero = np.zeros(len(weights))
-        gradient = SoftmaxGradient(features, weights, zero, clip=self.clip, bound=self.bound)
+        gradient = SoftmaxGradient(features, weights, self.offset, clip=self.clip, bound=self.bound)
         return GradientAndExcess(gradient, self.clip, self.method.count_weight, bound=self.bound)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
@@ -227,18 +260,8 @@ class _AdaptiveClip(UpdateRule):
 def sums_before(
     rounds: GaussianRounds, features: FittedFeatures, facts: Facts, share: float
 ) -> GaussianRounds:
-    """The class sums that cost this share, in μ², of what they and the rounds cost together.
-
-    The price of sampled rounds is taken from their central limit, rate²·steps·(exp(1/z²) − 1) (Bu et al.
-    2020); under replace-one an answer moves by twice what their noise is in units of. It decides about shares
-    alone: the guarantee is computed from the events, exactly.
-    """
-    query, z = rounds.query, rounds.noise_multiplier
-    gap = query.l2_sensitivity(rounds.relation) / rounds.sensitivity
-    each = rounds.sampling_rate**2 * math.expm1(min(z**-2, 50.0)) if rounds.is_sampled else z**-2
-    price = share / (1 - share) * rounds.times * gap**2 * each
-    sums = ClassSums(features, len(facts.classes), bound=facts.bound)
-    return GaussianRounds(sums, max(price**-0.5, SMALLEST_NOISE_MULTIPLIER), rounds.relation, 1)
+    """The class sums, for this share of what they and the rounds cost together."""
+    return released_before(ClassSums(features, len(facts.classes), bound=facts.bound), rounds, share)
 
 
 def released_directions(
@@ -308,8 +331,6 @@ class WarmStart(DPSGDProbe):
         prior_temperature: what cosines are divided by to be the prior's logits; the one of `CosineHead`.
     """
 
-    pace: NoiseRate | Pace = field(default_factory=Pace)
-    clip: Moderate = 1.0
     share: Fraction = 0.5
     loss: Annotated[str, one_of(*LOSSES)] = "logits"
     prior_temperature: Moderate = CosineHead.temperature
@@ -329,14 +350,13 @@ class WarmStart(DPSGDProbe):
     def pre_steps(
         self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
     ) -> list[GaussianRounds]:
-        """The class sums, for their share of what these rounds cost."""
-        return [sums_before(rounds, outline, facts, self.share)]
+        """Class counts, where they are used, and the class sums, each for its share of the cost."""
+        return [*super().pre_steps(rounds, outline, facts), sums_before(rounds, outline, facts, self.share)]
 
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The clipped gradient, from the start; without a prior yet."""
-        return _BesidePrior(
-            self.start.weights(features, facts, public), self.clip, facts.bound, self, features
-        )
+        start, sizes = self.start.weights(features, facts, public), self.declared_sizes(facts)
+        return _BesidePrior(start, self.clip, facts.bound, self, features, sizes=sizes)
 
 
 @dataclass(eq=False)
@@ -355,19 +375,22 @@ class _BesidePrior(UpdateRule):
     is_informative: ClassVar[bool] = False
     """Steps keep their length: the prior is noisy itself, and on digits shortened steps were worse."""
 
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
+    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> Self:
         """The same beside the prior that the released centres give, or started at it."""
         private, device = seen.private, self.method.device
-        centres = released_directions(paid[0], self.features, private.rows, private, noise, device=device)
+        *counting, sums = paid
+        rule = super().with_released(counting, seen, noise)
+        centres = released_directions(sums, self.features, private.rows, private, noise, device=device)
         prior = centres / self.method.prior_temperature
         if self.method.loss == "logits":
-            return replace(self, start=self.start + prior)
-        return replace(self, prior=prior)
+            return replace(rule, start=self.start + prior)
+        return replace(rule, prior=prior)
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient of the loss of both."""
-        offset = np.zeros(len(weights))
-        return SoftmaxGradient(features, weights, offset, clip=self.clip, prior=self.prior, bound=self.bound)
+        return SoftmaxGradient(
+            features, weights, self.offset, clip=self.clip, prior=self.prior, bound=self.bound
+        )
 
     def head(self, weights: Floats) -> Head:
         """Both heads, or the one that started at the prior."""

@@ -7,8 +7,8 @@ left of them from being divided by.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -24,8 +24,6 @@ from dptransfer.methods.heads.descent import (
     STEP_OPTIONS,
     STEPS_SEE,
     HeadRows,
-    NoiseRate,
-    Pace,
     UpdateRule,
     head_rows,
 )
@@ -241,8 +239,6 @@ class FeatureCovariance(NoisyGD):
         ridge: added to the diagonal, in units of 2·scale·√width, about the noise's spectral norm.
     """
 
-    pace: NoiseRate | Pace = field(default_factory=Pace)  # in its metric noise is not the same along all axes
-    clip: Moderate = 1.0
     share: Fraction = 0.2
     ridge: Moderate = 3.0
     name: ClassVar[str] = "feature-covariance"
@@ -279,14 +275,15 @@ class FeatureCovariance(NoisyGD):
                 GaussianRounds(moment, z / self.share**0.5, budget.relation, 1),
                 GaussianRounds(gradient, z * (steps / (1 - self.share)) ** 0.5, budget.relation, steps),
             ]
-            return joint_rounds(parts, f"second moments and {steps} softmax gradients, jointly")
+            counts = self.pre_steps(parts[1], outline, facts)
+            return [*counts, *joint_rounds(parts, f"second moments and {steps} softmax gradients, jointly")]
 
         return self.calibrated_plan(releases, budget)
 
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The clipped gradient, from the start; without a metric yet."""
-        start = self.start.weights(features, facts, public)
-        return _InMetric(start, self.clip, facts.bound, self.ridge, np.eye(0))
+        start, sizes = self.start.weights(features, facts, public), self.declared_sizes(facts)
+        return _InMetric(start, self.clip, facts.bound, self.ridge, np.eye(0), sizes=sizes)
 
 
 @dataclass(eq=False)
@@ -296,12 +293,14 @@ class _InMetric(UpdateRule):
     ridge: float
     metric: Floats
 
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
+    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> Self:
         """The same in the metric of the moment."""
+        *counting, paid_moment = paid
+        rule = super().with_released(counting, seen, noise)
         query = SecondMoments(seen.features, OfAll(), bound=self.bound)
-        released = paid[0].open(noise=noise).release(query, *seen.examples)
-        strength = self.ridge * query.noise_norm(paid[0].scale)
-        return replace(self, metric=ridge_inverse(query.symmetric(released)[0], strength))
+        released = paid_moment.open(noise=noise).release(query, *seen.examples)
+        strength = self.ridge * query.noise_norm(paid_moment.scale)
+        return replace(rule, metric=ridge_inverse(query.symmetric(released)[0], strength))
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The answer in the metric."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -137,7 +137,7 @@ class _OfMap(UpdateRule):
     is_informative: ClassVar[bool] = False
     """Steps keep their length: on digits, shortened ones hardly moved the map."""
 
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> UpdateRule:
+    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> Self:
         """The same with the directions of the released sums."""
         private = seen.private
         directions = released_directions(paid[0], self.features, private.rows, private, noise)
