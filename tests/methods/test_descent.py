@@ -1,5 +1,6 @@
 """Descent along noisy gradients, the rows it looks at, and the fits that it is the loop of."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +26,7 @@ from dptransfer.methods import (
     NoisyGD,
     Pace,
 )
-from dptransfer.methods.heads.descent import Descent, head_rows
+from dptransfer.methods.heads.descent import Descent, DescentAtNoiseRate, head_rows
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -58,6 +59,25 @@ def test_steps_go_against_the_gradient():
     gradient = np.random.default_rng(1).normal(size=START.shape)
     step = np.diff(walk([gradient])[0], axis=0)[0]
     assert np.allclose(step / np.linalg.norm(step), -gradient / np.linalg.norm(gradient))
+
+
+@pytest.mark.parametrize("steps", [1, 5, 40])
+def test_all_steps_leave_the_noise_in_a_logit_that_was_asked_for(steps):
+    """Whatever their number, and whatever the answers are in units of."""
+    rng, start = np.random.default_rng(steps), np.zeros((10, 400))
+    for scale in (1e-3, 7.0):
+        descent = DescentAtNoiseRate(start, steps, 0.3)
+        for _ in range(steps):
+            descent.step(scale * rng.normal(size=start.shape), scale * math.sqrt(start.size))
+        assert descent.result.std() == pytest.approx(0.3 * math.log(10), rel=0.05)
+    assert descent.result.std() != pytest.approx(0.27 * math.log(10), rel=0.05)
+
+
+def test_no_step_at_the_noise_rate_moves_a_logit_by_more_than_a_few():
+    descent = DescentAtNoiseRate(START, 1, 0.3)
+    descent.step(1e9 * ONES, 1e-3)
+    moved = np.linalg.norm(descent.result - START, axis=1)
+    assert moved == pytest.approx(np.full(4, 5.0))
 
 
 def test_the_average_weights_iterates_by_their_number():

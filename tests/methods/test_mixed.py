@@ -23,6 +23,7 @@ from dptransfer.methods import (
     Pace,
 )
 from dptransfer.methods.heads import start
+from dptransfer.methods.heads.mixed import REUSES, SMALLEST_CLIP
 from dptransfer.methods.heads.start import clipped_gradient, gradient_norms, residuals
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
@@ -44,9 +45,7 @@ from .samples import (
     unit,
 )
 
-PLAIN = AdaMix(
-    steps=6, start=FromZero(), quantile=None, axes=None, public_weight=0.0, count_share=0.0, pace=Pace()
-)
+PLAIN = AdaMix(steps=6, start=FromZero(), quantile=None, axes=None, public_weight=0.0, count_share=0.0)
 
 
 def asked(method, weights):
@@ -141,13 +140,13 @@ def test_the_clip_is_the_quantile_of_the_public_gradients_or_fixed(weights, quan
     made = shots()
     norms = gradient_norms(residuals(weights, unit(made.rows), made.labels), unit(made.rows))
     _, adaptive = asked(replace(PLAIN, quantile=quantile), weights)
-    assert adaptive.clip == pytest.approx(np.quantile(norms, quantile), rel=1e-6)
-    assert asked(replace(PLAIN, clip=0.3), weights)[1].clip == 0.3
+    assert adaptive.clip == pytest.approx(max(np.quantile(norms, quantile), SMALLEST_CLIP), rel=1e-6)
+    assert asked(replace(PLAIN, clip=0.4), weights)[1].clip == 0.4
 
 
 def test_shots_without_a_gradient_left_keep_a_smallest_clip():
     certain = 1e4 * np.eye(3, WIDTH)
-    assert asked(replace(PLAIN, quantile=0.9), certain)[1].clip == 1e-3
+    assert asked(replace(PLAIN, quantile=0.9), certain)[1].clip == SMALLEST_CLIP
 
 
 def test_the_axes_are_singular_vectors_of_the_public_gradient_at_zero_weights_or_none(weights):
@@ -194,20 +193,72 @@ def test_only_public_costs_nothing_and_does_not_depend_on_private_rows():
     assert (one.events, one.guarantee.epsilon, one.guarantee.delta) == ((), 0.0, 0.0)
 
 
-def test_fully_private_is_noisy_descent_from_zero_and_uses_no_shots():
-    one, other = (fit(FullyPrivate(steps=5), public=public) for public in (None, shots()))
-    plain = fit(NoisyGD(steps=5))
-    assert (one.weights["weights"] == other.weights["weights"]).all()
-    assert (one.weights["weights"] == plain.weights["weights"]).all()
+def test_fully_private_is_noisy_descent_from_zero_that_treats_shots_as_private():
+    plain, alone = (fit(method).weights["weights"] for method in (NoisyGD(steps=5), FullyPrivate(steps=5)))
+    assert (alone == plain).all()
+    x, y = clusters()
+    made = shots()
+    all_rows = private(np.vstack([x, made.rows]), np.append(y, made.labels))
+    beside = silent_weights(FullyPrivate(steps=5), private(x, y), made)
+    within = silent_weights(FullyPrivate(steps=5), all_rows)
+    assert np.allclose(beside, within, atol=1e-5)  # the grid rounds private rows alone
+    assert np.abs(beside - silent_weights(FullyPrivate(steps=5), private(x, y))).max() > 1e-4
+    unrelated = PublicEmbeddings(made.rows, made.labels, classes=["x", "y", "z"])
+    assert (fit(FullyPrivate(steps=5), public=unrelated).weights["weights"] == plain).all()
 
 
 def test_ngd_is_adamix_without_its_adaptive_parts():
     one = fit(NGD(steps=5), public=shots())
-    plain = AdaMix(steps=5, quantile=None, count_share=0.0, pace=NGD().pace)
-    other = fit(plain, public=shots())
+    other = fit(AdaMix(steps=5, quantile=None), public=shots())
     assert (one.weights["weights"] == other.weights["weights"]).all()
-    adaptive = fit(AdaMix(steps=5), public=shots()).weights["weights"]
-    assert np.abs(one.weights["weights"] - adaptive).max() > 1e-3
+    wide = AdaMix(steps=5, start=FromZero()), NGD(steps=5, start=FromZero())
+    adaptive, fixed = (fit(method, public=shots()).weights["weights"] for method in wide)
+    assert np.abs(adaptive - fixed).max() > 1e-3
+
+
+def test_steps_go_less_far_beside_a_public_start_where_classes_are_small():
+    def trust(method, noise, **declared):
+        features = method.features.fit(WIDTH, None)
+        return method.rule(features, private(**declared).facts, shots()).trust_in_steps(noise)
+
+    sizes = {"class_counts": (600, 600, 600)}
+    for method in (AdaMix(), NGD(), NoisyGD(start=FromShots())):
+        assert [trust(method, noise, **sizes) for noise in (1.0, 19.9)] == [1.0, 1.0]
+        assert trust(method, 80.0, **sizes) == pytest.approx((600 / 80 / 30) ** 1.5)
+        assert trust(replace(method, start=FromZero()), 80.0, **sizes) == 1.0
+        assert trust(replace(method, count_share=0.0), 80.0, **sizes) == 1.0
+
+
+def test_classes_are_counted_beside_a_public_start_where_sizes_are_not_declared():
+    def events(method, **declared):
+        return method.plan(private(**declared).facts, BUDGET, shots()).events
+
+    assert len(events(NoisyGD())) == 1
+    counts, steps = events(NoisyGD(start=FromShots()))
+    assert (counts, steps) == events(AdaMix())
+    share = counts.noise_multiplier**-2 / (counts.noise_multiplier**-2 + 30 * steps.noise_multiplier**-2)
+    assert share == pytest.approx(0.1)
+    assert events(NoisyGD(start=FromShots(), count_share=0.0)) == events(NoisyGD())
+    assert events(NoisyGD(start=FromShots()), class_counts=(200, 200, 200)) == events(NoisyGD())
+
+
+def test_the_pull_of_ppgd_is_the_one_that_predicts_left_out_shots_best():
+    made, method = shots(), PPGD(steps=5)
+    features = method.features.fit(WIDTH, None)
+    rule = method.rule(features, private().facts, made)
+    near = 20 * np.eye(3, WIDTH)  # a head that knows the classes, and one that takes them for one another
+    wrong = near[[1, 2, 0]]
+    told = replace(rule, rows=np.eye(3, WIDTH)[made.labels])
+    good, bad = (told.loss_left_out(head, 1.0) for head in (near, wrong))
+    assert good < 0.1 < bad
+    assert told.loss_left_out(wrong, 1e-5) < bad  # hardly pulled toward what is wrong
+    for head in (near, wrong):
+        best = min(REUSES, key=lambda reuse: told.loss_left_out(head, reuse))
+        fixed = replace(told, reuse=best).head(head)
+        assert (told.head(head).weights == fixed.weights).all()
+    chosen = fit(method, public=made).weights["weights"]
+    each = [fit(replace(method, reuse=one), public=made).weights["weights"] for one in REUSES]
+    assert sum((one == chosen).all() for one in each) == 1
 
 
 def test_the_clip_of_ppgd_is_the_norm_of_the_mean_public_gradient():
@@ -217,8 +268,9 @@ def test_the_clip_of_ppgd_is_the_norm_of_the_mean_public_gradient():
     for seed in range(3):
         weights = np.random.default_rng(seed).normal(size=(3, WIDTH))
         mean = clipped_gradient(weights, unit(made.rows), made.labels) / len(made)
-        assert rule.question(weights, features).clip == pytest.approx(np.linalg.norm(mean), rel=1e-6)
-    assert rule.question(1e4 * np.eye(3, WIDTH), features).clip == 1e-3
+        asked_clip = rule.question(weights, features).clip
+        assert asked_clip == pytest.approx(max(np.linalg.norm(mean), SMALLEST_CLIP), rel=1e-6)
+    assert rule.question(1e4 * np.eye(3, WIDTH), features).clip == SMALLEST_CLIP
 
 
 NAMED = FromNames(tower="toy", scale=20.0)
@@ -286,7 +338,7 @@ def test_the_text_side_of_a_clip_model_is_a_tower(tmp_path):
 def test_every_switch_changes_the_fit(weights):
     data = private(*muddled())
     plain = silent_weights(PLAIN, data, shots())
-    for change in ({"start": FromShots()}, {"quantile": 0.2}, {"axes": 1}, {"public_weight": 50.0}):
+    for change in ({"start": FromShots()}, {"quantile": 0.9}, {"axes": 1}, {"public_weight": 50.0}):
         assert np.abs(silent_weights(replace(PLAIN, **change), data, shots()) - plain).max() > 1e-3
     start = asked(replace(PLAIN, start=FromShots()), weights)[0].start
     assert (start == FromShots().weights(PLAIN.features.fit(WIDTH, None), private().facts, shots())).all()

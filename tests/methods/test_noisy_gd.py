@@ -51,11 +51,11 @@ def test_replacing_one_example_costs_twice_the_noise():
 def test_without_noise_every_step_lowers_the_loss():
     x, y = muddled()
     start, pace = loss(np.zeros((3, x.shape[1])), x, y), Pace(reach=6.0)
-    made = (NoisyGD(steps=steps, pace=pace) for steps in (1, 4, 40))
+    made = (NoisyGD(steps=steps, pace=pace, clip=1.0) for steps in (1, 4, 40))
     losses = [loss(silent_weights(method, private(x, y)), x, y) for method in made]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.8 * start
-    sampled = DPSGDProbe(steps=30, noise_multiplier=20.0, sampling_rate=0.3, pace=pace)
+    sampled = DPSGDProbe(steps=30, noise_multiplier=20.0, sampling_rate=0.3, pace=pace, clip=1.0)
     assert loss(silent_weights(sampled, private(x, y)), x, y) < 0.8 * start
 
 
@@ -140,7 +140,7 @@ def test_of_people_a_step_sees_all_rows_of_a_person_or_none(monkeypatch):
     assert all(10 < len(sample) < 55 for sample in noise.samples)  # 100 people at 0.3, and not 600 rows
 
 
-METHOD = GlobalAdapt(steps=8, sampling_rate=0.3)
+METHOD = GlobalAdapt(steps=8, sampling_rate=0.3, clip=1.0)
 SIZED = {"size": 600}
 OWNED = {"people": np.arange(600) // 6, "rows_per_person": 6.0, "person_bound": 2.0, **SIZED}
 ZEROS = np.zeros((3, WIDTH))

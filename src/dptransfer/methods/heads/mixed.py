@@ -346,10 +346,10 @@ class MeanClip(UpdateRule):
 
     def head(self, weights: Floats) -> Head:
         """The shots, fitted near the private model."""
-        reuse = self.reuse or min(REUSES, key=lambda one: self._loss_left_out(weights, one))
+        reuse = self.reuse or min(REUSES, key=lambda one: self.loss_left_out(weights, one))
         return super().head(starts.fitted_softmax(self.rows, self.labels, weights, reuse))
 
-    def _loss_left_out(self, weights: Floats, reuse: float) -> float:
+    def loss_left_out(self, weights: Floats, reuse: float) -> float:
         """Log loss of the shots, each predicted by a head that was fitted without its part of them."""
         rank = np.zeros(len(self.labels), dtype=np.int64)  # of a shot among those of its class
         for label in np.unique(self.labels):
