@@ -79,11 +79,11 @@ def test_a_setting_that_one_alternative_has_chooses_it():
         ({"start.towr": "x"}, "no 'towr'"),
         ({"start.strength": "weak"}, "type float"),
         ({"start.strength": -1}, "strength must be"),
-        ({"pace": "fast"}, "settings of its own"),
-        ({"pace.rech": 1}, "mean 'reach'"),
+        ({"pace": "fast"}, "noise, lengths"),
+        ({"pace": "lengths", "pace.rech": 1}, "mean 'reach'"),
         ({"steps.more": 1}, "plain value"),
         ({"strt": "zero"}, "mean 'start'"),
-        ({"k": 1}, "pace.reach.*start.tower"),
+        ({"k": 1}, "pace.logit_noise.*start.tower"),
     ],
 )
 def test_what_is_wrong_with_a_part_is_named(given, said):
