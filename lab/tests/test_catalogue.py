@@ -1,7 +1,5 @@
-import numpy as np
 import pytest
 
-from dptransfer.data import EncoderIdentity, RowMetadata, write_embeddings
 from dptransfer.errors import DataError
 from dptransfer_lab.catalogue import find_study, starting_point
 from dptransfer_lab.study import parse_study
@@ -28,17 +26,6 @@ def test_a_starting_point_for_ones_own_data(toy):
     assert {method.name for method in alone.method} == {"mean", "mean-estimation"}
     with pytest.raises(DataError, match="must exist"):
         starting_point(target, toy / "missing.npz")
-
-
-def test_a_starting_point_names_the_encoder_that_is_on_record(tmp_path):
-    weights, x = "0" * 64, np.ones((4, 3))
-    known = EncoderIdentity('our "own"/vit', weights=weights, transform="rgb")
-    stored = write_embeddings(
-        tmp_path / "p.emb", x, RowMetadata([0, 1, 0, 1], classes=["a", "b"], encoder=known)
-    )
-    pool = write_embeddings(tmp_path / "pool.emb", x, RowMetadata(encoder=known, public=True))
-    study = parse_study(starting_point(tmp_path / "s.toml", stored, pool))
-    assert list(study.data[0].source) == list(study.pool[0].source) == ['our "own"/vit']
 
 
 def test_a_starting_point_runs_on_the_demo_data_and_its_commented_lines_are_valid_too(tmp_path):

@@ -33,12 +33,6 @@ def test_a_group_stays_within_the_budget_and_uses_it_up(budget, size):
     assert not fits([for_group(event, size + size // 20 + 1) for event in events], budget)
 
 
-def test_a_single_row_has_what_is_left_for_it():
-    method = named_method("mean", {})
-    assert budget_of_one(method, FACTS, None, Budget.zcdp(0.5), 10).amount == pytest.approx(0.005, rel=0.01)
-    assert budget_of_one(method, FACTS, None, Budget.gdp(0.5), 10).amount == pytest.approx(0.05, rel=0.01)
-
-
 @pytest.fixture(scope="module")
 def pool():
     return PublicEmbeddings(np.random.default_rng(0).normal(size=(200, 6)))
@@ -80,11 +74,3 @@ def test_classes_are_grouped_by_size_and_empty_ones_left_out():
 @pytest.mark.parametrize("rows", [[5, 5, 5, 5], [1, 2, 3]])
 def test_equal_sizes_and_few_classes_make_no_groups(rows):
     assert losses_by_size({"class_rows": rows, "class_medians": [0.5] * len(rows)}) is None
-
-
-def test_where_people_are_protected_the_losses_are_theirs_and_rows_of_a_class_stand_for_them():
-    people = np.array([0, 0, 1, 2, 2, 2])
-    found = loss_summary(losses([0.0, 1.0, 2.0]), np.array([0, 1, 1, 1, 1, 0]), 2, people)
-    assert (found["mean"], found["percentiles"][50]) == (1.0, 1.0)
-    assert found["class_rows"] == [2, 4]
-    assert found["class_medians"] == [1.0, 1.5]

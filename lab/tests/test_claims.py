@@ -30,11 +30,6 @@ def test_where_says_which_cells_are_meant():
     assert len(Where().of(cells([*others, meant]))) == 5
 
 
-def test_a_budget_in_rho_is_placed_by_its_epsilon():
-    small, large = record(epsilon=0.125, flavour="zcdp"), record(epsilon=0.5, flavour="zcdp")
-    assert Where(epsilon_max=2.0).of(cells([small, large]))["cell"].tolist() == [small["cell"]]
-
-
 def claim(kind, left, right=(), **more):
     return Claim(text="A claim.", source="Section 1", kind=kind, left=left, right=right, **more)
 

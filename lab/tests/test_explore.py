@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 
-from dptransfer.accounting import mu_for
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.methods import MeanPrototypes, PublicPrototypes
-from dptransfer.methods.surrogate import FAMILIES, scaled_budget, surrogates
+from dptransfer.methods.surrogate import FAMILIES, surrogates
 from dptransfer.privacy import Budget, Unit
 from dptransfer_lab.explore import Sizes, explore, resample_task, reshape_task
 
@@ -62,16 +61,6 @@ def test_sizes_and_imbalance_are_those_asked_for(sample):
     assert resample_task(sample, other, Sizes(3, 30), 30, rng=np.random.default_rng(0)).public is other
 
 
-def test_large_tasks_are_simulated_smaller_with_noise_to_match(pool):
-    outlook = explore(pool, Sizes(4, 50_000), BUDGETS[:1], [MeanPrototypes()], repeats=1)
-    assert "50,000 rows were simulated" in outlook.how
-    scaled = scaled_budget(BUDGETS[0], 10.0)
-    assert mu_for(scaled.epsilon, 1e-5) == pytest.approx(10 * mu_for(0.1, 1e-5), rel=1e-6)
-    assert scaled_budget(BUDGETS[0], 1.0) is BUDGETS[0]
-    assert scaled_budget(Budget.pure(0.5), 4.0).epsilon == 2.0
-    assert scaled_budget(Budget.gdp(0.5), 4.0).mu == 2.0
-
-
 def test_a_method_that_cannot_be_fitted_says_why(pool):
     pure = [Budget.pure(1.0)]
     outlook = explore(pool, Sizes(4, 100), pure, [MeanPrototypes(), PublicPrototypes()], repeats=1)
@@ -103,16 +92,6 @@ def test_tasks_of_people_have_as_many_as_asked_for(pool, sample):
         own = task.private.labels[task.private.people == 7]
         classes.append(len(set(own)))
     assert classes[0] == 1 < classes[1]
-
-
-def test_people_cost_more_than_their_rows_alone(pool):
-    rows = explore(pool, Sizes(4, 1200), BUDGETS[1:], [MeanPrototypes()], repeats=1)
-    people = explore(pool, Sizes(4, 1200, people=60), BUDGETS[1:], [MeanPrototypes()], repeats=1)
-    assert people.summary()["mean"][0] < rows.summary()["mean"][0] - 0.02
-    assert (rows.unit, people.unit) == (Unit.ROW, Unit.PERSON)
-    assert "for one example" in rows.how
-    assert "60 people (person bound 1)" in people.how
-    assert "all their examples" in people.how
 
 
 @pytest.mark.parametrize(

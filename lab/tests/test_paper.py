@@ -53,11 +53,6 @@ def test_a_table_has_rules_caption_label_and_its_best_in_bold(table):
     assert text.count("{") == text.count("}")
 
 
-def test_two_columns_may_have_the_same_name(table):
-    same = Table(("ε = 1", "ε = 1"), table.rows, "", "lr", frozenset({0}))
-    assert to_latex(same, "x").count(r"$\varepsilon$ = 1") == 2
-
-
 def test_every_table_of_a_document_is_a_file(table, tmp_path):
     sections = (Section("Results: all", (Paragraph("words"), table, table)), Section("Cost", (table,)))
     written = write_tables(Document("t", sections=sections), tmp_path / "paper")

@@ -134,15 +134,6 @@ def test_a_method_on_pictures_is_refused_where_there_are_rows_alone(photos):
     assert "needs pictures" in found["film"]["message"]
 
 
-def test_people_are_told_by_an_array_and_by_folders(photos):
-    text = STUDY.replace('pool = "pool"\n', 'pool = "pool"\npeople = "g"\n', 1)
-    found = records(text.replace("seeds = 1", 'seeds = 1\nunit = "person"'), photos)
-    assert [one["extra"]["people"] for one in found.values()] == [20, 20, 20]
-    arrays, classes = read_pictures(photos / "pool", SIDE, "folder")
-    assert classes == NAMES
-    assert len(np.unique(arrays["people"])) == 4
-
-
 def test_a_zip_with_train_and_test_is_read_like_its_folders(photos):
     for part, count in (("train", 12), ("test", 6)):
         filed(photos / "clothes" / part, count, 3)

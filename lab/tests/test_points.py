@@ -63,12 +63,3 @@ def test_a_caption_says_seeds_bands_what_is_fixed_and_marks():
         assert words in text
     assert "NOT PRIVATE" not in caption("Something", cells(grid(("mean",), seeds=3)))
     assert "oracle-tuned" in caption("Something", cells([record(oracle_tuned=True)]))
-
-
-def test_a_caption_says_what_is_protected_as_a_whole():
-    assert "one example" in held_fixed(cells([record()]))
-    person = held_fixed(cells([record(unit="person", person_bound=4.0, extra={"people": 1200})]))
-    assert "one person" in person
-    assert "4 at most, 1,200 people" in person
-    both = cells([record(), record(unit="person", extra={"people": 9})])
-    assert "people" not in held_fixed(both, vary=("unit",))

@@ -39,18 +39,3 @@ def test_on_a_terminal_there_is_a_bar():
         view.begin(2, todo)
         view.finished(todo[0], finished(todo[0]))
     assert "1/2" in stream.getvalue()
-
-
-def test_the_time_left_is_that_of_the_cells_left_at_the_pace_so_far(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr("dptransfer_lab.cli.view.time.monotonic", lambda: now[0])
-    stream, todo = io.StringIO(), cells()[:4]
-    view = ProgressView(Console(file=stream, width=200))
-    now[0] = 1000.0  # data were read
-    view.begin(10, todo)
-    now[0] += 40.0
-    view.finished(todo[0], finished(todo[0]))
-    assert stream.getvalue().endswith("; 2:00 left\n")
-    now[0] += 20.0
-    view.finished(todo[1], finished(todo[1]))
-    assert stream.getvalue().endswith("; 1:00 left\n")

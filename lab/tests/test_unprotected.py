@@ -5,20 +5,13 @@ import pytest
 
 from dptransfer.privacy import Budget
 from dptransfer_lab.tasks import Task
-from dptransfer_lab.unprotected import Paragon, Unprotected, class_sums, nearest, unit_rows
+from dptransfer_lab.unprotected import Paragon, Unprotected, nearest, unit_rows
 
 from .test_as_published import CLASSES, task
 
 
 def test_rows_have_unit_norm_and_zeros_stay():
     assert unit_rows([[3.0, 4.0], [0.0, 0.0]]) == pytest.approx(np.array([[0.6, 0.8], [0.0, 0.0]]))
-
-
-def test_sums_are_of_unit_rows_by_class():
-    rows, labels = np.array([[3.0, 0], [0, 4.0], [0, 2.0], [0, 0]]), np.array([0, 1, 1, 1])
-    sums, counts = class_sums(Task(rows, labels, ("a", "b"), rows, labels))
-    assert sums == pytest.approx(np.array([[1.0, 0.0], [0.0, 2.0]]))
-    assert counts.tolist() == [1, 3]
 
 
 def test_the_nearest_prototype_wins_by_direction():

@@ -1,6 +1,6 @@
 import pytest
 
-from dptransfer_lab.figures.cost import cost, slope
+from dptransfer_lab.figures.cost import cost
 from dptransfer_lab.figures.style import styles_of
 
 from ..synthetic import cells, grid, record
@@ -33,8 +33,3 @@ def test_each_size_that_varies_alone_is_a_panel_with_its_slope():
     assert "public rows: mean 2.00" in made.caption
     assert "private rows: mean 0.50" in drawn(sized(), cost="peak_mib")[0].caption
     assert drawn(grid()) == []  # nothing varies
-
-
-def test_a_slope_is_the_power():
-    x = [1, 3, 9, 27]
-    assert slope(x, [v**1.5 for v in x]) == pytest.approx(1.5)

@@ -74,29 +74,6 @@ def test_one_panel_per_ratio_with_the_same_scale():
     assert titles(made) == ["birds", "flowers"]
 
 
-def test_lines_look_as_their_labels_do_also_where_a_panel_lacks_some():
-    records = [*grid(("mean", "public"), data="a"), *grid(("public", "as-published-mean"), data="b")]
-    frame = cells(records)
-    styles = styles_of(frame)
-    (made,) = curves(frame, styles, over="data")
-    for axes, labels in zip(
-        made.figure.axes, (("mean", "public"), ("as-published-mean", "public")), strict=True
-    ):
-        found = lines_of(axes)
-        assert list(found) == [styles[label].words for label in labels]
-        for label in labels:
-            line, style = found[styles[label].words], styles[label]
-            look = line.get_color(), line.get_marker(), line.get_fillstyle()
-            assert look == (style.light, style.marker, style.fill)
-
-
-def test_errors_are_one_minus_the_metric():
-    right, wrong = (drawn(grid(), metric="accuracy", error=error)[0] for error in (False, True))
-    one, other = (lines_of(made.figure.axes[0])["mean"].get_ydata() for made in (right, wrong))
-    assert np.asarray(one) + np.asarray(other) == pytest.approx(np.ones(4))
-    assert wrong.figure.axes[0].get_ylabel() == "test error"
-
-
 def attacked(auc=0.55):
     return [
         record("adamix", epsilon=e, seed=s, balanced=0.6 + 0.05 * e, auc=auc and auc + 0.01 * e)

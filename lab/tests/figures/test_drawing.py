@@ -1,7 +1,6 @@
 import re
 from xml.etree import ElementTree
 
-import matplotlib.pyplot as plt
 import pytest
 
 from dptransfer.base.document import Document, Section
@@ -65,10 +64,6 @@ def test_ids_of_figures_on_one_page_do_not_meet():
     known = re.findall(r'\bid="([^"]+)"', text)
     assert len(known) == len(set(known))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(known)
-
-
-def test_figures_do_not_pile_up(made):
-    assert plt.get_fignums() == []
 
 
 def test_a_long_legend_does_not_squeeze_the_panels():

@@ -3,7 +3,7 @@ from PIL import Image
 
 from dptransfer.data.emb_folder import RowMetadata, write_embeddings
 from dptransfer_lab.demo.digits import demo_glyphs
-from dptransfer_lab.figures.gallery import gallery, picture_file, pictures_of
+from dptransfer_lab.figures.gallery import gallery, pictures_of
 from dptransfer_lab.figures.style import styles_of
 
 from ..synthetic import cells, record
@@ -42,18 +42,6 @@ def test_each_class_shows_the_picture_of_the_row_that_was_chosen():
 def test_a_pool_without_pictures_has_no_gallery():
     assert drawn(chosen(), lambda *_: None) == []
     assert drawn([record("mean")], lambda *_: np.zeros((2, 2))) == []
-
-
-def test_files_are_pictures_only_if_they_are(tmp_path):
-    path = tmp_path / "a.png"
-    Image.new("RGB", (300, 200), (9, 8, 7)).save(path)
-    found = picture_file(str(path))
-    assert found.shape == (64, 96, 3)
-    assert found[0, 0].tolist() == [9, 8, 7]
-    (tmp_path / "b.png").write_text("no picture")
-    (tmp_path / "c.txt").write_text("no picture")
-    for name in ("b.png", "c.txt", "d.png"):
-        assert picture_file(str(tmp_path / name)) is None
 
 
 def test_glyphs_of_the_demo_are_pictures():
