@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dptransfer.accounting import delta_of, delta_of_mu, epsilon_of, mu_of, rho_of
 from dptransfer.accounting import sampled as replaced_moments
-from dptransfer.accounting.mixed import mixed_delta
 from dptransfer.accounting.renyi import ORDERS, delta_of_renyi, divergences
 from dptransfer.accounting.sampled import (
     SampledGroup,
@@ -18,7 +17,7 @@ from dptransfer.accounting.sampled import (
     replaced_log_moments,
     sampled_divergences,
 )
-from dptransfer.accounting.steps import Steps
+from dptransfer.accounting.steps import Steps, mixed_delta
 from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE

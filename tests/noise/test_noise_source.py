@@ -17,8 +17,7 @@ from dptransfer.noise import SecureNoise, SeededNoise, integer_noise
 from dptransfer.noise import noise_source as module
 from dptransfer.noise import race as race_module
 from dptransfer.noise.noise_source import _inverse, exact_poisson_sample, exact_trials, halting_probability
-from dptransfer.noise.race import run_choice
-from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.race import ScoreBins, run_choice
 
 from .laws import (
     RARELY,

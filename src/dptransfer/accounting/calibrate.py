@@ -23,15 +23,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 
-from dptransfer.accounting.compose import (
-    NEGLIGIBLE_DELTA,
-    NO_PURE_GAUSSIAN,
-    NO_RHO_OF_CUT_TAILS,
-    delta_of,
-    mu_of,
-    pure_epsilon_of,
-    rho_of,
-)
+from dptransfer.accounting import compose
 from dptransfer.accounting.exact_curves import epsilon_of_mu
 from dptransfer.accounting.safe_search import largest, largest_whole, smallest, smallest_root
 from dptransfer.accounting.steps import all_steps
@@ -66,8 +58,9 @@ def fits(events: Sequence[Event], budget: Budget) -> bool:
             f"{budget.relation.value} budget. Plan the mechanisms under the budget's relation."
         )
     if budget.flavour == "approximate":
-        return delta_of(events, budget.amount) <= budget.delta
-    amount = {"pure": pure_epsilon_of, "zcdp": rho_of, "gdp": mu_of}[budget.flavour](events)
+        return compose.delta_of(events, budget.amount) <= budget.delta
+    amount_of = {"pure": compose.pure_epsilon_of, "zcdp": compose.rho_of, "gdp": compose.mu_of}
+    amount = amount_of[budget.flavour](events)
     return amount is not None and amount <= budget.amount
 
 
@@ -122,7 +115,7 @@ def selection_epsilon_for(budget: Budget, make_events: Callable[[float], Sequenc
         return fits(make_events(epsilon), budget)
 
     if budget.flavour == "pure":
-        share = budget.amount / (pure_epsilon_of(unit) or 1.0)
+        share = budget.amount / (compose.pure_epsilon_of(unit) or 1.0)
         if does(share) and not does(share * (1 + 1e-6)):
             return share
     found = largest(does, 1e-9, 1e4, tolerance=1e-9)
@@ -159,7 +152,7 @@ def _smallest_sampled_noise(budget: Budget, make_events: Callable[[float], Seque
     """The noise by a quick bound first, which is never too small, and down from there by the exact one."""
     epsilon, delta = budget.amount, budget.delta
     quick = smallest(
-        lambda z: delta_of(make_events(z), epsilon, quick=True) <= delta,
+        lambda z: compose.delta_of(make_events(z), epsilon, quick=True) <= delta,
         SMALLEST_NOISE_MULTIPLIER,
         LARGEST_NOISE_MULTIPLIER,
         tolerance=1e-3,
@@ -168,7 +161,7 @@ def _smallest_sampled_noise(budget: Budget, make_events: Callable[[float], Seque
         return None
 
     def excess(z: float) -> float:
-        return math.log(delta_of(make_events(z), epsilon)) - math.log(delta)
+        return math.log(compose.delta_of(make_events(z), epsilon)) - math.log(delta)
 
     low = high = quick
     while low > SMALLEST_NOISE_MULTIPLIER and excess(low) <= 0:
@@ -184,14 +177,14 @@ def _refuse_what_never_fits(budget: Budget, events: Sequence[Event]) -> None:
         if steps.by_renyi:
             raise BudgetError(steps.by_renyi[0].nothing_else)
         if budget.flavour == "pure" and not steps.is_pure:
-            raise BudgetError(NO_PURE_GAUSSIAN)
+            raise BudgetError(compose.NO_PURE_GAUSSIAN)
         if budget.flavour == "gdp" and steps.groups:
             raise BudgetError(
                 "A GDP budget pays for Gaussian noise only; the plan holds a selection. "
                 "State the budget as (epsilon, delta) or as rho."
             )
-        if steps.cut > NEGLIGIBLE_DELTA:
-            raise BudgetError(NO_RHO_OF_CUT_TAILS)
+        if steps.cut > compose.NEGLIGIBLE_DELTA:
+            raise BudgetError(compose.NO_RHO_OF_CUT_TAILS)
 
 
 WEAK_EPSILON = 10.0

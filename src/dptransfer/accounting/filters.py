@@ -115,15 +115,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from dptransfer.accounting import compose
 from dptransfer.accounting.calibrate import fits
-from dptransfer.accounting.compose import (
-    epsilon_of,
-    guarantee_of,
-    is_gaussian,
-    mu_of,
-    pure_epsilon_of,
-    rho_of,
-)
 from dptransfer.accounting.exact_curves import delta_of_mu, mu_with_slack
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.safe_search import smallest
@@ -262,14 +255,15 @@ class Requests:
         """How requests after the first count in ε and δ, where basic composition does not grant them."""
         if self.declared is not None:
             return self.declared
-        return "gaussian" if is_gaussian(self.first) or pure_epsilon_of(self.first) is not None else "renyi"
+        one_kind = compose.is_gaussian(self.first) or compose.pure_epsilon_of(self.first) is not None
+        return "gaussian" if one_kind else "renyi"
 
     @property
     def mu(self) -> float | None:
         """μ of Gaussian DP, the root of the sum of squares of each request's; None where one has none."""
-        if mu_of(self.events) is None:
+        if compose.mu_of(self.events) is None:
             return None
-        return math.hypot(*(mu_of(events) or 0.0 for events in self.each))
+        return math.hypot(*(compose.mu_of(events) or 0.0 for events in self.each))
 
     def fit(self, budget: Budget) -> bool:
         """Whether all of them stay within the budget, whatever answers the later ones were chosen from."""
@@ -288,8 +282,9 @@ class Requests:
         `limit` is the ε of the budget there is.
         """
         if not self.later or delta == 0:
-            return guarantee_of(self.events, delta, relation=relation)
-        stated = replace(guarantee_of(self.first, delta, relation=relation), rho=rho_of(self.events))
+            return compose.guarantee_of(self.events, delta, relation=relation)
+        first = compose.guarantee_of(self.first, delta, relation=relation)
+        stated = replace(first, rho=compose.rho_of(self.events))
         epsilon, by = self._smallest(delta, limit)
         if by == "sum":
             return replace(stated, epsilon=epsilon, delta=0.0, mu=None)
@@ -302,7 +297,7 @@ class Requests:
     @cached_property
     def pure(self) -> float:
         """The sum of ε where all steps are selections; infinity otherwise."""
-        pure = pure_epsilon_of(self.events)
+        pure = compose.pure_epsilon_of(self.events)
         return math.inf if pure is None else pure
 
     def _smallest(self, delta: float, limit: float | None) -> tuple[float, Literal["sum", "basic"] | Rule]:
@@ -332,7 +327,7 @@ class Requests:
     def _by_rule(self, delta: float, limit: float | None) -> float:
         lost = 0.0
         if self.rule == "gaussian":
-            lost = SHARE * sum(not is_gaussian(events) for events in self.later)
+            lost = SHARE * sum(not compose.is_gaussian(events) for events in self.later)
         # What was charged without a budget may need more than is kept back; under one it is refused.
         kept_back = RESERVE if limit is not None else max(RESERVE, 2 * lost)
         if lost > kept_back / 2:
@@ -352,7 +347,7 @@ class Requests:
         if math.isinf(price):
             return price
         rest = GaussianEvent(1 / price, self.first[0].relation, unit=self.first[0].unit)
-        return epsilon_of([*self.first, rest], delta)
+        return compose.epsilon_of([*self.first, rest], delta)
 
     def _renyi_epsilon(self, delta: float, limit: float | None) -> float:
         """The smallest ε whose own order grants the divergences; never on the other side of `limit`.
@@ -390,10 +385,10 @@ def _order(epsilon: float, delta: float) -> int:
 @lru_cache(maxsize=2**16)  # an account asks for the price of each of its charges again and again
 def _pair_epsilon(events: tuple[Event, ...], delta: float) -> tuple[float, bool]:
     """ε of one request at a δ of its own, or at 0 where that is as good; and whether it is at that δ."""
-    pure = pure_epsilon_of(events)
+    pure = compose.pure_epsilon_of(events)
     if pure is not None and len(events) == 1:
         return pure, False
-    epsilon = epsilon_of(events, delta)
+    epsilon = compose.epsilon_of(events, delta)
     if pure is not None and epsilon > _CHEAPER * pure:
         return pure, False
     return epsilon, True

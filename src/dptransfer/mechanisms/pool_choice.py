@@ -28,9 +28,8 @@ from dptransfer.base.workers import ThisProcess, Workers, pieces_of
 from dptransfer.errors import DataError
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.cuda import on_host
-from dptransfer.noise import NoiseSource
-from dptransfer.noise.race import Candidate, Choice, Lookup, find_candidates
-from dptransfer.noise.score_bins import ScoreBins, bins_on_device, widths_below
+from dptransfer.noise import NoiseSource, race
+from dptransfer.noise.race import Candidate, Choice, Lookup, ScoreBins
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -171,7 +170,7 @@ def choice_pieces(scored: ScoredPool, size: int) -> list[slice]:
 
     Large sets need as many times as many bins as they have more widths below M than small ones.
     """
-    bins = scored.classes * widths_below(size) // widths_below(1)
+    bins = scored.classes * race.widths_below(size) // race.widths_below(1)
     return pieces_of(len(scored), scored.bytes_each, min(1024, max(16, 2**16 // bins)))
 
 
@@ -191,7 +190,7 @@ class BinCounter:
 
     def _bins(self, scores: Scores) -> list[ScoreBins]:
         if not isinstance(scores, np.ndarray):  # pragma: no cover — GPU
-            return bins_on_device(scores, self.scale, self.size)
+            return race.bins_on_device(scores, self.scale, self.size)
 
         def of_columns(first: int) -> list[ScoreBins]:
             columns = np.ascontiguousarray(scores[:, first : first + _COLUMNS].T)
@@ -216,7 +215,7 @@ class _Finding:
             for place, (own, wish) in enumerate(wanted):
                 column = on_host(scores[:, classes.index(own)])
                 rest = tuple(number - passed[place] for number in wish.numbers if number >= passed[place])
-                seen, inside = find_candidates(wish._replace(numbers=rest), column)
+                seen, inside = race.find_candidates(wish._replace(numbers=rest), column)
                 found[place] += [(one.position + start, one.score) for one in seen]
                 passed[place] += inside
             start += len(scores)

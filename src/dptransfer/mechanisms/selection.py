@@ -28,19 +28,12 @@ from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.cuda import on_host
-from dptransfer.mechanisms import row_shares
+from dptransfer.mechanisms import pool_choice, row_shares
 from dptransfer.mechanisms.mechanism import ROUND_UP, exact_answer
-from dptransfer.mechanisms.pool_choice import (
-    ScoredPool,
-    ScoreTable,
-    choose_candidates,
-    score_slabs,
-    unchanged_pool,
-)
+from dptransfer.mechanisms.pool_choice import ScoredPool, ScoreTable
 from dptransfer.noise import NoiseSource
 from dptransfer.noise.noise_source import LARGEST_LAPLACE_SCALE
-from dptransfer.noise.race import Candidate, Choice
-from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.race import Candidate, Choice, ScoreBins
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.query import ScoreQuery
 
@@ -95,7 +88,7 @@ class Selection:
     def _sets(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
         """(classes, members) positions."""
         scored = self._candidates(rows, labels, people)
-        return choose_candidates(
+        return pool_choice.choose_candidates(
             scored, lambda bins: self.choice(bins, noise), self.scale, self.members, noise
         )
 
@@ -191,10 +184,10 @@ class LaplaceNoisyMax(Selection):
         scored = self._candidates(rows, labels, people)
         best: dict[int, Candidate] = {}
         step = max(1, _DRAWN_AT_ONCE // scored.classes)  # not by files: a candidate has the same draw in any
-        with unchanged_pool(scored):
+        with pool_choice.unchanged_pool(scored):
             for start in range(0, len(scored), step):
                 part = slice(start, min(start + step, len(scored)))
-                scores = np.concatenate([on_host(slab) for slab in score_slabs(scored, part)])
+                scores = np.concatenate([on_host(slab) for slab in pool_choice.score_slabs(scored, part)])
                 for own, column in enumerate(scores.T):
                     noisy = column + noise.discrete_laplace(self.scale, column.shape)
                     place = int(noisy.argmax())

@@ -46,8 +46,7 @@ from dptransfer.data.atomic_files import (
 from dptransfer.errors import DPTransferError, WorkspaceError
 from dptransfer.noise import NoiseSource, race
 from dptransfer.noise.integer_noise import KEY_BYTES, WordStream
-from dptransfer.noise.race import Choice
-from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.race import Choice, ScoreBins
 
 _FILE = "run.sqlite"
 _LAST = "last-answer"

@@ -61,22 +61,12 @@ below e⁻²⁰⁰⁰.
 
 from __future__ import annotations
 
+import decimal
 import math
 import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import (
-    MAX_EMAX,
-    MIN_EMIN,
-    ROUND_CEILING,
-    ROUND_FLOOR,
-    ROUND_HALF_EVEN,
-    Context,
-    Decimal,
-    DivisionByZero,
-    InvalidOperation,
-)
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
@@ -216,10 +206,10 @@ class ExponentialClock:
 
     def _time(self, digits: int) -> tuple[Fraction, Fraction | None]:
         """Bounds on what has passed; none from above where a number may still be 0."""
-        context, unit = decimal_context(digits), Decimal(2**self._bits)
+        context, unit = decimal_context(digits), decimal.Decimal(2**self._bits)
 
-        def minus_log(number: int) -> Decimal:
-            return context.minus(context.ln(context.divide(Decimal(number), unit)))
+        def minus_log(number: int) -> decimal.Decimal:
+            return context.minus(context.ln(context.divide(decimal.Decimal(number), unit)))
 
         # Rounding a quotient moves its logarithm by 0.6·10^(1−digits) at most; rounding that, which is at
         # most bits·ln 2, by 0.5·bits·ln 2·10^(1−digits). With 64 bits or more, the sum is below this.
@@ -251,8 +241,8 @@ def exponential_interval(gap: int, scale: float | Fraction, digits: int) -> tupl
         return Fraction(0), Fraction(1, 10**digits)
     # Numerator and denominator are exact as decimals of any length; only the quotient is rounded.
     down, up = (
-        decimal_context(digits + 3, rounding).divide(Decimal(over), Decimal(under))
-        for rounding in (ROUND_FLOOR, ROUND_CEILING)
+        decimal_context(digits + 3, rounding).divide(decimal.Decimal(over), decimal.Decimal(under))
+        for rounding in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING)
     )
     context = decimal_context(digits)
     low = context.next_minus(context.exp(up.copy_negate()))
@@ -260,14 +250,14 @@ def exponential_interval(gap: int, scale: float | Fraction, digits: int) -> tupl
     return Fraction(low), min(Fraction(high), Fraction(1))
 
 
-def decimal_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
+def decimal_context(digits: int, rounding: str = decimal.ROUND_HALF_EVEN) -> decimal.Context:
     """Decimal arithmetic of so many digits that neither overflows nor underflows.
 
     What is left out would come from `decimal.DefaultContext`, where a program may ask for an error wherever
     a result is rounded; whether one is may depend on private scores.
     """
-    traps = [DivisionByZero, InvalidOperation]  # of which there are none
-    return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=traps)
+    traps = [decimal.DivisionByZero, decimal.InvalidOperation]  # of which there are none
+    return decimal.Context(digits, rounding, decimal.MIN_EMIN, decimal.MAX_EMAX, traps=traps)
 
 
 _WIDTH = 85.0

@@ -55,8 +55,7 @@ from dptransfer.base.types import AnyArray, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import integer_noise, race
 from dptransfer.noise.integer_noise import WordStream, decimal_context, uniform_integers
-from dptransfer.noise.race import Choice
-from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.race import Choice, ScoreBins
 
 _CHUNK = 2**15  # rows at a time: the passes over them stay in the cache
 

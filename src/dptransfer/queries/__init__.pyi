@@ -6,12 +6,12 @@ from dptransfer.queries.class_sums import RecentredSums as RecentredSums
 from dptransfer.queries.class_sums import WeightedTotal as WeightedTotal
 from dptransfer.queries.evaluation_counts import CorrectCount as CorrectCount
 from dptransfer.queries.evaluation_counts import EvaluationCounts as EvaluationCounts
-from dptransfer.queries.projection_gradient import ProjectionGradient as ProjectionGradient
 from dptransfer.queries.query import L2Query as L2Query
 from dptransfer.queries.query import ScoreQuery as ScoreQuery
 from dptransfer.queries.second_moments import SecondMoments as SecondMoments
 from dptransfer.queries.similarity import SimilarityScores as SimilarityScores
 from dptransfer.queries.softmax_gradient import GradientAndExcess as GradientAndExcess
+from dptransfer.queries.softmax_gradient import ProjectionGradient as ProjectionGradient
 from dptransfer.queries.softmax_gradient import SoftmaxGradient as SoftmaxGradient
 from dptransfer.queries.votes import LargestVotes as LargestVotes
 from dptransfer.queries.votes import VoteCounts as VoteCounts

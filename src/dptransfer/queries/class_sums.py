@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People, Tensor
 from dptransfer.errors import ArgumentError, RelationMismatch
+from dptransfer.exact import sums as exact_sums
 from dptransfer.exact.chunks import concatenate_chunks, over_chunks
 from dptransfer.exact.cuda import Array, on_host, place_beside, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, lattice_on_device
 from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
-from dptransfer.exact.sums import (
-    Groups,
-    add_by_class,
-    add_up,
-    add_up_people,
-    class_sums_on_cuda,
-    group_rows,
-    group_sums,
-    group_sums_there,
-    over_people,
-    scaled_down,
-    whole_people,
-)
+from dptransfer.exact.sums import Groups, group_rows, group_sums, scaled_down
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.query import BoundedQuery, whole_norms
+from dptransfer.queries.query import BoundedQuery, RowSums, RowVectors, whole_norms
 
 _GRID: int = 2**SUM_BITS
 _SLAB_ELEMENTS = 2**23  # of rows on a device at a time
@@ -73,7 +62,8 @@ class _SumsByClass(BoundedQuery):
         """Sums in steps of 2⁻³⁰."""
         if use_cuda(self.device, rows):  # pragma: no cover — GPU
             on_device = lattice_on_device(self.features, _GRID)
-            return self._with_counts(class_sums_on_cuda(rows, labels, self.classes, on_device), labels)
+            sums = exact_sums.class_sums_on_cuda(rows, labels, self.classes, on_device)
+            return self._with_counts(sums, labels)
 
         def mapped(chunk: slice) -> tuple[Integers, Labels]:
             return self.features.lattice(rows[chunk], _GRID), labels[chunk]
@@ -94,7 +84,7 @@ class _SumsByClass(BoundedQuery):
                 sums = np.column_stack([sums, groups.counts * weight])
             return scaled_down(sums, groups, math.hypot(_GRID, weight), self._most), groups.classes
 
-        parts = over_people(part, group_rows(people, labels), features.input_dimension)
+        parts = exact_sums.over_people(part, group_rows(people, labels), features.input_dimension)
         return _sum_by_class(parts, self.shape)
 
     def of_people_there(self, rows: Array, labels: Array, people: People, device: str) -> Integers:
@@ -110,8 +100,8 @@ class _SumsByClass(BoundedQuery):
             return mapped(place_beside(some, answer) if isinstance(some, np.ndarray) else some.to(device))
 
         by_class = group_rows(people, on_host(labels))
-        for groups in whole_people(by_class, max(1, _SLAB_ELEMENTS // features.input_dimension)):
-            sums = group_sums_there(brought, groups, features.dimension, device)
+        for groups in exact_sums.whole_people(by_class, max(1, _SLAB_ELEMENTS // features.input_dimension)):
+            sums = exact_sums.group_sums_there(brought, groups, features.dimension, device)
             if weight:
                 sums = torch.cat([sums, place_beside(groups.counts * weight, answer)[:, None]], dim=1)
             bounded = scaled_down(sums, groups, math.hypot(_GRID, weight), self._most)
@@ -271,12 +261,12 @@ def _sum_by_class(parts: Iterable[tuple[Integers, Labels]], shape: tuple[int, in
     """The sum of integer rows, which come in parts with their classes."""
     sums = np.zeros(shape, dtype=np.int64)
     for rows, labels in parts:
-        add_by_class(sums, rows, labels)
+        exact_sums.add_by_class(sums, rows, labels)
     return sums
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedTotal(BoundedQuery):
+class WeightedTotal(RowSums):
     """Σ over rows of weight(class of the row) · mapped row, each row of L2 norm at most 1.
 
     Releases:      a vector as wide as the mapped rows; with a `count_weight` c, one more coordinate behind
@@ -324,33 +314,24 @@ class WeightedTotal(BoundedQuery):
         one = math.hypot(1.0, self.count_weight)
         return self.bound.examples * (one if relation is Relation.ADD_REMOVE else 2.0)
 
-    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
-        """The sum in steps of 2⁻³⁰."""
-        return add_up(self._weighted(rows, labels), len(rows), self.features.input_dimension, self.shape)
-
-    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
-        """The sum in steps of 2⁻³⁰, that of each person scaled down to the bound."""
+    def bounded(self, sums: Integers, groups: Groups) -> Integers:
+        """Each person's sum, scaled down to the bound."""
         longest = math.hypot(1.0, self.count_weight) * self.grid
         # Rounding, less than a step in each entry, is taken off beforehand.
         most = self.bound.examples * longest - 2 * math.sqrt(self.shape[0])
-
-        def bounded(sums: Integers, groups: Groups) -> Integers:
-            return scaled_down(sums, groups, longest, most)
-
-        vectors = self._weighted(rows, labels)
-        return add_up_people(vectors, people, self.features.input_dimension, self.shape, bounded)
+        return scaled_down(sums, groups, longest, most)
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """The weighted rows' norms."""
-        weighted = self._weighted(rows, labels)
+        weighted = self.vectors(rows, labels)
 
         def norms(chunk: slice) -> Floats:
             return whole_norms(weighted(chunk)) / self.grid
 
         return concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
-    def _weighted(self, rows: AnyArray, labels: Labels) -> Callable[[slice | Integers], Integers]:
-        """(w·x, c·w) for each row at some places, in grid steps."""
+    def vectors(self, rows: AnyArray, labels: Labels) -> RowVectors:
+        """(w·x, c·w) of each row, in grid steps."""
 
         def weighted(places: slice | Integers) -> Integers:
             # in half precision the grid is infinite
@@ -432,7 +413,7 @@ class RecentredSums:
 
 
 @dataclass(frozen=True, eq=False)
-class ConfidenceTotal(BoundedQuery):
+class ConfidenceTotal(RowSums):
     """(Σ p, Σ (1 − p)) over rows, where p is the probability of the row's likeliest word.
 
     The mean confidence is the first ÷ the sum of both, so that nobody need know how many rows, or persons as
@@ -463,22 +444,14 @@ class ConfidenceTotal(BoundedQuery):
         """1 under add/remove, √2 under replace-one, for each example that a unit counts as."""
         return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2**0.5)
 
-    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
-        """The two sums, in steps of 2⁻³⁰."""
-        return add_up(self._pairs(rows), len(rows), self.features.input_dimension, self.shape)
+    def bounded(self, sums: Integers, groups: Groups) -> Integers:
+        """For each person the mean of their rows, times what they count."""
+        # The quotient is rounded, by far less than a hair, and the product toward zero.
+        shares = np.minimum(1.0, self.bound.examples / groups.sizes * (1 - 2.0**-40))
+        return np.trunc(sums * shares[:, None]).astype(np.int64)
 
-    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
-        """The two sums, in steps of 2⁻³⁰; a person adds the mean of their rows, times what they count."""
-
-        def bounded(sums: Integers, groups: Groups) -> Integers:
-            # The quotient is rounded, by far less than a hair, and the product toward zero.
-            shares = np.minimum(1.0, self.bound.examples / groups.sizes * (1 - 2.0**-40))
-            return np.trunc(sums * shares[:, None]).astype(np.int64)
-
-        return add_up_people(self._pairs(rows), people, self.features.input_dimension, self.shape, bounded)
-
-    def _pairs(self, rows: AnyArray) -> Callable[[slice | Integers], Integers]:
-        """(rows, 2): p and 1 − p of each row at some places, in grid steps."""
+    def vectors(self, rows: AnyArray, labels: Labels) -> RowVectors:
+        """(p, 1 − p) of each row, in grid steps."""
 
         def pairs(places: slice | Integers) -> Integers:
             sure = self.features.confidence(rows[places], self.grid)

@@ -11,15 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
-from dptransfer.exact.chunks import concatenate_chunks, over_chunks
+from dptransfer.exact import evaluation_layout
+from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.cuda import square_root
-from dptransfer.exact.evaluation_layout import (
-    CHANCE_EDGES,
-    CONFIDENCE_KNOTS,
-    GRID,
-    TEMPERATURES,
-    EvaluationLayout,
-)
+from dptransfer.exact.evaluation_layout import EvaluationLayout
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
 from dptransfer.exact.softmax import (
     IntegerLogits,
@@ -28,9 +23,9 @@ from dptransfer.exact.softmax import (
     logit_steps,
     softmax,
 )
-from dptransfer.exact.sums import group_rows
+from dptransfer.exact.sums import Groups
 from dptransfer.privacy import Relation
-from dptransfer.queries.query import BoundedQuery
+from dptransfer.queries.query import BoundedQuery, RowSums, RowVectors
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 _MOST_STRETCH = 2.0**1013  # below what a float holds, for heads of next to nothing
@@ -73,7 +68,7 @@ _TRIAL_SPREAD = 2.0**16  # scores are stretched to this size, so that steps of 2
 
 
 @dataclass(frozen=True, eq=False)
-class CorrectCount(BoundedQuery):
+class CorrectCount(RowSums):
     """The number of rows whose class has the highest score offset + linear·x − ½ precision·x².
 
     With a prior, prior·x, the highest mean of the softmax of both.
@@ -103,28 +98,22 @@ class CorrectCount(BoundedQuery):
         """1 under either relation, for each example that a unit counts as."""
         return self.bound.examples
 
-    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
-        """The count, in steps of 2⁻³⁰."""
-        return np.array([int(self._right(rows, labels).sum()) * self.grid], dtype=np.int64)
-
-    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
-        """The count, in steps of 2⁻³⁰; a person adds the share that is right times as much as they count."""
-        groups = group_rows(people, np.zeros_like(people))
-        counts = np.add.reduceat(self._right(rows, labels)[groups.order], groups.starts[:-1])
-        # The quotient is rounded once, and less than half a step up: toward zero it is at most the bound.
-        steps = np.minimum(1.0, self.bound.examples / groups.sizes) * self.grid
-        return np.array([np.trunc(counts * (steps * (1 - 2.0**-40))).astype(np.int64).sum()], dtype=np.int64)
-
-    def _right(self, rows: AnyArray, labels: Labels) -> Floats:
-        """For each row 1 if it is right, else 0."""
+    def vectors(self, rows: AnyArray, labels: Labels) -> RowVectors:
+        """One if the row is right, else zero, in grid steps."""
         scored, _ = exact_scores(self, ROW_NORM, _TRIAL_SPREAD)
 
-        def right(chunk: slice) -> NDArray[np.bool_]:
-            mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            own: NDArray[np.bool_] = scored(mapped).argmax(axis=0) == labels[chunk]
-            return own
+        def right(places: slice | Integers) -> Integers:
+            mapped = lattice_floats(self.features, rows[places], ROW_NORM)
+            own: NDArray[np.bool_] = scored(mapped).argmax(axis=0) == labels[places]
+            return own[:, None] * np.int64(self.grid)
 
-        return concatenate_chunks(right, len(rows), self.features.input_dimension)
+        return right
+
+    def bounded(self, sums: Integers, groups: Groups) -> Integers:
+        """For each person the share that is right, times what they count."""
+        # The quotient is rounded once, and less than half a step up: toward zero it is at most the bound.
+        shares = np.minimum(1.0, self.bound.examples / groups.sizes) * (1 - 2.0**-40)
+        return np.trunc(sums * shares[:, None]).astype(np.int64)
 
 
 _SPREAD = 2.0**32  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
@@ -171,7 +160,7 @@ class EvaluationCounts(BoundedQuery):
     prior: Floats | None = None
 
     label = "how the classifier does on private rows"
-    grid = GRID
+    grid = evaluation_layout.GRID
 
     @cached_property
     def layout(self) -> EvaluationLayout:
@@ -236,7 +225,7 @@ class EvaluationCounts(BoundedQuery):
         yield once("by_prediction", 2 * chosen + wrong)
         if "confusion" in blocks:
             yield once("confusion", len(self.offset) * labels + chosen)
-        for position, factor in enumerate(TEMPERATURES):
+        for position, factor in enumerate(evaluation_layout.TEMPERATURES):
             chances = softmax(below * np.minimum(steps / (self.temperature * factor), 1e200))
             confidence = chances[chosen, columns]
             cell, weight = once("confidences", np.full(len(labels), position))
@@ -244,9 +233,9 @@ class EvaluationCounts(BoundedQuery):
             if factor != 1:
                 continue
             own = np.where(wrong, chances[labels, columns], 1.0)
-            yield once("chances", np.searchsorted(CHANCE_EDGES, own, side="right"))
-            place = confidence * (len(CONFIDENCE_KNOTS) - 1)
-            knot = np.minimum(place.astype(np.int64), len(CONFIDENCE_KNOTS) - 2)
+            yield once("chances", np.searchsorted(evaluation_layout.CHANCE_EDGES, own, side="right"))
+            place = confidence * (len(evaluation_layout.CONFIDENCE_KNOTS) - 1)
+            knot = np.minimum(place.astype(np.int64), len(evaluation_layout.CONFIDENCE_KNOTS) - 2)
             above = np.clip(place - knot, 0.0, 1.0)
             cell, weight = once("reliability", 2 * knot + wrong)
             yield cell, np.trunc(weight * (1 - above))

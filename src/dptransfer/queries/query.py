@@ -17,15 +17,18 @@ route.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, final
+from typing import ClassVar, Protocol, TypeAlias, final
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.exact.sums import Groups, add_up, add_up_people
 from dptransfer.privacy import EACH_ROW, Bound, Relation, Unit
 
 
@@ -112,6 +115,44 @@ class BoundedQuery(ABC):
     @abstractmethod
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The answer where persons are, each bounded with all their rows."""
+
+
+RowVectors: TypeAlias = Callable[[slice | Integers], Integers]
+"""Gives the (rows, coordinates) integer vectors of the rows at some places."""
+
+
+class RowSums(BoundedQuery):
+    """Base of queries that add up an integer vector for each row, made of that row and its label alone."""
+
+    features: FittedFeatures
+    grid: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the answer."""
+
+    @abstractmethod
+    def vectors(self, rows: AnyArray, labels: Labels) -> RowVectors:
+        """What each row adds, in grid steps."""
+
+    @abstractmethod
+    def bounded(self, sums: Integers, groups: Groups) -> Integers:
+        """Persons' sums, of which those are made smaller that are more than a person may add."""
+
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
+        """The sum, in grid steps."""
+        return add_up(self.vectors(rows, labels), len(rows), self._row_elements, self.shape)
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The sum, in grid steps, that of each person made small enough for the bound."""
+        vectors = self.vectors(rows, labels)
+        return add_up_people(vectors, people, self._row_elements, self.shape, self.bounded)
+
+    @property
+    def _row_elements(self) -> int:
+        """About how many numbers the work on one row is about."""
+        return max(self.features.input_dimension, math.prod(self.shape))
 
 
 def contribution_norms(

@@ -11,20 +11,12 @@ from typing import Protocol
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.exact import sums as exact_sums
 from dptransfer.exact.chunks import concatenate_chunks, over_chunks
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
 from dptransfer.exact.lattice import clipped_lattice
 from dptransfer.exact.softmax import IntegerLogits, probabilities
-from dptransfer.exact.sums import (
-    Groups,
-    alike,
-    by_size,
-    consecutive,
-    inner_products,
-    norms_by_pairs,
-    over_people,
-    scaled_down,
-)
+from dptransfer.exact.sums import Groups, scaled_down
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.query import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -156,7 +148,7 @@ class SecondMoments(BoundedQuery):
         width = max(4, -(-self.features.input_dimension // 2))  # 2¹⁵ rows and one person's at most: exact
 
         def read(own: Integers) -> tuple[Floats, Floats]:
-            chosen = consecutive(own)
+            chosen = exact_sums.consecutive(own)
             mapped = lattice_floats(self.features, rows[chosen], ROW_NORM)
             weights = self.weights(mapped, labels[chosen]) * (_WEIGHT_NORM_OF_PEOPLE // _WEIGHT_NORM)
             return _coarser(mapped, _FINE_NORM_OF_PEOPLE), weights
@@ -176,19 +168,19 @@ class SecondMoments(BoundedQuery):
             yield _moments(fine, weights)
             yield from (whole(many.persons(i, i + 1)) for i in range(len(many.sizes)))
 
-        found = over_people(lambda groups: list(part(groups)), by_size(people), width)
+        found = exact_sums.over_people(lambda groups: list(part(groups)), exact_sums.by_size(people), width)
         return self._triangles(own for parts in found for own in parts)
 
     def _scale_down(self, weights: Floats, fine: Floats, sizes: Integers) -> None:
         """Scale down the weights, in place, of persons in order of size whose moments are too long."""
         begin = 0
-        for start, stop in alike(sizes):
+        for start, stop in exact_sums.alike(sizes):
             persons, rows = stop - start, int(sizes[start])
             end = begin + persons * rows
             if rows > self.bound.examples:  # else it is within the bound as it is
                 own = weights[begin:end].reshape(persons, rows, -1)
-                squares = inner_products(fine[begin:end].reshape(persons, rows, -1)) ** 2
-                norms = norms_by_pairs(squares, inner_products(own), self.grid)
+                squares = exact_sums.inner_products(fine[begin:end].reshape(persons, rows, -1)) ** 2
+                norms = exact_sums.norms_by_pairs(squares, exact_sums.inner_products(own), self.grid)
                 own *= np.minimum(1.0, self.bound.examples * self.grid / norms)[:, None, None]
                 np.trunc(own, out=own)
             begin = end

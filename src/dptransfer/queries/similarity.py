@@ -15,13 +15,8 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import Processes, ThisProcess, Workers
 from dptransfer.data.sharded_rows import ShardedRows, stored_bytes
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.capped_similarity import (
-    GRID_DTYPE,
-    GRID_NORM,
-    LARGEST_WEIGHT,
-    ClassSimilarity,
-    squared_norms,
-)
+from dptransfer.exact import capped_similarity
+from dptransfer.exact.capped_similarity import GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
 from dptransfer.exact.chunks import Threads
 from dptransfer.exact.cuda import DEVICES, Array, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm
@@ -40,7 +35,7 @@ def grid_rows(features: FittedFeatures, rows: AnyArray, precision: str) -> GridR
 
     The map gives eight-byte integers, so it is applied some rows at a time.
     """
-    result = np.empty((len(rows), features.dimension), dtype=GRID_DTYPE[precision])
+    result = np.empty((len(rows), features.dimension), dtype=capped_similarity.GRID_DTYPE[precision])
     step = max(1, MAPPED_ELEMENTS // max(1, features.dimension))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
@@ -218,7 +213,7 @@ class SimilarityScores(BoundedQuery):
             slab = self.candidates[start : start + step].astype(np.float32)
             near = mapped @ slab.T
             if uncapped:
-                near[:, squared_norms(slab) > one] = 0
+                near[:, capped_similarity.squared_norms(slab) > one] = 0
             smallest = np.minimum(smallest, near.min(axis=1))
             largest = np.maximum(largest, near.max(axis=1))
         # The cap is monotone, so the ends of the products are the ends of the contributions.

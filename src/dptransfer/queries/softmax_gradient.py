@@ -1,4 +1,4 @@
-"""The clipped gradient of a softmax loss, alone or with a count of long gradients."""
+"""Clipped gradients of softmax losses: of a head, alone or with a count of long ones, and of a projection."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import iadd
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,28 +14,16 @@ from numpy.typing import NDArray
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
+from dptransfer.exact import gradient_sums
 from dptransfer.exact.chunks import SelectedRows, concatenate_chunks, in_cache, over_chunks
 from dptransfer.exact.cuda import Array, place_beside
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
-from dptransfer.exact.gradient_sums import (
-    FINE_RESIDUAL_NORM,
-    MOST_PERSON_ROWS,
-    MOST_RECORDED,
-    MOST_ROWS,
-    RESIDUAL_NORM,
-    DeviceSample,
-    PersonGradients,
-    clipped_gradient,
-    norms_above,
-    residual_lattice,
-    residuals,
-    whole_numbers,
-)
-from dptransfer.exact.lattice import clipped_lattice
+from dptransfer.exact.gradient_sums import DeviceSample, PersonGradients, clipped_gradient, residuals
+from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.softmax import IntegerLogits
-from dptransfer.exact.sums import by_size, consecutive, over_people, whole_people
+from dptransfer.exact.sums import Groups, by_size, consecutive, over_people, scaled_down, whole_people
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.query import BoundedQuery, whole_norms
+from dptransfer.queries.query import BoundedQuery, RowSums, RowVectors, whole_norms
 
 ROW_NORM = 2**16
 """Grid norm of the rows; with residuals of grid norm 2¹⁴ one example moves the sum by at most 2³⁰ steps."""
@@ -107,7 +96,8 @@ class SoftmaxGradient(BoundedQuery):
     @property
     def grid(self) -> int:
         """Steps per clip: 2³⁰, and 2³⁶ for persons."""
-        return ROW_NORM * (RESIDUAL_NORM if self.unit is Unit.ROW else FINE_RESIDUAL_NORM)
+        fine, coarse = gradient_sums.FINE_RESIDUAL_NORM, gradient_sums.RESIDUAL_NORM
+        return ROW_NORM * (coarse if self.unit is Unit.ROW else fine)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -147,7 +137,7 @@ class SoftmaxGradient(BoundedQuery):
         width = self.features.input_dimension
 
         def summed(chunk: slice) -> Integers:
-            return whole_numbers(reduce(iadd, map(part, in_cache(chunk, width))))
+            return gradient_sums.whole_numbers(reduce(iadd, map(part, in_cache(chunk, width))))
 
         gradient = np.zeros(self.shape, dtype=np.int64)
         # Few large chunks, so that few threads are woken and few sums added, in pieces that fit the cache.
@@ -162,7 +152,7 @@ class SoftmaxGradient(BoundedQuery):
             # Products want larger chunks than elementwise passes do, and no more rows than are exact.
             parts = over_people(gradients.bounded, groups, max(4, -(-self.features.input_dimension // 8)))
         else:
-            parts = map(gradients.bounded, whole_people(groups, MOST_PERSON_ROWS // 2))
+            parts = map(gradients.bounded, whole_people(groups, gradient_sums.MOST_PERSON_ROWS // 2))
         return sum(parts, start=np.zeros(self.shape, dtype=np.int64))
 
     def person_gradients(self, rows: AnyArray, labels: Labels, clip: float) -> PersonGradients:
@@ -186,7 +176,7 @@ class SoftmaxGradient(BoundedQuery):
         def norms(chunk: slice) -> Floats:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
             found = residuals(mapped, labels[chunk], logits)
-            residual = residual_lattice(found, self.clip, weights=self.weights)
+            residual = gradient_sums.residual_lattice(found, self.clip, weights=self.weights)
             return whole_norms(residual.T) * whole_norms(self._inputs(mapped)) / self.grid
 
         return concatenate_chunks(norms, len(rows), self.features.input_dimension)
@@ -194,17 +184,18 @@ class SoftmaxGradient(BoundedQuery):
     def _of_sample(self, sample: DeviceSample, logits: IntegerLogits) -> Integers:  # pragma: no cover — GPU
         """That of a sample on a GPU; recorded, where it is a function of weights and sample alone."""
         special = (self.precision, self.projection, self.prior, self.along, self.weights)
-        if len(sample) > MOST_RECORDED or self.offset.any() or any(one is not None for one in special):
+        is_special = self.offset.any() or any(one is not None for one in special)
+        if is_special or len(sample) > gradient_sums.MOST_RECORDED:
             return self._on_device(*sample.select(), logits)
         return sample.recorded_gradient(logits, self.clip)
 
     def _on_device(self, rows: Array, labels: Array, logits: IntegerLogits) -> Integers:
         gradient = np.zeros(self.shape, dtype=np.int64)
-        for start in range(0, len(rows), MOST_ROWS):
-            chunk = slice(start, start + MOST_ROWS)
+        for start in range(0, len(rows), gradient_sums.MOST_ROWS):
+            chunk = slice(start, start + gradient_sums.MOST_ROWS)
             inputs = self._inputs(rows[chunk])
             summand = clipped_gradient(rows[chunk], labels[chunk], logits, self.clip, inputs, self.weights)
-            gradient += whole_numbers(summand)
+            gradient += gradient_sums.whole_numbers(summand)
         return gradient
 
     def _inputs(self, mapped: Array) -> Array:
@@ -318,7 +309,8 @@ class GradientAndExcess(BoundedQuery):
 
         def long_ones(chunk: slice) -> NDArray[np.bool_]:
             mapped = lattice_floats(features, rows[chunk], ROW_NORM)
-            long: NDArray[np.bool_] = norms_above(residuals(mapped, labels[chunk], logits)) > self.threshold
+            norms = gradient_sums.norms_above(residuals(mapped, labels[chunk], logits))
+            long: NDArray[np.bool_] = norms > self.threshold
             return long
 
         return concatenate_chunks(long_ones, len(rows), features.input_dimension)
@@ -332,3 +324,110 @@ def require_count_weight(name: str, value: float) -> float:
             f"{name} must lie between 2**-16 and 16; got {value!r}. Stay near the default, 0.25."
         )
     return value
+
+
+_FACTOR_NORM = 2**12  # of rows, prototypes and residuals, in integers
+_ROUNDED = _FACTOR_NORM + 64  # rounding moves each of at most 2¹⁴ coordinates by at most ½
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectionGradient(RowSums):
+    """Σ over rows of clip(∂L/∂A), for the loss L = −log softmax_y(−‖A x − A p_c‖²) and prototypes p_c.
+
+    With r = softmax − onehot(y), whose entries add up to 0, and v = Σ r_c p_c the gradient is
+    2A (x vᵀ + v xᵀ − Σ r_c p_c p_cᵀ): it depends on the row itself, and on nothing else that is private.
+
+    Releases:      a (width, dimension) matrix, in units of `clip`.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
+    Sensitivity:   L2, in units of `clip`. A row's gradient is clipped to norm 1: 1 under add/remove, 2 under
+                   replace-one. Persons: the sum of one's clipped gradients is scaled to a norm of at most
+                   bound, so bound and 2·bound.
+    Assumes:       map and prototypes are public or released; labels in 0..classes−1; a feature map that works
+                   row by row. In episodes, where some rows of a sample make the prototypes of the others, one
+                   row would move the gradients of all, and a clip per row would bound nothing.
+    Reference:     Snell, Swersky and Zemel (2017) for the loss; Wahdany et al. (2025), C.6, for the map.
+
+    Exactness: logits are linear in x up to a term that all classes share, so residuals are those of
+    `exact.gradient_sums`. Rows and prototypes are then rounded to integers of norm at most 2¹² + 64,
+    residuals to norm 2¹², and the map to integers of spectral norm at most α. By Cauchy-Schwarz each of the
+    three terms, in all partial sums, is at most 2¹²·√classes·(2¹² + 64)²·α, and α is so small that three of
+    them stay below 2⁵²: products are exact in any order, and the clip is that of `features.lattice`.
+
+    Attributes:
+        features: map of the rows.
+        projection: A, (width, dimension).
+        prototypes: (classes, dimension), each of norm at most 1.
+        clip: norm that a row's gradient is clipped to.
+    """
+
+    features: FittedFeatures
+    projection: Floats
+    prototypes: Floats
+    clip: float = 1.0
+
+    label = "gradient of the projection"
+    grid: ClassVar[int] = 2**SUM_BITS
+
+    def __post_init__(self) -> None:
+        """Refuse a clip that is none, and more classes than the products have bits for."""
+        checks.positive("clip", self.clip)
+        if self._room < 1:
+            raise ArgumentError(
+                f"A projection's gradients are exact for some 60,000 classes; got {len(self.prototypes)}. "
+                "Use another method."
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(width, dimension)."""
+        return len(self.projection), self.features.dimension
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
+        return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
+
+    def bounded(self, sums: Integers, groups: Groups) -> Integers:
+        """Each person's summed gradient, scaled down to the bound."""
+        return scaled_down(sums, groups, self.grid, self.bound.examples * self.grid)
+
+    @property
+    def _room(self) -> float:
+        """The largest spectral norm of the map, in integers, less what rounding it may add."""
+        most = 2.0**52 / (3 * _FACTOR_NORM * math.sqrt(len(self.prototypes)) * _ROUNDED**2)
+        return most - 0.5 * math.sqrt(math.prod(self.shape))
+
+    def vectors(self, rows: AnyArray, labels: Labels) -> RowVectors:
+        """Clipped gradients, in steps of clip·2⁻³⁰."""
+        classes = len(self.prototypes)
+        near = np.rint(self.prototypes * _FACTOR_NORM)
+        steps = self._room / max(float(np.linalg.norm(self.projection, 2)) * (1 + 1e-9), 1e-9)
+        matrix = np.rint(self.projection * steps)
+        logits = IntegerLogits.coarse(*nearest_prototype(self.projection, self.prototypes), ROW_NORM)
+        # (classes, width · dimension): A p_c p_cᵀ.
+        pairs = ((near @ matrix.T)[:, :, None] * near[:, None, :]).reshape(classes, -1)
+        unit = 2.0 / (steps * _FACTOR_NORM**3 / _UNCLIPPED)  # of an integer, in the gradient
+
+        def gradients(places: slice | Integers) -> Integers:
+            x = lattice_floats(self.features, rows[places], ROW_NORM)
+            found = residuals(x, labels[places], logits)
+            r = gradient_sums.residual_lattice(found, _UNCLIPPED, _FACTOR_NORM).T
+            x = np.rint(x * (_FACTOR_NORM / ROW_NORM))
+            v = r @ near
+            whole = (x @ matrix.T)[:, :, None] * v[:, None, :]
+            whole += (v @ matrix.T)[:, :, None] * x[:, None, :]
+            return clipped_lattice(whole.reshape(len(x), -1) - r @ pairs, self.grid, clip=self.clip / unit)
+
+        return gradients
+
+
+def nearest_prototype(projection: Floats, prototypes: Floats) -> tuple[Floats, Floats]:
+    """Weights and offsets whose scores order classes as −‖A x − A p_c‖² does: what they share is left out.
+
+    >>> nearest_prototype(np.eye(2), np.array([[1.0, 0.0], [0.0, 2.0]]))
+    (array([[2., 0.],
+           [0., 4.]]), array([-1., -4.]))
+    """
+    seen = prototypes @ projection.T
+    weights: Floats = 2 * seen @ projection
+    return weights, -np.square(seen).sum(axis=1)

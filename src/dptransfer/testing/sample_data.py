@@ -19,8 +19,7 @@ from dptransfer.ledger import Charge, Ledger
 from dptransfer.mechanisms import row_shares
 from dptransfer.methods import PrivateMethod, fitting
 from dptransfer.noise import NoiseSource, SeededNoise
-from dptransfer.noise.race import Choice, Lookup
-from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.race import Choice, Lookup, ScoreBins
 from dptransfer.privacy import Budget, Relation
 from dptransfer.release import PrivateClassifier
 from dptransfer.sources import PrivateImages, PublicImages

@@ -20,7 +20,7 @@ from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHe
 from dptransfer.methods.heads.noisy_gd import released_directions, sums_before
 from dptransfer.noise import NoiseSource
 from dptransfer.queries import L2Query, ProjectionGradient
-from dptransfer.queries.projection_gradient import nearest_prototype
+from dptransfer.queries.softmax_gradient import nearest_prototype
 from dptransfer.release.heads import CosineHead, Head, LinearHead
 
 _START = math.sqrt(0.5 / CosineHead.temperature)
