@@ -180,8 +180,8 @@ def test_a_weighted_total_stays_within_its_sensitivity(name, data, first, second
 class Doubled(WeightedTotal):
     """A planted bug: every row counts twice."""
 
-    def _weighted(self, rows, labels):
-        weighted = super()._weighted(rows, labels)
+    def vectors(self, rows, labels):
+        weighted = super().vectors(rows, labels)
         return lambda places: 2 * weighted(places)
 
 
