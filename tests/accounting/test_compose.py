@@ -1,14 +1,13 @@
 import math
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import mannwhitneyu, norm
+from scipy.stats import norm
 
 from dptransfer.accounting import (
     area_ceiling,
@@ -64,13 +63,6 @@ def test_a_single_selection_uses_the_closed_form_and_pure_epsilon_at_delta_zero(
     assert delta_of([choice(1.0)], 1.0) == 0.0 < delta_of([choice(1.0)], 0.999)
     assert epsilon_of([choice(1.0)], 0.0) == 1.0
     assert epsilon_of([choice(1.0)], 1e-5) < 0.9951 < epsilon_of([choice(1.0, bounded=False)], 1e-5)
-
-
-def test_selections_composed_never_cost_more_than_their_sum():
-    events = [choice(0.3), choice(0.7, bounded=False)]
-    assert delta_of(events, 1.0) == 0.0
-    assert 0 < delta_of(events, 0.99) < 1e-1
-    assert epsilon_of(events, 1e-9) <= 1.0
 
 
 @given(
@@ -239,12 +231,6 @@ def test_a_guarantee_says_delta_zero_where_delta_buys_nothing():
         guarantee_of([noise(1.0)], 0.0)
 
 
-def test_a_thousand_events_are_quick():
-    start = time.perf_counter()
-    epsilon_of([noise(50.0)] * 500 + [choice(0.01)] * 500, 1e-5)
-    assert time.perf_counter() - start < 2.0
-
-
 def test_extreme_events_do_not_overflow():
     assert delta_of([noise(1e-200)], 1.0) == 1.0
     assert delta_of([noise(1e300)], 0.0) < 1e-299
@@ -363,15 +349,6 @@ def test_sampling_hides_members_and_the_limit_is_not_that_of_unsampled_noise():
     assert (loss[0] > threshold).mean() > 0.011
 
 
-def test_the_best_attack_on_gaussian_noise_has_the_area_that_is_allowed():
-    """The likelihood-ratio attack on two normals is the ceiling, so it reaches it and does not pass it."""
-    rng = np.random.default_rng(1)
-    near, far = rng.normal(0, 1, 100_000), rng.normal(1 / 0.8, 1, 100_000)
-    area = mannwhitneyu(far, near).statistic / 1e10
-    assert area == pytest.approx(area_ceiling([LOUD]), abs=0.006)
-    assert area > area_ceiling([GaussianEvent(1.0, Relation.ADD_REMOVE)]) + 0.03  # more noise allows less
-
-
 def test_the_area_is_that_under_the_rates():
     """The same curve by another route."""
     for events in ([LOUD], [ODDS]):
@@ -385,10 +362,6 @@ def test_randomised_response_reaches_the_area_of_pure_privacy():
     truth = np.exp(1.5) / (1 + np.exp(1.5))
     assert area_ceiling([ODDS]) == pytest.approx(truth, abs=1e-3)
     assert area_ceiling([ODDS]) >= truth
-
-
-def test_a_huge_epsilon_allows_everything():
-    assert area_ceiling([SelectionEvent(1000.0, Relation.ADD_REMOVE, True, "exponential")]) > 0.99
 
 
 def test_cut_tails_help_an_attacker_on_both_sides():

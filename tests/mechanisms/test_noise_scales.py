@@ -1,7 +1,5 @@
 """The scale that a sampler is asked for is the one the event claims, to the last bits."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from dptransfer.mechanisms import (
     ExponentialMechanism,
     GaussianMechanism,
     GaussianRounds,
-    GaussianShares,
     LaplaceNoisyMax,
     PermuteAndFlip,
     joint_rounds,
@@ -98,20 +95,6 @@ def test_every_round_has_the_noise_and_the_sample_of_the_event(relation, rate, q
     assert noise.rates == ([] if rate == 1 else [(units, paid.event.sampling_rate)] * 4)
     one_row = Relation.ADD_REMOVE if rate < 1 else relation
     assert paid.event.sensitivity == query.l2_sensitivity(one_row)
-
-
-@pytest.mark.parametrize("relation", Relation)
-def test_shares_have_the_noise_of_the_whole_by_the_root_of_the_share(relation):
-    noise, whole = Asked(), GaussianShares(SUMS, 3.7, relation, "shares")
-    purse = whole.open(noise=noise)
-    shares = (0.5, 0.3, 0.2)
-    for share in shares:
-        purse.release(SUMS, share, *FLOATS)
-    price = math.fsum((SUMS.l2_sensitivity(relation) * SUMS.grid / scale) ** 2 for scale, _ in noise.gaussian)
-    assert (1 - 1e-8) / 3.7**2 <= price <= 1 / 3.7**2
-    for share, (scale, _) in zip(shares, noise.gaussian, strict=True):
-        wanted = claimed(whole.event, SUMS) / math.sqrt(share)
-        assert wanted <= scale <= wanted * (1 + 2e-9)
 
 
 def test_parts_of_joint_rounds_have_the_noise_of_the_joint_event():

@@ -1,4 +1,4 @@
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +18,6 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import SimilarityScores
 from dptransfer.queries.similarity import GridPool
-from noise.laws import exponential_mechanism, fits_table
 
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(100, 6)).astype(np.float32)
@@ -67,15 +66,6 @@ def drawn(scored, noise, scale=WIDTH):
     return int(choose_candidates(scored, lambda bins: noise.best_set(bins, 1, scale), scale, 1, noise)[0, 0])
 
 
-@pytest.mark.parametrize("rows", [2, 7])
-def test_the_law_is_that_of_all_scores_at_once(rows, monkeypatch):
-    monkeypatch.setattr(pieces, "_PIECE_BYTES", 8 * rows)
-    noise = SeededNoise(rows)
-    draws = [drawn(ScoreTable(SCORES[:, None], Backwards()), noise) for _ in range(1_200)]
-    assert fits_table(draws, exponential_mechanism(SCORES, WIDTH))
-    assert not fits_table(draws, exponential_mechanism(SCORES, 2 * WIDTH))
-
-
 def test_every_cut_of_a_small_pool_leads_to_the_same_choice(monkeypatch):
     """Given the same bits: there is one choice for each seed, whatever the pieces."""
     cut = pool_choice.pieces_of
@@ -87,44 +77,6 @@ def test_every_cut_of_a_small_pool_leads_to_the_same_choice(monkeypatch):
                 monkeypatch.setattr(pool_choice, "pieces_of", lambda *_, slices=slices: slices)
                 assert drawn(ScoreTable(SCORES[:, None]), SeededNoise(seed)) == whole
         monkeypatch.setattr(pool_choice, "pieces_of", cut)
-
-
-@dataclass
-class NoiseInPieces:
-    """The planted bug: each piece races its candidates by itself, with fresh noise whenever it is asked."""
-
-    workers: object
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-
-    def winner(self):
-        pieces = [slice(start, start + 2) for start in range(0, len(SCORES), 2)]
-        raced = [found for _, found in self.workers.each(self.race, pieces, "piece")]
-        return max(raced)[1]
-
-    def race(self, piece):
-        noisy = SCORES[piece] / WIDTH + self.rng.gumbel(size=len(SCORES[piece]))
-        return noisy.max(), piece.start + int(noisy.argmax())
-
-
-class CountsRetries:
-    """A worker died after its result was sent: the piece is done again, and both results arrive."""
-
-    def each(self, work, pieces, what):
-        for number, piece in enumerate(pieces):
-            yield number, work(piece)
-            if number % 2:
-                yield number, work(piece)
-
-
-def test_noise_in_pieces_is_drawn_twice_by_a_retry_and_noise_at_the_end_is_not(monkeypatch):
-    law = exponential_mechanism(SCORES, WIDTH)
-    honest, faulty = NoiseInPieces(ThisProcess()), NoiseInPieces(CountsRetries())
-    assert fits_table([honest.winner() for _ in range(6_000)], law)
-    assert not fits_table([faulty.winner() for _ in range(6_000)], law)
-    monkeypatch.setattr(pieces, "_PIECE_BYTES", 16)
-    seeds = range(40)
-    ours = [drawn(ScoreTable(SCORES[:, None], Backwards()), SeededNoise(seed)) for seed in seeds]
-    assert ours == [drawn(ScoreTable(SCORES[:, None]), SeededNoise(seed)) for seed in seeds]
 
 
 class Changing:

@@ -266,14 +266,6 @@ def test_noise_that_was_drawn_ahead_for_another_shape_is_not_used(monkeypatch):
     assert [what for what, _ in noise.asked].count("noise") == 5
 
 
-def test_a_sample_that_was_drawn_ahead_for_more_rows_is_not_used(monkeypatch):
-    monkeypatch.setattr(module, "_FEW", 1)
-    who = ClassCounts(50)
-    purse = rounds(query=who, times=2, rate=0.9).open(noise=Watched(0))
-    purse.release(who, np.zeros((50, 1)), np.arange(50))
-    assert purse.release(who, np.zeros((2, 1)), np.arange(2)).shape == (50,)
-
-
 def test_the_two_sides_of_a_fork_do_not_share_the_noise_that_was_drawn_ahead(monkeypatch):
     monkeypatch.setattr(module, "_FEW", 1)
     purse = rounds(query=WIDE, times=3, rate=0.5).open(noise=SecureNoise())

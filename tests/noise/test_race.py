@@ -201,30 +201,6 @@ def test_scores_as_far_apart_as_integers_go_are_told_apart():
         assert choose(far, 1.0) == choose(far, 5e-300) == 0
 
 
-@pytest.mark.parametrize("choose", [exponential, flipped])
-def test_many_equal_candidates_share_evenly(choose):
-    scores = np.repeat([0, 4], 3 * 2**12)
-    places = np.array([choose(scores, 1e12) for _ in range(300)]) // 2**12
-    assert fits_table(places, np.ones(6))
-
-
-@pytest.mark.parametrize("spread", [0.1, 300.0, 1e6])
-@pytest.mark.parametrize("size", [1, 10])
-def test_few_candidates_have_to_be_seen(spread, size):
-    scores = (np.random.default_rng(5).normal(size=50_000) * spread * 1e6).astype(np.int64)
-    bins, noise, rounds = ScoreBins.of(scores, 1e6, size), SeededNoise(1), 0
-    for _ in range(20):
-        choice = noise.best_set(bins, size, 1e6)
-        wanted = next(choice)
-        while True:
-            rounds += 1
-            try:
-                wanted = choice.send([race.find_candidates(one, scores)[0] for one in wanted])
-            except StopIteration:
-                break
-    assert rounds / 20 < 3 + (size > 1)
-
-
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(1)])
 def test_a_width_no_choice_can_use_is_refused(scale, noise):
@@ -284,16 +260,6 @@ def test_parts_put_together_are_the_whole_whatever_the_cut_and_the_order(scores,
         assert same(ScoreBins.merge(parts[::-1]), whole)
         nested = ScoreBins.merge([ScoreBins.merge(parts[:1]), *parts[1:]])
         assert same(nested, whole)
-
-
-def test_every_cut_of_a_small_pool_gives_the_same_bins():
-    scores = np.array([0, 3, 9_000, 8_990, 2**40, 2**40 - 1, 17, -5])
-    whole = ScoreBins.of(scores, 2.0, 2)
-    places = range(1, len(scores))
-    for pieces in range(len(scores)):
-        for cuts in combinations(places, pieces):
-            parts = [ScoreBins.of(part, 2.0, 2) for part in np.split(scores, cuts)]
-            assert same(ScoreBins.merge(parts), whole)
 
 
 def test_a_part_that_is_left_out_or_counted_twice_shows():
@@ -358,11 +324,3 @@ def test_bins_are_those_of_the_cpu(pool, size, scale, device, monkeypatch):
         found = race.bins_on_device(torch.from_numpy(scores).to(device), scale, size)
         assert all(map(same, found, expected))
         assert len(found) == len(expected)
-
-
-def test_parts_of_which_one_is_larger_than_a_set_are_put_together():
-    scores = TENSORS["bell"]
-    parts = (scores[:2], scores[2:40], scores[40:])
-    lots = [race.bins_on_device(torch.from_numpy(part), 40.0, 3) for part in parts]
-    for column, own in zip(scores.T, zip(*lots, strict=True), strict=True):
-        assert same(ScoreBins.merge(own), ScoreBins.of(column, 40.0, 3))

@@ -83,11 +83,3 @@ def test_numpy_numbers_become_plain_ones():
     assert budget == Budget(epsilon=0.5, delta=1e-5)
     assert Budget.from_dict(json.loads(json.dumps(budget.to_dict()))) == budget
     assert Budget(rho=np.int64(2), delta=1e-5).rho == 2
-
-
-@pytest.mark.parametrize(
-    ("budget", "currency"),
-    [(Budget(0.5, 1e-5), "epsilon"), (Budget.zcdp(0.5), "rho"), (Budget.gdp(0.5), "mu")],
-)
-def test_a_budget_has_one_amount_in_one_currency(budget, currency):
-    assert (budget.currency, budget.amount) == (currency, 0.5)

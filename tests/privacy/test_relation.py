@@ -3,10 +3,6 @@ import pytest
 from dptransfer.privacy import Relation, Unit
 
 
-def test_there_are_two_relations_and_they_read_as_sentences():
-    assert [relation.value for relation in Relation] == ["add/remove", "replace-one"]
-
-
 def test_where_persons_are_the_unit_the_relation_says_so():
     person = "one person, with all their examples"
     assert Relation.ADD_REMOVE.sentence(Unit.PERSON) == f"adding or removing {person}"

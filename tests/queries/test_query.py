@@ -11,7 +11,6 @@ from dptransfer.exact import chunks, sums
 from dptransfer.privacy import EACH_ROW, Bound, Relation, Unit
 from dptransfer.queries import (
     EvaluationCounts,
-    LargestVotes,
     RecentredSums,
     SimilarityScores,
     SoftmaxGradient,
@@ -79,10 +78,6 @@ def test_torch_rows_give_the_same_integers(name):
     x, y = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
     there = torch.from_numpy(UNIT.lattice(x, 2**16)).double(), torch.from_numpy(y)
     assert (query(*there) == query(x, y)).all()
-
-
-def test_favourites_have_one_count_a_question():
-    assert LargestVotes(4, 3, unit=Unit.ROW).shape == (4,)
 
 
 # What rows contribute

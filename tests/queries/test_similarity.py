@@ -113,20 +113,6 @@ def test_grid_rows_are_the_mapped_rows_in_the_smallest_type(monkeypatch, precisi
     assert (got == want).all()
 
 
-@pytest.mark.parametrize("dtype", [np.int16, np.int64])
-def test_candidates_of_any_integer_type_give_the_same_scores(dtype):
-    query = scores_query(0.9, 1.5)
-    rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(80, 3)), rng.integers(0, 2, 80)
-    other = replace(query, candidates=query.candidates.astype(dtype))
-    assert (query(x, y) == other(x, y)).all()
-
-
-def test_an_unknown_device_is_refused():
-    with pytest.raises(ArgumentError, match="device"):
-        replace(scores_query(), device="abacus")
-
-
 def persons_query(*limits, bound=1.0, **options):
     return replace(scores_query(*limits, **options), bound=Bound(Unit.PERSON, bound))
 
