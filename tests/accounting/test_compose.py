@@ -113,10 +113,7 @@ def test_epsilon_was_checked_with_the_lattice_included(slack, delta):
 
 
 def test_events_of_two_relations_are_not_added():
-    for events in (
-        [noise(1.0), noise(1.0, relation=REPLACE)],
-        [noise(1.0), choice(1.0, relation=REPLACE)],
-    ):
+    for events in ([noise(1.0), noise(1.0, relation=REPLACE)], [noise(1.0), choice(1.0, relation=REPLACE)]):
         for call in (
             lambda e: delta_of(e, 1.0),
             lambda e: epsilon_of(e, 1e-5),

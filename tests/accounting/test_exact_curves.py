@@ -64,10 +64,7 @@ def test_delta_agrees_with_dp_accounting():
 @checked
 def test_delta_is_never_below_the_textbook_formula_in_log_space(mu, position):
     epsilon = mu * mu / 2 + mu * position
-    head, tail = (
-        float(log_ndtr(mu / 2 - epsilon / mu)),
-        epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)),
-    )
+    head, tail = (float(log_ndtr(mu / 2 - epsilon / mu)), epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))
     noise = 1e-15 * (abs(head) + abs(tail) + epsilon + 1)  # the formula's own error, before it cancels
     textbook = head + math.log(max(-math.expm1(tail - head) - 2 * noise, 1e-300)) - noise
     assert math.log(delta_of_mu(mu, epsilon)) >= max(textbook, math.log(sys.float_info.min))

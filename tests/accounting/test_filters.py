@@ -40,10 +40,6 @@ from dptransfer.privacy import (
     Relation,
     SampledGaussianEvent,
     SelectionEvent,
-    Unit,
-    for_group,
-    for_rows,
-    in_relation,
 )
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -255,27 +251,6 @@ def test_selections_pay_no_delta_unless_that_makes_them_much_cheaper():
 
 def by_price(events, number):
     return epsilon_of(events, 1e-5 * BASIC_SHARE * 2.0 ** (1 - 2 * number.bit_length()))
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        for_group(gauss(30.0), 3),
-        for_rows(replace(gauss(30.0), unit=Unit.PERSON), ADD),
-        in_relation(gauss(30.0), Relation.REPLACE_ONE),
-        in_relation(SAMPLED, Relation.REPLACE_ONE),
-        TUNED,
-        DisjointEvent(((gauss(9.0),), (chosen(0.3),))),
-    ],
-    ids=lambda event: event.kind,
-)
-def test_steps_of_every_kind_have_a_price_in_basic_composition(events):
-    first = replace(PURE, relation=events.relation)
-    requests = Requests.of([[first], [events], [first]])
-    own = by_price([events], 1)
-    assert 0.01 < own < 3
-    assert requests._by_basic_composition(1e-5 * BASIC_SHARE, math.inf) == pytest.approx(2 + own)
-    assert requests._smallest(1e-5, None)[0] <= 2 + own
 
 
 def test_what_has_cut_tails_pays_for_them_within_its_own_delta():

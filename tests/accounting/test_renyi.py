@@ -190,16 +190,6 @@ def test_more_trials_and_less_noise_cost_more(mean, shape, z):
     assert here >= epsilon_of([GaussianEvent(z, ADD)], 1e-5)
 
 
-def test_it_composes_with_other_events_and_nests():
-    before = [GaussianEvent(4.0, ADD), SelectionEvent(0.1, ADD, True, "exponential")]
-    together = epsilon_of([*before, tuned()], 1e-5)
-    assert epsilon_of([tuned()], 1e-5) < together
-    assert delta_of([*before, tuned()], together) <= 1e-5
-    assert together < epsilon_of([tuned()], 1e-5) + epsilon_of(before, 1e-5)
-    nested = tuned((tuned(mean=3.0, shape=1.0),), mean=3.0, shape=1.0)
-    assert epsilon_of([tuned(mean=3.0, shape=1.0)], 1e-5) < epsilon_of([nested], 1e-5)
-
-
 def test_sampled_trials_pay_for_their_lattice():
     trial = SampledGaussianEvent(1.0, 0.01, 200, ADD)
     rough = SampledGaussianEvent(1.0, 0.01, 200, ADD, numeric_epsilon=0.01)

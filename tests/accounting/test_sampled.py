@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dptransfer.accounting import delta_of, delta_of_mu, epsilon_of, mu_of, rho_of
 from dptransfer.accounting import sampled as replaced_moments
-from dptransfer.accounting.renyi import ORDERS, delta_of_renyi, divergences
+from dptransfer.accounting.renyi import delta_of_renyi, divergences
 from dptransfer.accounting.sampled import (
     SampledGroup,
     _log_moments,
@@ -235,14 +235,6 @@ def test_extreme_steps_neither_raise_nor_come_out_free(relation, z, q, times):
     for epsilon in (0.0, 1.0):
         assert 0 < delta_of([event], epsilon) <= delta_of_mu(whole, epsilon)
     assert epsilon_of([event], 1e-5) >= 0
-
-
-def test_equal_steps_are_gathered():
-    many = [sampled(1.0, 0.1, 2), sampled(2.0, 0.1, 1), sampled(1.0, 0.1, 3)]
-    groups = Steps.of(many).sampled
-    assert groups == (SampledGroup(1.0, 0.1, False, 5), SampledGroup(2.0, 0.1, False, 1))
-    assert delta_of(many[::2], 0.1) == delta_of([sampled(1.0, 0.1, 5)], 0.1)
-    assert len(ORDERS) == len(sampled_divergences(groups[0], np.array(ORDERS)))
 
 
 @pytest.mark.parametrize("z", [0.5, 2.0])

@@ -16,14 +16,7 @@ from dptransfer.mechanisms import (
     rounds_of,
 )
 from dptransfer.noise import SecureNoise, SeededNoise, lattice_epsilon
-from dptransfer.privacy import (
-    SMALLEST_NOISE_MULTIPLIER,
-    Bound,
-    GaussianEvent,
-    Relation,
-    Unit,
-    for_group,
-)
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Bound, Relation, Unit
 from dptransfer.queries import (
     ClassCounts,
     ClassSums,
@@ -268,13 +261,6 @@ def test_questions_about_persons_are_paid_for_one_by_one():
     apart = [GaussianRounds(of_people, 4.0, REPLACE, 1), GaussianRounds(of_people, 5.0, REPLACE, 3)]
     assert joint_rounds(apart, "both") == apart
     assert joint_rounds([parts()[0], apart[0]], "both") == [parts()[0], apart[0]]
-
-
-def test_a_joint_event_is_one_gaussian_event_for_groups_too():
-    (joint,) = joint_rounds(parts(), "both")
-    assert type(joint.event) is GaussianEvent
-    assert joint.event.relation is REPLACE
-    assert mu_of([for_group(joint.event, 3)]) == pytest.approx(3 * mu_of([joint.event]), rel=1e-6)
 
 
 def test_the_rounds_of_a_plan_are_found_in_any_of_its_steps():

@@ -205,10 +205,7 @@ def test_a_file_that_changes_while_every_candidate_gets_its_noise_is_noticed(tmp
     def meddle(done, *_):
         np.save(files[0], np.zeros((40, 6), dtype=np.float32))
 
-    with (
-        pytest.raises(DataError, match=r"part-0.*changed"),
-        reported_to(meddle),
-    ):
+    with pytest.raises(DataError, match=r"part-0.*changed"), reported_to(meddle):
         choose("laplace", pool=ShardedRows(files))
 
 

@@ -114,19 +114,6 @@ def test_sampled_rounds_are_priced_by_what_one_row_contributes(relation):
     assert event.numeric_epsilon == apart * 5 * lattice_epsilon(3.0 * SUMS.grid, 6)
 
 
-@pytest.mark.parametrize(
-    ("relation", "rate", "scale"),
-    [(Relation.ADD_REMOVE, 1.0, 3.0), (Relation.REPLACE_ONE, 1.0, 6.0), (Relation.REPLACE_ONE, 0.5, 3.0)],
-)
-def test_the_noise_has_the_stated_law(relation, rate, scale):
-    made = rounds(relation, rate=rate, query=WIDE)
-    assert made.scale == scale
-    draws = made.open(noise=SeededNoise(7)).release(WIDE, *NOTHING).ravel()
-    assert fits_continuous(draws, stats.norm(scale=scale))
-    assert not fits_continuous(draws, stats.norm(scale=scale * 1.05))
-    assert not fits_continuous(draws, stats.norm(scale=scale / 1.05))
-
-
 def test_the_noise_has_the_stated_law_with_the_secure_source_too_and_is_fresh_every_round():
     purse = rounds(query=WIDE, times=2).open(noise=SecureNoise())
     first, second = (purse.release(WIDE, *NOTHING).ravel() for _ in range(2))
@@ -231,29 +218,6 @@ class Watched(SeededNoise):
     def poisson_sample(self, rows, rate):
         self.noted("sample")
         return super().poisson_sample(rows, rate)
-
-
-def test_each_round_but_the_last_draws_what_the_next_needs_ahead_and_no_more(monkeypatch):
-    monkeypatch.setattr(module, "_FEW", 50)
-    noise = Watched(0)
-    answers(times=3, noise=noise)
-    assert noise.asked == [
-        *[("noise", True), ("sample", True)],
-        *[("noise", False), ("sample", False)] * 2,
-    ]
-    few = Watched(0)
-    monkeypatch.setattr(module, "_FEW", 51)
-    answers(times=3, noise=few)
-    assert few.asked == [("noise", True), ("sample", True)] * 3
-    two = Watched(0)
-    monkeypatch.setattr(module, "_FEW", 1)
-    with monkeypatch.context() as busy:
-        busy.setattr(module, "usable_cores", lambda: 2)
-        answers(times=3, noise=two)
-    assert two.asked == few.asked
-    whole = Watched(0)
-    answers(times=3, rate=1.0, noise=whole)  # these may take turns with rounds of another question
-    assert whole.asked == [("noise", True)] * 3
 
 
 def test_noise_that_was_drawn_ahead_for_another_shape_is_not_used(monkeypatch):

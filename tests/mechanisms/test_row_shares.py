@@ -120,16 +120,6 @@ def test_a_contribution_that_is_too_long_is_not_hidden():
     assert releases[1].shares.tolist() == [2.0] * 3
 
 
-def test_records_close_and_nest():
-    step = GaussianMechanism(SUMS, 1.0, ADD)
-    with recording() as outer:
-        with recording() as inner:
-            step.release(ROWS, LABELS, noise=SeededNoise(0))
-        step.release(ROWS, LABELS, noise=SeededNoise(0))
-    step.release(ROWS, LABELS, noise=SeededNoise(0))
-    assert (len(inner), len(outer)) == (1, 1)
-
-
 ADD = Relation.ADD_REMOVE
 
 ROWS_SAMPLED, LABELS_SAMPLED = np.eye(4, 3), np.array([0, 1, 1, 0])
@@ -142,12 +132,6 @@ class TakesSome(NoNoise):
 
     def poisson_sample(self, rows, rate):
         return np.array([0, 2])[: rows - 1]
-
-
-def test_a_round_of_sums_is_about_the_sampled_rows():
-    rounds = GaussianRounds(SUMS_SAMPLED, 2.0, ADD, times=1, sampling_rate=0.5)
-    answer = rounds.open(noise=TakesSome()).release(SUMS_SAMPLED, ROWS_SAMPLED, LABELS_SAMPLED)
-    assert (answer == SUMS_SAMPLED(ROWS_SAMPLED[[0, 2]], LABELS_SAMPLED[[0, 2]]) / SUMS_SAMPLED.grid).all()
 
 
 def test_a_round_of_sums_is_about_all_rows_of_the_sampled_people():

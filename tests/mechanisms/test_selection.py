@@ -8,11 +8,7 @@ import pytest
 from dptransfer.accounting import selection_delta
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm
-from dptransfer.mechanisms import (
-    SELECTIONS,
-    TopKMechanism,
-    selection,
-)
+from dptransfer.mechanisms import SELECTIONS, TopKMechanism, selection
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Bound, Relation, SelectionEvent, Unit
 from dptransfer.queries import SimilarityScores

@@ -47,6 +47,8 @@ def test_exactly_one_currency_is_given():
         Budget(delta=1e-5)
     with pytest.raises(BudgetError, match="epsilon, rho"):
         Budget(epsilon=1.0, rho=0.5, delta=1e-5)
+    with pytest.raises(BudgetError, match="relation"):
+        Budget(epsilon=1.0, relation="add/remove")
 
 
 def test_zcdp_and_gdp_need_a_delta_to_quote_epsilon_at():
@@ -54,11 +56,6 @@ def test_zcdp_and_gdp_need_a_delta_to_quote_epsilon_at():
         with pytest.raises(BudgetError, match="delta > 0"):
             make(1.0, delta=0.0)
         assert make(1.0).delta == 1e-5
-
-
-def test_the_relation_is_a_relation():
-    with pytest.raises(BudgetError, match="relation"):
-        Budget(epsilon=1.0, relation="add/remove")
 
 
 @pytest.mark.parametrize("missing", ["epsilon", "delta", "rho", "mu", "relation"])

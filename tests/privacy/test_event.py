@@ -30,29 +30,7 @@ from dptransfer.privacy.event import KINDS
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 
-bad_numbers = [math.nan, math.inf, -1.0, 0.0, 5e-324, "1", True, None]
-
-
-@pytest.mark.parametrize("bad", bad_numbers)
-def test_numbers_that_would_void_the_accounting_are_refused(bad):
-    for make in (
-        lambda: GaussianEvent(bad, ADD),
-        lambda: GaussianEvent(1.0, ADD, sensitivity=bad),
-        lambda: SelectionEvent(bad, ADD, True, "exponential"),
-    ):
-        with pytest.raises(ArgumentError):
-            make()
-    if bad != 0.0 or isinstance(bad, bool):
-        with pytest.raises(ArgumentError):
-            GaussianEvent(1.0, ADD, numeric_epsilon=bad)
-
-
-@pytest.mark.parametrize("bad", ["add/remove", None, "ADD_REMOVE"])
-def test_the_relation_is_a_relation(bad):
-    with pytest.raises(ArgumentError, match="a Relation"):
-        GaussianEvent(1.0, bad)
-    with pytest.raises(ArgumentError, match="a Relation"):
-        SelectionEvent(1.0, bad, True, "exponential")
+MISSING = object()
 
 
 def test_numpy_numbers_become_plain_ones():
@@ -70,12 +48,6 @@ def test_one_relation_is_found_and_two_or_none_raise():
         same_relation([GaussianEvent(1.0, ADD), GaussianEvent(1.0, REPLACE)])
     with pytest.raises(RelationMismatch, match="no events"):
         same_relation([])
-
-
-@pytest.mark.parametrize("bad", [7, None, b"sums"])
-def test_a_label_is_words(bad):
-    with pytest.raises(ArgumentError, match="label must"):
-        GaussianEvent(1.0, ADD, label=bad)
 
 
 NOISE = GaussianEvent(4.0, Relation.ADD_REMOVE)
@@ -156,21 +128,17 @@ def test_an_event_survives_json(event):
         {"noise_multiplier": -1.0},
         {"noise_multiplier": math.nan},
         {"unknown": 1},
+        {"kind": MISSING},
+        {"relation": MISSING},
+        {"noise_multiplier": MISSING},
     ],
 )
 def test_a_dictionary_that_says_something_else_is_refused(change):
     fields = event_to_dict(GaussianEvent(2.0, ADD))
     assert event_from_dict(fields)
+    changed = {name: value for name, value in {**fields, **change}.items() if value is not MISSING}
     with pytest.raises(ArgumentError):
-        event_from_dict({**fields, **change})
-
-
-@pytest.mark.parametrize("missing", ["kind", "relation", "noise_multiplier"])
-def test_a_dictionary_with_a_missing_field_is_refused(missing):
-    fields = event_to_dict(GaussianEvent(2.0, ADD))
-    del fields[missing]
-    with pytest.raises(ArgumentError):
-        event_from_dict(fields)
+        event_from_dict(changed)
 
 
 @pytest.mark.parametrize("scale", [6.00001, 3.0, -6.0, math.nan, "6.0", True])

@@ -16,7 +16,6 @@ from dptransfer.mechanisms import (
     GaussianRounds,
     GaussianShares,
     TopKMechanism,
-    joint_rounds,
 )
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -104,16 +103,6 @@ def test_units_are_not_mixed():
     tuned = event_to_dict(EVENTS["tuned"])
     with pytest.raises(ArgumentError, match="its candidates"):
         event_from_dict({key: value for key, value in tuned.items() if key != "unit"})
-
-
-def test_no_steps_promise_nothing_to_whichever_unit_is_named():
-    assert guarantee_of([], 1e-5, relation=ADD).unit is Unit.ROW
-    assert guarantee_of([], 1e-5, relation=ADD, unit=Unit.PERSON).unit is Unit.PERSON
-
-
-def test_replacing_a_person_is_not_priced_by_a_proof_about_rows():
-    parts = [GaussianRounds(SUMS, 8.0, REPLACE, 3)] * 2
-    assert joint_rounds(parts, "both") == parts
 
 
 def test_a_release_states_its_unit_and_one_that_mixes_units_is_refused(tmp_path):

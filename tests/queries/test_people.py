@@ -20,6 +20,7 @@ from dptransfer.queries import (
     ClassSumsAndCounts,
     ConfidenceTotal,
     CorrectCount,
+    EvaluationCounts,
     GradientAndExcess,
     ProjectionGradient,
     SecondMoments,
@@ -67,6 +68,7 @@ def curved(**more):
 
 AXES = np.linalg.qr(np.random.default_rng(5).normal(size=(WIDTH, 2)))[0]
 AXES[:, 0] = np.eye(WIDTH)[0]  # not orthonormal any more, and along the worst rows
+SLOPES = np.random.default_rng(6).normal(size=(CLASSES, WIDTH))
 FALLING = np.array([1.0, 0.37, 0.0])
 WEIGHTS = np.geomspace(1.0, 1e-4, MANY)
 QUERIES = {
@@ -79,6 +81,12 @@ QUERIES = {
     "total and count": lambda bound: WeightedTotal(UNIT, FALLING, 0.5, bound=bound),
     "correct": lambda bound: CorrectCount(UNIT, np.eye(CLASSES, WIDTH), np.zeros(CLASSES), bound=bound),
     "confidence": lambda bound: ConfidenceTotal(MAPS["words"], bound=bound),
+    "evaluation": lambda bound: EvaluationCounts(
+        UNIT, SLOPES, np.zeros(CLASSES), temperature=0.3, bound=bound
+    ),
+    "evaluation of a quadratic head": lambda bound: EvaluationCounts(
+        UNIT, SLOPES, np.ones(CLASSES), np.abs(SLOPES), bound=bound
+    ),
     "steep gradient": lambda bound: steep(bound=bound),
     "steep gradient, many classes": lambda bound: steep(MANY, bound=bound),
     "short clip, many classes": lambda bound: steep(MANY, clip=1e-3, bound=bound),

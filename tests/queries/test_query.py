@@ -9,19 +9,8 @@ from threadpoolctl import threadpool_limits
 from dptransfer.data import ShardedRows
 from dptransfer.exact import chunks, sums
 from dptransfer.privacy import EACH_ROW, Bound, Relation, Unit
-from dptransfer.queries import (
-    EvaluationCounts,
-    RecentredSums,
-    SimilarityScores,
-    SoftmaxGradient,
-    similarity,
-)
-from dptransfer.queries.query import (
-    contribution_norms,
-    contribution_ranges,
-    largest_contribution,
-    one_by_one,
-)
+from dptransfer.queries import EvaluationCounts, RecentredSums, SimilarityScores, SoftmaxGradient, similarity
+from dptransfer.queries.query import contribution_norms, contribution_ranges, largest_contribution, one_by_one
 from dptransfer.queries.similarity import GridPool
 from dptransfer.testing.query_rules import check_query
 
@@ -32,7 +21,9 @@ from .test_similarity import scores_query
 UNIT = MAPS["unit norm"]
 ABOUT_ROWS = {name: make(EACH_ROW) for name, make in QUERIES.items()} | {
     "around centres": RecentredSums(UNIT, np.full((CLASSES, WIDTH), 0.1), np.array([0.7, 1.3, 2.1])),
-    "evaluation": EvaluationCounts(UNIT, np.eye(CLASSES, WIDTH), np.zeros(CLASSES), temperature=0.3),
+    "evaluation of directions": EvaluationCounts(
+        MAPS["pooled"], np.eye(CLASSES, MAPS["pooled"].dimension), np.zeros(CLASSES), directions=True
+    ),
     "scores": scores_query(),
     "capped scores": scores_query(0.9, 1.5),
 }

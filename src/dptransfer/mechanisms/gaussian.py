@@ -158,12 +158,7 @@ class SharesLeft:
     left: float = 1.0
 
     def release(
-        self,
-        query: L2Query,
-        share: float,
-        rows: AnyArray,
-        labels: Labels,
-        people: People | None = None,
+        self, query: L2Query, share: float, rows: AnyArray, labels: Labels, people: People | None = None
     ) -> Floats:
         """The query's noisy answer on these rows, for `share` of the budget."""
         checks.positive("share", share)

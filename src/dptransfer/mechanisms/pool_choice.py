@@ -122,11 +122,7 @@ class ScoreTable:
 
 
 def choose_candidates(
-    scored: ScoredPool,
-    choice: Callable[[ScoreBins], Choice],
-    scale: float,
-    size: int,
-    noise: NoiseSource,
+    scored: ScoredPool, choice: Callable[[ScoreBins], Choice], scale: float, size: int, noise: NoiseSource
 ) -> Integers:
     """(classes, size) positions of the candidates chosen for each class.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,7 @@ from dptransfer.base.types import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms.mechanism import Step
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
-from dptransfer.queries.query import (
-    L2Query,
-    Query,
-    ScoreQuery,
-    contribution_norms,
-    contribution_ranges,
-    largest_contribution,
-)
+from dptransfer.queries.query import Query, contribution_norms, contribution_ranges, largest_contribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,41 +70,23 @@ def note(step: Step, query: Query, rows: AnyArray, labels: Labels, people: Peopl
         record.append(RowShares(event, shares, getattr(step, "is_part", False)))
 
 
-@singledispatch
 def shares_of(
-    event: Event, query: Query, rows: AnyArray, labels: Labels, people: People | None = None
+    event: Event, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
 ) -> Floats:
     """Each unit's share in a release of this kind."""
-    raise ArgumentError(f"A {event.kind} step has no losses by row; use a method without one.")
-
-
-@shares_of.register
-def _(
-    event: SelectionEvent, query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None = None
-) -> Floats:
-    ranges = contribution_ranges(query, rows, labels, people)
-    # Two rows exchanged: scores of one class move by both, or those of two classes by one each.
-    return (ranges + 1) / 2 if event.relation is Relation.REPLACE_ONE else ranges
-
-
-@shares_of.register
-def _(
-    event: GaussianEvent, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None
-) -> Floats:
+    replaced = event.relation is Relation.REPLACE_ONE
+    if isinstance(event, SelectionEvent):
+        ranges = contribution_ranges(query, rows, labels, people)
+        # Two rows exchanged: scores of one class move by both, or those of two classes by one each.
+        return (ranges + 1) / 2 if replaced else ranges
+    if not isinstance(event, GaussianEvent | SampledGaussianEvent):
+        raise ArgumentError(f"A {event.kind} step has no losses by row; use a method without one.")
     norms = contribution_norms(query, rows, labels, people)
-    if event.relation is Relation.REPLACE_ONE:
+    if replaced:
         largest = largest_contribution(query)
+        if isinstance(event, SampledGaussianEvent):  # priced by the longer of the two
+            return np.maximum(norms, largest) / event.sensitivity
         exchanged = np.minimum(norms + largest, query.l2_sensitivity(event.relation))
         # A contribution that is too long is a fault, which must not be hidden by the minimum.
         norms = np.where(norms <= largest * (1 + 1e-9), exchanged, norms + largest)
-    return norms / event.sensitivity
-
-
-@shares_of.register
-def _(
-    event: SampledGaussianEvent, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None
-) -> Floats:
-    norms = contribution_norms(query, rows, labels, people)
-    if event.relation is Relation.REPLACE_ONE:  # priced by the longer of the two
-        norms = np.maximum(norms, largest_contribution(query))
     return norms / event.sensitivity
