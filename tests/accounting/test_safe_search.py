@@ -6,29 +6,17 @@ from dptransfer.accounting.safe_search import largest, largest_whole, smallest, 
 
 
 @pytest.mark.parametrize("root", [1.5e-3, 1.0, math.pi, 9.9e8])
-def test_smallest_returns_a_number_that_was_tried_and_the_next_smaller_one_fails(root):
+@pytest.mark.parametrize(("search", "side"), [(smallest, 1), (largest, -1)])
+def test_what_is_returned_was_tried_and_the_next_one_further_fails(root, search, side):
     tried = {}
 
     def fits(x):
-        tried[x] = x >= root
+        tried[x] = side * x >= side * root
         return tried[x]
 
-    found = smallest(fits, 1e-3, 1e9)
+    found = search(fits, 1e-3, 1e9)
     assert tried[found]
-    assert not fits(found * (1 - 2e-6))
-
-
-@pytest.mark.parametrize("root", [1.5e-3, 1.0, math.pi, 9.9e8])
-def test_largest_returns_a_number_that_was_tried_and_the_next_larger_one_fails(root):
-    tried = {}
-
-    def fits(x):
-        tried[x] = x <= root
-        return tried[x]
-
-    found = largest(fits, 1e-3, 1e9)
-    assert tried[found]
-    assert not fits(found * (1 + 2e-6))
+    assert not fits(found * (1 - side * 2e-6))
 
 
 def test_ends_that_decide_are_not_searched_further():

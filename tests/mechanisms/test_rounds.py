@@ -1,7 +1,5 @@
 import math
 import os
-import threading
-import time
 from copy import copy
 
 import numpy as np
@@ -198,36 +196,14 @@ def three_cores(monkeypatch):
     monkeypatch.setattr(module, "usable_cores", lambda: 3)
 
 
-class Watched(SeededNoise):
-    """Tells what was asked for, by which thread, and whether two asked at a time."""
-
-    def __init__(self, seed):
-        super().__init__(seed)
-        self.asked, self.busy = [], threading.Lock()
-
-    def noted(self, what):
-        assert self.busy.acquire(blocking=False)
-        self.asked.append((what, threading.get_ident() == threading.main_thread().ident))
-        time.sleep(0.002)
-        self.busy.release()
-
-    def discrete_gaussian(self, scale, shape):
-        self.noted("noise")
-        return super().discrete_gaussian(scale, shape)
-
-    def poisson_sample(self, rows, rate):
-        self.noted("sample")
-        return super().poisson_sample(rows, rate)
-
-
 def test_noise_that_was_drawn_ahead_for_another_shape_is_not_used(monkeypatch):
     monkeypatch.setattr(module, "_FEW", 1)
-    noise, fewer = Watched(0), ClassSums(FEATURES, 1)
+    noise, fewer = Listening(0), ClassSums(FEATURES, 1)
     purse = rounds(times=3, rate=0.5).open(noise=noise)
     assert purse.release(SUMS, ROWS, LABELS).shape == (2, 3)
     assert purse.release(fewer, ROWS, np.zeros(3, dtype=np.int64)).shape == (1, 3)
     assert purse.release(SUMS, ROWS, LABELS).shape == (2, 3)
-    assert [what for what, _ in noise.asked].count("noise") == 5
+    assert len(noise.scales) == 5
 
 
 def test_the_two_sides_of_a_fork_do_not_share_the_noise_that_was_drawn_ahead(monkeypatch):
@@ -241,42 +217,6 @@ def test_the_two_sides_of_a_fork_do_not_share_the_noise_that_was_drawn_ahead(mon
         forked.setattr(os, "getpid", lambda: -1)
         childs = child.release(WIDE, *NOTHING)
     assert (parents != childs).any()
-
-
-def test_noise_that_cannot_be_drawn_ahead_is_missed_in_its_own_round_before_a_row_is_read(monkeypatch):
-    monkeypatch.setattr(module, "_FEW", 1)
-
-    class Exhausted(Watched):
-        def discrete_gaussian(self, scale, shape):
-            if self.asked:
-                raise OSError("no entropy")
-            return super().discrete_gaussian(scale, shape)
-
-    noise, who = Exhausted(0), ClassCounts(50)
-    purse = rounds(query=who, rate=0.4).open(noise=noise)
-    assert purse.release(who, np.zeros((50, 1)), np.arange(50)).any()
-    with pytest.raises(OSError, match="entropy"):
-        purse.release(who, np.zeros((50, 1)), np.arange(50))
-    assert [what for what, _ in noise.asked] == ["noise", "sample"]
-
-
-def test_torch_rows_are_sampled_where_they_are():
-    torch = pytest.importorskip("torch")
-
-    class Kept(ClassSums):
-        def __call__(self, rows, labels):
-            assert isinstance(rows, torch.Tensor)
-            return super().__call__(rows.numpy(), labels.numpy())
-
-    x, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
-    asked, kept = ClassSums(FEATURES, 2), Kept(FEATURES, 2)
-    here = rounds(rate=0.4).open(noise=SeededNoise(3)).release(asked, x, y)
-    there = (
-        rounds(rate=0.4, query=kept)
-        .open(noise=SeededNoise(3))
-        .release(kept, torch.from_numpy(x), torch.from_numpy(y))
-    )
-    assert (here == there).all()
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,7 @@ from dptransfer.mechanisms import (
     GaussianRounds,
     GaussianShares,
     TopKMechanism,
-    joint_rounds,
 )
-from dptransfer.mechanisms.mechanism import at_noise_of
 from dptransfer.mechanisms.row_shares import recording, shares_of
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import (
@@ -24,14 +22,11 @@ from dptransfer.privacy import (
     GaussianEvent,
     Relation,
     SampledGaussianEvent,
-    SelectionEvent,
     Unit,
 )
 from dptransfer.queries import ClassCounts, ClassSums, SimilarityScores, SoftmaxGradient, VoteCounts
 from dptransfer.queries.query import one_by_one
 from dptransfer.testing.sample_data import NoNoise
-
-from .test_gaussian import parts
 
 FEATURES = UnitNorm().fit(2, None)
 
@@ -143,21 +138,6 @@ def test_a_round_of_sums_is_about_all_rows_of_the_sampled_people():
     assert (
         answer == of_people(ROWS_SAMPLED[taken], LABELS_SAMPLED[taken], people[taken]) / of_people.grid
     ).all()
-
-
-def test_a_step_takes_the_noise_of_a_recorded_event_of_its_kind():
-    step = GaussianMechanism(ClassCounts(3), 2.0, ADD)
-    assert at_noise_of(replace(step.event, noise_multiplier=5.0), step) == replace(step, noise_multiplier=5.0)
-    assert at_noise_of(SelectionEvent(0.5, ADD, True, "exponential"), step) is step
-
-
-def test_joint_rounds_take_it_all_together():
-    (joint,) = joint_rounds(parts(), "both")
-    louder = at_noise_of(replace(joint.event, noise_multiplier=2 * joint.event.noise_multiplier), joint)
-    assert louder.event.noise_multiplier == pytest.approx(2 * joint.event.noise_multiplier)
-    assert louder.reach == joint.reach
-    first, second = ([one.noise_multiplier for one in each.parts] for each in (joint, louder))
-    assert second == pytest.approx([2 * one for one in first])
 
 
 def test_a_step_without_losses_by_row_says_so():
