@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from dptransfer.accounting import (
     area_ceiling,
+    composition_words,
     delta_of,
     delta_of_mu,
     epsilon_of,
@@ -23,7 +24,7 @@ from dptransfer.accounting import (
     true_positive_rate,
 )
 from dptransfer.errors import ArgumentError, BudgetError, RelationMismatch
-from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
+from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 
@@ -218,6 +219,18 @@ def test_a_guarantee_carries_every_currency_and_the_relation():
     assert "replacing one example" in str(guarantee)
     assert "real arithmetic" in str(guarantee)
     assert guarantee_of([choice(0.5)], 1e-5).mu is None
+
+
+def test_how_steps_are_added_up_is_said_in_words():
+    tuned, sampled = BestOfManyEvent(((noise(2.0),),), 5, 1.0), SampledGaussianEvent(1.0, 0.1, 5, ADD)
+    for events, said in (
+        ([noise(1.0)], "exact Gaussian curve"),
+        ([choice(1.0)], "the sum of their"),
+        ([noise(1.0), choice(1.0)], "with selections"),
+        ([noise(1.0), sampled], "random samples"),
+        ([sampled, tuned], "only the best was released"),
+    ):
+        assert said in composition_words(events)
 
 
 def test_a_guarantee_says_delta_zero_where_delta_buys_nothing():

@@ -161,6 +161,9 @@ def test_requests_without_any_price_are_refused_and_not_an_error():
         requests = Requests.of([[gauss(9.0)], [later]])
         assert not requests.fit(BUDGET)
         assert math.isinf(requests.guarantee(1e-5, ADD).epsilon)
+    loud = [BestOfManyEvent(((GaussianEvent(0.1, ADD),),), 5, 1.0)]
+    assert math.isinf(Requests.of([[gauss(9.0)], loud])._by_rule(RULE.delta, None))
+    assert math.isinf(Requests.of([[SAMPLED], [gauss(1e-200)]])._by_rule(RULE.delta, None))
 
 
 def test_what_is_kept_back_runs_out_before_it_is_overdrawn(monkeypatch):

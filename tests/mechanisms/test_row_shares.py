@@ -14,7 +14,7 @@ from dptransfer.mechanisms import (
     GaussianShares,
     TopKMechanism,
 )
-from dptransfer.mechanisms.row_shares import recording, shares_of
+from dptransfer.mechanisms.row_shares import not_recording, recording, shares_of
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -49,11 +49,14 @@ def test_nothing_is_computed_unless_somebody_is_recording():
     assert releases == []
 
 
-def test_recording_changes_no_answer():
+def test_recording_changes_no_answer_and_may_be_left_off():
     step = GaussianMechanism(SUMS, 1.0, ADD)
     plain = step.release(ROWS, LABELS, noise=SeededNoise(0))
-    with recording():
+    with recording() as releases:
         assert (step.release(ROWS, LABELS, noise=SeededNoise(0)) == plain).all()
+        with not_recording():
+            assert (step.release(ROWS, LABELS, noise=SeededNoise(0)) == plain).all()
+    assert len(releases) == 1
 
 
 def test_shares_are_what_each_row_moves_of_what_is_paid_for():

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import rows, steady
+from dptransfer.base.workers import Processes, ThisProcess
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.capped_similarity import LARGEST_WEIGHT
+from dptransfer.exact.chunks import Threads
 from dptransfer.exact.lattice import unit_lattice
 from dptransfer.privacy import Bound, Unit
 from dptransfer.queries import SimilarityScores, similarity
@@ -101,6 +103,13 @@ def test_candidates_beyond_the_grid_are_refused():
 def test_bad_caps_are_refused(limits):
     with pytest.raises(ArgumentError, match="caps"):
         scores_query(*limits)
+
+
+def test_processes_count_and_look_nothing_up():
+    scored = replace(scores_query(), workers=Processes(2)).pool_scores(*EMPTY, None)
+    assert scored.workers == Processes(2)
+    assert type(scored.at_hand) is type(replace(scored, engine=ThisProcess()).at_hand) is Threads
+    scored.require_unchanged()  # candidates in memory stay what they are
 
 
 @pytest.mark.parametrize(("precision", "size"), [("float16", 2), ("int8", 1)])

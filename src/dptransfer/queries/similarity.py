@@ -266,11 +266,8 @@ class PoolScores:
     @property
     def at_hand(self) -> Workers:
         """The same, but for processes, which would have to be started: here are the same cores."""
-        return (
-            replace(self, engine=ThisProcess()).workers
-            if isinstance(self.engine, Processes)
-            else self.workers
-        )
+        here = ThisProcess() if isinstance(self.engine, Processes) else self.engine
+        return replace(self, engine=here).workers
 
     @property
     def classes(self) -> int:
