@@ -150,7 +150,8 @@ def test_slack_needs_most_of_what_it_is_given():
 
 
 def test_slack_that_no_mu_covers_gives_infinity():
-    assert mu_with_slack(100.0, 1e-3) == math.inf
+    for mu, slack in ((100.0, 1e-3), (8.707211650398786, 5.039e-6), (2.45, 0.0905), (0.3969, 0.36185)):
+        assert mu_with_slack(mu, slack) == math.inf  # some of them climb for a long time
     assert mu_with_slack(1e-9, 1e-6) < 1e-5  # while tiny mu are handled
 
 
@@ -158,6 +159,7 @@ def test_slack_that_no_mu_covers_gives_infinity():
 def test_a_tiny_mu_and_a_large_epsilon_do_not_overflow(mu):
     assert delta_of_mu(mu, 1e3) == sys.float_info.min
     assert delta_of_mu(mu, 0.0) >= mu * 0.39
+    assert epsilon_of_mu(1 / mu, 1e-5) == math.inf
 
 
 def two_point_delta(eta, t, epsilon):

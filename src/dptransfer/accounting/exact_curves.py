@@ -42,6 +42,7 @@ from dptransfer.privacy.numbers import number
 _ROUNDING = 1e-14  # relative error allowed to erfcx and ndtr, whose own is about 1e-15
 _ULP = 2.0**-52
 _TINY = sys.float_info.min
+_MOST_STEPS = 200
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:
@@ -153,14 +154,13 @@ def mu_with_slack(mu: float, slack: float) -> float:
     checks.non_negative("slack", slack)
     if slack == 0:
         return mu
-    start = max(mu, slack)
-    raised = start
-    for _ in range(50):
+    raised = start = max(mu, slack)
+    for _ in range(_MOST_STEPS):
         needed = start + slack * _mills(max(start / 2 + slack / start, raised / 2 + slack / raised))
-        if needed <= raised or math.isinf(needed):
-            break
+        if needed <= raised:  # tried, and not only the limit of what was tried
+            return raised
         raised = needed * (1 + 1e-12)
-    return raised if needed <= raised else math.inf
+    return math.inf
 
 
 def _mills(a: float) -> float:
