@@ -57,16 +57,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.accounting.exact_curves import mu_with_slack
 from dptransfer.accounting.safe_search import smallest
-from dptransfer.accounting.steps import (
-    GaussianPart,
-    RenyiPart,
-    Steps,
-    all_steps,
-    branches,
-    one_by_one,
-    part_of,
-    plain_steps,
-)
+from dptransfer.accounting.steps import Steps, all_steps, branches, one_by_one, plain_rho, plain_steps
 from dptransfer.base import checks
 from dptransfer.base.types import Floats
 from dptransfer.errors import BudgetError, RelationMismatch
@@ -162,12 +153,7 @@ def rho_of(events: Sequence[Event]) -> float | None:
         return None
     if math.fsum(event.numeric_delta for event in events) > NEGLIGIBLE_DELTA:
         return None
-    return math.fsum(max(map(_rho_of, choices)) for choices in one_by_one(events))
-
-
-def _rho_of(events: Sequence[Event]) -> float:
-    parts = map(part_of, events)
-    return math.fsum(part.rho for part in parts if not isinstance(part, RenyiPart))
+    return math.fsum(max(map(plain_rho, choices)) for choices in one_by_one(events))
 
 
 @_remember_few
@@ -264,7 +250,7 @@ def is_gaussian(events: Sequence[Event]) -> bool:
 
     Of disjoint parts with such steps the one of largest μ is above the others at every ε.
     """
-    return all(isinstance(part_of(event), GaussianPart) for branch in branches(events) for event in branch)
+    return all(Steps.of(branch).is_gaussian for branch in branches(events))
 
 
 def composition_words(events: Sequence[Event]) -> str:

@@ -65,20 +65,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from dptransfer import privacy
 from dptransfer.accounting import exact_curves, renyi
 from dptransfer.accounting.exact_curves import SelectionGroup, total_epsilon
 from dptransfer.accounting.renyi import ORDERS, Divergences
 from dptransfer.accounting.sampled import SampledGroup, loss_distribution, whole_mu
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    DisjointEvent,
-    Event,
-    GaussianEvent,
-    Relation,
-    SampledGaussianEvent,
-    SelectionEvent,
-    same_relation,
-)
+from dptransfer.privacy import DisjointEvent, Event, same_relation
 
 NO_RHO_OF_TUNING = (
     "Choosing the best of many trials has no zCDP, GDP or pure guarantee here; "
@@ -125,30 +117,36 @@ def part_of(event: object) -> Part:
 
 
 @part_of.register
-def _(event: GaussianEvent) -> Part:
+def _(event: privacy.GaussianEvent) -> Part:
     return GaussianPart(event.noise_multiplier, event.times)
 
 
 @part_of.register
-def _(event: SelectionEvent) -> Part:
+def _(event: privacy.SelectionEvent) -> Part:
     return SelectionGroup(event.epsilon, event.bounded_range, 1)
 
 
 @part_of.register
-def _(event: SampledGaussianEvent) -> Part:
-    replaces = event.relation is Relation.REPLACE_ONE
+def _(event: privacy.SampledGaussianEvent) -> Part:
+    replaces = event.relation is privacy.Relation.REPLACE_ONE
     return SampledGroup(event.noise_multiplier, event.sampling_rate, replaces, event.times)
 
 
 @part_of.register
-def _(event: BestOfManyEvent) -> Part:
+def _(event: privacy.BestOfManyEvent) -> Part:
     return RenyiPart(event, _tuned_divergences, NO_RHO_OF_TUNING)
 
 
 @lru_cache(maxsize=64)
-def _tuned_divergences(event: BestOfManyEvent) -> Divergences | None:
+def _tuned_divergences(event: privacy.BestOfManyEvent) -> Divergences | None:
     trials = [divergences_of(trial) for trial in event.candidates]
     return renyi.best_of_many_divergences(trials, event.mean_trials, event.shape)
+
+
+def plain_rho(events: Sequence[Event]) -> float:
+    """ρ of plain events, the sum of each one's; none of them is known by its divergences alone."""
+    parts = map(part_of, events)
+    return math.fsum(part.rho for part in parts if not isinstance(part, RenyiPart))
 
 
 MOST = 256

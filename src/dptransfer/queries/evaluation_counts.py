@@ -11,18 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
-from dptransfer.exact import evaluation_layout
+from dptransfer.exact import evaluation_layout, softmax
 from dptransfer.exact.chunks import over_chunks
 from dptransfer.exact.cuda import square_root
 from dptransfer.exact.evaluation_layout import EvaluationLayout
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
-from dptransfer.exact.softmax import (
-    IntegerLogits,
-    largest_coefficient,
-    log_mean_softmax,
-    logit_steps,
-    softmax,
-)
 from dptransfer.exact.sums import Groups
 from dptransfer.privacy import Relation
 from dptransfer.queries.query import BoundedQuery, RowSums, RowVectors
@@ -44,24 +37,24 @@ def exact_scores(head: Any, norm: int, spread: float) -> tuple[Callable[[Floats]
     """
     own, unit = _stretched(head.linear, head.offset, head.precision, norm, spread)
     if head.prior is None:
-        return (lambda rows: logit_steps(rows, own)), unit
+        return (lambda rows: softmax.logit_steps(rows, own)), unit
     beside, other = _stretched(head.prior, np.zeros(len(head.prior)), None, norm, spread)
 
-    def depths(rows: Floats, logits: IntegerLogits, step: float) -> Floats:
-        steps: Floats = logit_steps(rows, logits)
+    def depths(rows: Floats, logits: softmax.IntegerLogits, step: float) -> Floats:
+        steps: Floats = softmax.logit_steps(rows, logits)
         below: Floats = (steps.max(axis=0) - steps) * step
         return below
 
-    return (lambda rows: log_mean_softmax(depths(rows, own, unit), depths(rows, beside, other))), 1.0
+    return (lambda rows: softmax.log_mean_softmax(depths(rows, own, unit), depths(rows, beside, other))), 1.0
 
 
 def _stretched(
     linear: Floats, offset: Floats, precision: Floats | None, norm: int, spread: float
-) -> tuple[IntegerLogits, float]:
-    largest = largest_coefficient(linear, offset, precision)
+) -> tuple[softmax.IntegerLogits, float]:
+    largest = softmax.largest_coefficient(linear, offset, precision)
     stretch = min(spread / max(largest, 1e-307), _MOST_STRETCH)
     bent = None if precision is None else precision * stretch
-    return IntegerLogits.of(linear * stretch, offset * stretch, bent, norm), 2.0**-10 / stretch
+    return softmax.IntegerLogits.of(linear * stretch, offset * stretch, bent, norm), 2.0**-10 / stretch
 
 
 _TRIAL_SPREAD = 2.0**16  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
@@ -226,7 +219,7 @@ class EvaluationCounts(BoundedQuery):
         if "confusion" in blocks:
             yield once("confusion", len(self.offset) * labels + chosen)
         for position, factor in enumerate(evaluation_layout.TEMPERATURES):
-            chances = softmax(below * np.minimum(steps / (self.temperature * factor), 1e200))
+            chances = softmax.softmax(below * np.minimum(steps / (self.temperature * factor), 1e200))
             confidence = chances[chosen, columns]
             cell, weight = once("confidences", np.full(len(labels), position))
             yield cell, np.trunc(weight * confidence)
