@@ -72,7 +72,8 @@ mutants: $(VENV)/.dev ## plant each fault of tests/mutants.toml in a copy; its t
 
 coverage: $(VENV)/.dev ## lines and branches that no test of the guarantee's packages reaches; slower than the tests alone
 	$(BIN)/pytest --quiet --numprocesses $(WORKERS) --cov --cov-report=term \
-	  $(foreach part,privacy accounting noise exact queries mechanisms ledger,tests/$(part) src/dptransfer/$(part))
+	  $(foreach part,privacy accounting noise exact queries mechanisms ledger,tests/$(part) src/dptransfer/$(part)) \
+	  tests/test_event_plugins.py tests/test_new_event_kind.py
 
 docs-check: $(VENV)/.dev ## run the documents' examples, follow their links
 	$(BIN)/pytest --quiet tests/test_docs.py

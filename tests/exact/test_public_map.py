@@ -193,3 +193,26 @@ def test_sums_are_the_same_in_whatever_pieces_and_order(low, dimension, monkeypa
         assert found.root is whole.root is (low == 0.0)
         for name in ("mean", "axes", "variance"):
             assert np.array_equal(getattr(found, name), getattr(whole, name))
+
+
+def test_a_map_may_keep_its_first_axes_or_have_another_mean():
+    fitted = PublicMap(axes=8).fit(WIDTH, pool())
+    few, moved = fitted.first(3), fitted.with_mean(np.full(WIDTH, 0.1))
+    assert (few.axis_vectors() == fitted.axis_vectors()[:, :3]).all()
+    assert (moved.axis_vectors() == fitted.axis_vectors()).all()
+    assert np.abs(moved.centre() - 0.1).max() < 1e-6
+
+
+def test_axes_of_another_width_in_the_cache_and_a_pool_of_too_many_rows_are_refused(monkeypatch):
+    want = public_map.principal_axes(PublicEmbeddings(POOL))
+    (file,) = cache_folder().iterdir()
+    forget()
+    other = public_map.principal_axes(PublicEmbeddings(POOL[:, :2]))
+    (another,) = set(cache_folder().iterdir()) - {file}
+    another.replace(file)
+    forget()
+    assert other.axes.shape != want.axes.shape
+    assert (public_map.principal_axes(PublicEmbeddings(POOL)).axes == want.axes).all()
+    monkeypatch.setattr(public_map, "_MOST_ROWS", 2)
+    with pytest.raises(DataError, match="at most 2³⁰ rows"):
+        public_map.principal_axes(PublicEmbeddings(POOL[:, :3]))

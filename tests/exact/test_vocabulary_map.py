@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,8 @@ def test_a_map_says_whose_words_they_are_and_names_are_part_of_its_identity():
     assert (made.names, made.vocabulary) == (NAMES, words().identity)
     with pytest.raises(DataError, match="identity"):
         FittedVocabularyMap.read(made.arrays(), {**made.settings(), "names": NAMES[::-1]})
+    with pytest.raises(DataError, match="names of a vocabulary"):
+        replace(made, names=(*NAMES[:-1], 7))
 
 
 def test_a_map_whose_products_would_not_be_exact_cannot_exist():

@@ -135,7 +135,7 @@ class ClassSimilarity:
         private = ClassRows(self.private_rows, self.labels, self.classes, self.weights)
         linear: Callable[..., SimilaritySums] = LinearSums
         capped: Callable[..., SimilaritySums] = CappedSums
-        if self.device == "cuda":
+        if self.device == "cuda":  # pragma: no cover — GPU
             from dptransfer.exact.similarity_cuda import CudaCappedSums, CudaLinearSums
 
             linear, capped = CudaLinearSums, CudaCappedSums

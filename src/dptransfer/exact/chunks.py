@@ -69,11 +69,11 @@ def plain_floats() -> Iterator[None]:
 def _float_environment() -> tuple[ctypes.CDLL | None, object]:
     """The C library, and its name for the default settings; (None, None) where there is none."""
     if not sys.platform.startswith(("linux", "darwin")):
-        return None, None
+        return None, None  # pragma: no cover — Windows
     # PyDLL keeps Python's lock during these calls, which are shorter than giving it up would take.
     try:
         library = ctypes.PyDLL("libm.so.6")
-    except OSError:  # macOS and musl have one library for all
+    except OSError:  # pragma: no cover — macOS and musl have one library for all
         library = ctypes.PyDLL(None)
     for name in ("_FE_DFL_ENV", "__fe_dfl_env"):  # an object on macOS, and in glibc for POWER
         with suppress(ValueError):
@@ -196,13 +196,13 @@ def _linear_algebra() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _start_anew() -> None:
+def _start_anew() -> None:  # pragma: no cover — in children of a fork, which report nothing
     """A forked child has the executor and none of its threads, and a lock that nobody would give back."""
     _thread_pool.cache_clear()
     _BlasUsers.__init__(_blas)
 
 
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # pragma: no branch — Windows has none
     os.register_at_fork(after_in_child=_start_anew)
 
 

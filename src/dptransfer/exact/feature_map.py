@@ -93,7 +93,7 @@ def lattice_on_device(features: FittedFeatures, norm: int, device: str = "cuda")
     return lambda rows: torch.from_numpy(features.lattice(rows.cpu().numpy(), norm)).to(device).double()
 
 
-def mapped_on_cuda(features: FittedFeatures, rows: AnyArray, norm: int) -> Tensor:
+def mapped_on_cuda(features: FittedFeatures, rows: AnyArray, norm: int) -> Tensor:  # pragma: no cover — GPU
     """`features.lattice(rows, norm)` as a float64 tensor on a GPU, of rows that are brought there in slabs.
 
     As `OnLattice` does, norms are taken once more and a row beyond its norm becomes zeros.

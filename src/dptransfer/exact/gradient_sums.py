@@ -326,7 +326,7 @@ class DeviceSample:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def select(self) -> tuple[Tensor, Tensor]:
+    def select(self) -> tuple[Tensor, Tensor]:  # pragma: no cover — GPU
         """The rows of the sample, and their labels."""
         places = place_beside(self.positions, self.rows)
         return self.rows[places], self.labels[places]

@@ -26,7 +26,7 @@ from dptransfer.exact.lattice import HAIR
 _SLAB_ELEMENTS = 2**23  # 64 MiB in int64, of which the device holds a few
 
 
-def class_sums_on_cuda(
+def class_sums_on_cuda(  # pragma: no cover — GPU
     rows: Array,
     labels: Array,
     classes: int,
