@@ -238,7 +238,9 @@ def test_an_id_of_another_ledger_is_not_taken_for_a_new_data_set(ledger):
 
 def test_the_default_ledger_is_the_one_the_environment_names(tmp_path, monkeypatch):
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "named"))
+    assert Ledger.default_if_there() is None
     assert Ledger.default().path == (tmp_path / "named").resolve()
+    assert repr(Ledger.default_if_there()) == repr(Ledger.default()) != repr(Ledger.in_memory())
     monkeypatch.setenv("DPTRANSFER_LEDGER", "")
     monkeypatch.setattr(platformdirs, "user_data_path", lambda app: tmp_path / app)
     assert Ledger.default().path == (tmp_path / "dptransfer" / "ledger.sqlite").resolve()

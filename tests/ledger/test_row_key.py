@@ -168,6 +168,18 @@ def test_a_key_that_everybody_can_read_is_closed_and_said(path, mode, after, cap
     assert [record.levelname for record in caplog.records] == ["WARNING"] * (mode != after)
 
 
+@posix
+def test_a_key_that_cannot_be_closed_is_said(path, monkeypatch, caplog):
+    key_path(path).chmod(0o644)
+
+    def refuse(place, mode):
+        raise PermissionError(place)
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    Ledger(path).charge("clinic-b", [GAUSS], label="fit")
+    assert "could not be changed" in caplog.text
+
+
 def without(path):
     key_path(path).unlink()
 

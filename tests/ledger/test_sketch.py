@@ -53,6 +53,7 @@ def test_rows_are_known_again_in_any_disguise_and_strangers_are_not(width):
     unknown = [name for name, disguise in DISGUISES.items() if not overlap(rows, disguise(rows))]
     assert unknown == []
     assert not overlap(rows, people(1, 200, width))
+    assert repr(sketch_of(rows, KEY)) == "Sketch()"  # how many rows it holds is told to nobody
 
 
 @pytest.mark.parametrize("name", [name for name in DISGUISES if name != "three of them"])

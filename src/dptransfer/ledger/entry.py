@@ -410,7 +410,7 @@ def _closed(entries: Sequence[Entry], closing: ClosingEntry) -> Charge:
 @cache
 def _user() -> str:
     """The operating system's name for whoever runs this process; its number where it has no name."""
-    if sys.platform == "win32":
+    if sys.platform == "win32":  # pragma: no cover — Windows
         return os.environ.get("USERNAME", "unknown")
     import pwd
 
