@@ -214,5 +214,5 @@ def test_axes_of_another_width_in_the_cache_and_a_pool_of_too_many_rows_are_refu
     assert other.axes.shape != want.axes.shape
     assert (public_map.principal_axes(PublicEmbeddings(POOL)).axes == want.axes).all()
     monkeypatch.setattr(public_map, "_MOST_ROWS", 2)
-    with pytest.raises(DataError, match="at most 2³⁰ rows"):
+    with pytest.raises(DataError, match="2³⁰"):
         public_map.principal_axes(PublicEmbeddings(POOL[:, :3]))

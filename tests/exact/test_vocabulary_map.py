@@ -104,7 +104,7 @@ def test_a_map_says_whose_words_they_are_and_names_are_part_of_its_identity():
     assert (made.names, made.vocabulary) == (NAMES, words().identity)
     with pytest.raises(DataError, match="identity"):
         FittedVocabularyMap.read(made.arrays(), {**made.settings(), "names": NAMES[::-1]})
-    with pytest.raises(DataError, match="names of a vocabulary"):
+    with pytest.raises(DataError, match="texts"):
         replace(made, names=(*NAMES[:-1], 7))
 
 

@@ -177,7 +177,7 @@ def test_a_key_that_cannot_be_closed_is_said(path, monkeypatch, caplog):
 
     monkeypatch.setattr(Path, "chmod", refuse)
     Ledger(path).charge("clinic-b", [GAUSS], label="fit")
-    assert "could not be changed" in caplog.text
+    assert "could not" in caplog.text
 
 
 def without(path):
