@@ -100,8 +100,9 @@ def test_mu_for_was_checked_and_a_larger_one_would_not_do(epsilon, log_delta):
 def test_gaussian_noise_is_never_claimed_to_be_pure():
     assert delta_of_mu(1e-6, 1e4) == sys.float_info.min
     assert epsilon_of_mu(1e-6, 0.0) == math.inf
-    with pytest.raises(ArgumentError, match="delta > 0"):
-        mu_for(1.0, 0.0)
+    for epsilon, delta, said in ((1.0, 0.0, "delta > 0"), (0.0, 3e-308, "too small")):
+        with pytest.raises(ArgumentError, match=said):
+            mu_for(epsilon, delta)
 
 
 def test_negative_epsilons_continue_the_curve_as_an_integral_says():

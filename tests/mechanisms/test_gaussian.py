@@ -123,6 +123,7 @@ def test_the_shares_together_cost_no_more_than_the_event(relation, split):
         left.release(query, share, ROWS, LABELS)
         sensitivity = query.l2_sensitivity(relation)
         drawn = noise.asked[0] / query.grid / sensitivity
+        assert drawn * sensitivity == pytest.approx(left.scale(query, share), rel=1e-8)
         events.append(GaussianMechanism(query, drawn, relation).event)
     assert mu_of(events) <= mu_of([made.event])
     assert sum(event.numeric_epsilon for event in events) <= made.event.numeric_epsilon

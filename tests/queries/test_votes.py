@@ -205,6 +205,7 @@ def test_a_question_costs_what_the_literature_says():
 def test_votes_are_counted_and_abstentions_are_not():
     ballots = np.array([[0, 2], [0, -1], [1, 2], [-1, -1]])
     counts = VoteCounts(3, 3, Unit.ROW)(ballots, NOBODY)
+    assert LargestVotes(2, 3, Unit.ROW).shape == (2,)
     assert (counts // VoteCounts.grid).tolist() == [[2, 1, 0], [0, 0, 2], [0, 0, 0]]
     assert (LargestVotes(2, 3, Unit.ROW)(ballots, NOBODY) // LargestVotes.grid).tolist() == [2, 2]
 

@@ -99,10 +99,6 @@ class Groups:
         """A value of each person, for each of their groups."""
         return np.repeat(values, np.diff(self.firsts))
 
-    def of_rows(self, values: AnyArray) -> AnyArray:
-        """A value of each person, for each of their rows, in `order`."""
-        return np.repeat(values, self.sizes)
-
     def up_to(self, rows: int) -> tuple[Groups, Groups]:
         """Of persons in order of size, those with at most so many rows, and those with more."""
         few = int(np.searchsorted(self.sizes, rows, side="right"))
