@@ -264,7 +264,7 @@ def test_what_has_cut_tails_pays_for_them_within_its_own_delta():
 
 
 @pytest.mark.parametrize("declared", [None, "renyi"])
-@pytest.mark.parametrize("limit", [0.5, 1.0, 1.2, 1.5, 2.0, 2.3, 3.0, None])
+@pytest.mark.parametrize("limit", [0.5, 1.2, 2.0, None])
 def test_what_is_stated_is_within_the_budget_if_and_only_if_it_is_granted(declared, limit):
     kinds = [
         [gauss(9.0)],

@@ -248,10 +248,7 @@ def test_the_bound_by_cauchy_and_schwarz_is_almost_reached_at_a_rate_next_to_one
     assert np.all(moments[far] <= exact[far] * 1.01)
 
 
-CASES_REPLACED_MOMENTS = [
-    (1.0, 0.5, 2.0), (0.5, 0.2, 5.5), (0.3, 0.05, 3.0), (3.0, 0.5, 17.0), (0.8, 1e-3, 1.5), (2.0, 0.999, 6.0),
-    (0.7, 1 - 1e-10, 4.0),
-]  # fmt: skip
+CASES_REPLACED_MOMENTS = [(1.0, 0.5, 2.0), (0.3, 0.05, 3.0), (0.8, 1e-3, 1.5), (0.7, 1 - 1e-10, 4.0)]
 
 
 def replaced_log_moment(z, q, order):
