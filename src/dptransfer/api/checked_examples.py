@@ -152,9 +152,7 @@ def _in_memory(source: Source, role: Role) -> Examples:
     """Rows, texts or files of images that are not at one path."""
     examples = cast(Sequence[object], source.x)
     if source.form == "images" and not isinstance(examples[0], Path):
-        raise ArgumentError(
-            f"Images are checked in their files; the {role} set is an array. Pass a folder, or paths."
-        )
+        raise ArgumentError(f"Images are checked in their files; the {role} set is an array. Pass paths.")
     return Examples(
         role,
         f"{source.form} in memory",
@@ -191,14 +189,13 @@ def _rows(source: Source, role: Role, people: str | Path | None) -> Examples:
     one_each = "labels must be one for each row; they are not."
     require(labels is None or labels.shape == (count,), path, one_each, "Check them.")
     classes = source.class_list or table.classes
+    listed = table.classes if table.labels_are_positions else classes
     return Examples(
         role,
         str(path),
         "rows",
         count,
-        labels=None
-        if labels is None
-        else _named(labels, table.classes if table.labels_are_positions else classes),
+        labels=None if labels is None else _named(labels, listed),
         classes=classes,
         people=people_of(path, table, people),
         names=table.sources,
