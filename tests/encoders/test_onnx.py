@@ -101,6 +101,19 @@ def test_a_model_whose_rows_depend_on_the_calls_before_is_refused(tmp_path):
         OnnxEncoder(model(tmp_path / "toy.onnx", shape, [noise, added], shape))
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_model_that_mixes_pictures_gets_one_at_a_time(tmp_path, monkeypatch, device):
+    largest = onnx.helper.make_node("ReduceMax", ["pixels"], ["largest"], keepdims=1)
+    divided = onnx.helper.make_node("Div", ["pixels", "largest"], ["out"])
+    path, shape = tmp_path / "toy.onnx", ["n", 3, 8, 8]
+    session = onnx_module.onnx_session
+    monkeypatch.setattr(
+        onnx_module, "onnx_session", lambda file, *, extra, device: session(file, extra=extra)
+    )
+    encoder = OnnxEncoder(model(path, shape, [largest, divided], shape), device=device)
+    assert not rows_depend_on_neighbours(encoder, random_images(6))
+
+
 @pytest.mark.parametrize("name", ["vit", "clip", "small-cnn", "efficientnet-lite0"])
 def test_an_exported_encoder_gives_the_rows_of_the_encoder(models, tmp_path, name):
     model = models / name

@@ -46,8 +46,8 @@ class OnnxEncoder(ImageEncoder):
     `export_encoder` wrote is of the second kind, and tells how pictures are framed.
 
     Input name, layout and size are read from the model. Its first output must be rows, or feature maps in the
-    layout of the input, which are averaged over space. On a CPU it is called for one picture at a time; see
-    `onnx_session`.
+    layout of the input, which are averaged over space. It is called for one picture at a time, on any device:
+    what its operations do with a batch, such as int8 with one scale for all of it, is not known.
 
     Args:
         path: the `.onnx` file.
@@ -57,6 +57,8 @@ class OnnxEncoder(ImageEncoder):
         name: what the encoder is called; default the file's name.
         device: 'cpu' or 'cuda'.
     """
+
+    one_by_one = True
 
     def __init__(
         self,
@@ -82,7 +84,6 @@ class OnnxEncoder(ImageEncoder):
         height, width = _picture_size(file, shape[2:] if self._channels_first else shape[1:3], size)
         self._framing = _framing(file, self._session, height, width)
         self._takes_bytes = types[inputs[0].type]
-        self.one_by_one = device == "cpu" or shape[0] == 1
         self._mean = np.asarray(mean, dtype=np.float32)
         self._std = np.asarray([checks.positive("std", value) for value in std], dtype=np.float32)
         with file.open("rb") as stream:
@@ -108,16 +109,14 @@ class OnnxEncoder(ImageEncoder):
 
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
-        parts = [pixels[i : i + 1] for i in range(len(pixels))] if self.one_by_one else [pixels]
-        found = run_each(self._session, [{self._input: part} for part in parts])
-        pairs = zip(found, parts, strict=True)
-        return np.concatenate([self._pool(output, len(part)) for output, part in pairs])
+        given = [{self._input: pixels[place : place + 1]} for place in range(len(pixels))]
+        return np.concatenate([self._pool(output) for output in run_each(self._session, given)])
 
-    def _pool(self, output: AnyArray, pictures: int) -> EncodedRows:
+    def _pool(self, output: AnyArray) -> EncodedRows:
         rows = np.asarray(output, dtype=np.float32)
         if rows.ndim == 4:
             rows = rows.mean(axis=(2, 3) if self._channels_first else (1, 2))
-        return require_rows(rows, pictures)
+        return require_rows(rows, 1)
 
 
 def _framing(file: Path, session: InferenceSession, height: int, width: int) -> ResizeCrop:
