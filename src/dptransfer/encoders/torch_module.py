@@ -254,10 +254,14 @@ class TorchModuleEncoder(TorchEncoder):
         return inputs.contiguous(memory_format=self._layout) if inputs.ndim == 4 else inputs
 
     def _require_own_pixels(self) -> None:
-        """Raise unless a picture is prepared alike before and after others: no state, and nothing random."""
-        pictures = _probes()
-        once = [self.prepare(picture) for picture in pictures]
-        again = [self.prepare(picture) for picture in reversed(pictures)][::-1]
+        """Raise unless a picture is prepared alike before and after others: no state, and nothing random.
+
+        Each is made anew and let go, as pictures of files are: a cache by identity would mistake one for
+        another that had its place in memory.
+        """
+        pixels = per_example.probe_pictures(_PROBES, _PROBE_SIDE)
+        once, again = ([self.prepare(_picture(one)) for one in order] for order in (pixels, pixels[::-1]))
+        again.reverse()
         if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(once, again, strict=True)):
             raise ArgumentError(
                 "What a transform makes of a picture must be the same whenever it is asked, whatever came "
@@ -288,9 +292,13 @@ class TorchModuleEncoder(TorchEncoder):
 
 def _probes() -> list[Picture]:
     """Unusual pictures, the same for everyone."""
+    return [_picture(one) for one in per_example.probe_pictures(_PROBES, _PROBE_SIDE)]
+
+
+def _picture(pixels: PixelArray) -> Picture:
     from PIL import Image
 
-    return [Image.fromarray(one) for one in per_example.probe_pictures(_PROBES, _PROBE_SIDE)]
+    return Image.fromarray(pixels)
 
 
 def _prepare(image: Picture, transform: Callable[[Picture], ArrayLike], mapped: bool) -> AnyArray:
