@@ -193,6 +193,21 @@ def test_eight_processes_at_once_cannot_overspend_together(tmp_path, processes):
     assert len([entry for entry in Ledger(path).history() if isinstance(entry, Charge)]) == 3
 
 
+def test_a_limit_that_is_lowered_while_rows_are_sketched_holds(ledger):
+    class Lowering:
+        name = "clinic-a"
+
+        @property
+        def rows(self):
+            ledger.set_budget("clinic-a", Budget(epsilon=0.1))
+            return np.random.default_rng(0).normal(size=(9, 20))
+
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0))
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Lowering(), [chosen(0.5)], label="mean")
+    assert not [entry for entry in ledger.history() if isinstance(entry, Charge)]
+
+
 def test_raising_and_lowering_a_budget_is_on_record(ledger):
     assert ledger.budget_of("clinic-a") is None
     small, large = Budget(epsilon=0.5), Budget(epsilon=2.0)

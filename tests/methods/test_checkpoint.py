@@ -228,6 +228,11 @@ def test_files_of_answers_that_were_restored_beside_the_one_that_tells_copies_ar
     refuse("copied or restored", **broken_off)
 
 
+def test_a_place_with_the_old_number_and_another_time_is_another_place(broken_off, tmp_path):
+    (tmp_path / "run" / "place").chmod(0o600)  # as it was: the time of change alone is another
+    refuse("copied or restored", **broken_off)
+
+
 @pytest.fixture
 def refused(broken_off, ledger, tmp_path):
     """Refuses to go on with a workspace in which something was changed, without a draw or a charge."""
