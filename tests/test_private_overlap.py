@@ -198,6 +198,7 @@ def test_one_picture_in_both_folders_is_found_before_it_is_encoded(
         pool = tmp_path / "pool.zip"
     assert refused(ledger, *fit, option, pool, "-o", "refused")
     assert "001.png" not in run(*fit, option, pool, "-o", "refused", code=2).stderr
+    assert not list(tmp_path.glob("*pool*rows-of*"))
 
 
 def test_texts_in_both_are_found(ledger, encoders):

@@ -28,7 +28,7 @@ from dptransfer.data.labels import Classes, Labelled
 from dptransfer.data.tables import NOBODY, USUAL_COLUMNS, Columns
 from dptransfer.encoders.encoder import Encoder, Kind
 from dptransfer.encoders.shards import EncodeOptions, EncodeReport, encode_examples
-from dptransfer.errors import ArgumentError, DataError, LedgerError
+from dptransfer.errors import ArgumentError, DataError, LedgerError, PrivateOverlap
 from dptransfer.sources.archives import archive_in
 from dptransfer.sources.decode import problem_of, without_warnings
 from dptransfer.sources.listings import ImageList, TextList, find_images, find_texts
@@ -124,7 +124,8 @@ def kept_rows(
     at a time works with it.
 
     It is gone afterwards. What a killed or interrupted run had encoded stays, or one that the ledger refused,
-    all of it until the run is done, and the same call goes on from there.
+    all of it until the run is done, and the same call goes on from there; but of public data in which
+    private examples were found nothing stays.
 
     Args:
         found: the images or texts.
@@ -146,7 +147,7 @@ def kept_rows(
             refuse(report.unreadable)
             yield rows
         except (KeyboardInterrupt, LedgerError) as stopped:
-            done = False
+            done = public and isinstance(stopped, PrivateOverlap)
             if isinstance(stopped, LedgerError) and not public:  # another name or budget is soon tried
                 where = f"The rows stay in '{_beside(rows, '.partial')}' for the next try"
                 stopped.add_note(f"{where}; delete them if there is none.")
