@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer.data import EncoderIdentity, Facts, PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.data.embeddings import PoolOutline, RowsNeeded
-from dptransfer.data.examples import finite_rows
+from dptransfer.data.examples import finite_rows, picture_digests, text_digests
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.privacy import Bound, Unit
 
@@ -212,3 +212,14 @@ def test_an_outline_knows_numbers_and_whoever_asks_for_more_is_told():
     assert PoolOutline(9, unlabelled=True).shots is None
     with pytest.raises(ArgumentError, match="whole number"):
         PoolOutline(0)
+
+
+def test_sources_are_known_again_however_they_are_written():
+    composed, decomposed, other, none = text_digests(["caf\u00e9  au lait", "cafe\u0301 au lait", "tea", " "])
+    assert composed == decomposed != other
+    assert none == 0
+    noise = np.random.default_rng(0).integers(0, 256, (2, 4, 6, 3), dtype=np.uint8)
+    first, second = picture_digests(noise)
+    assert first != second != 0 != first
+    assert picture_digests(noise.reshape(2, 6, 4, 3))[0] != first
+    assert not picture_digests(np.full((2, 4, 4, 3), [[[[9, 0, 9]]]], dtype=np.uint8)).any()

@@ -199,6 +199,9 @@ IMPURE = {
     "stays from call to call": lambda given: given * COUNTER.add_(1),
     "fails for some values": lambda given: torch.linalg.inv(given[..., None] @ given[:, None] + torch.eye(3)),
     "fails for some values, as": lambda given: given * (6 // (given.detach().sum() * 3).long().clamp(min=1)),
+    "fails for some values, as remainder": lambda given: (
+        given * ((given.detach() * 9).long() % (given.detach().sum() * 3).long().clamp(min=1))
+    ),
     "fails for some values, by range": lambda given: nn.functional.binary_cross_entropy(
         given * 0.01 + 0.5, torch.ones_like(given), reduction="none"
     ),
