@@ -2,9 +2,10 @@ import inspect
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.errors import ArgumentError, BudgetExceeded
+from dptransfer.errors import ArgumentError, BudgetExceeded, DataError
 from dptransfer.privacy import Unit
 from dptransfer.sklearn.private_classifier import PrivateClassifier as Estimator
 from encoders.toys import MeanColour, pictures
@@ -87,6 +88,19 @@ def test_folders_become_a_model_and_no_rows_are_left(ledger, tmp_path):
     assert (model.classes, model.encoder.name) == (("cat", "dog"), "mean-colour")
     assert model.provenance.public["rows"] == 20
     assert {one.name for one in tmp_path.iterdir()} == {"photos", "pool"}
+
+
+def test_pictures_that_are_all_black_are_refused_for_methods_on_rows_too(ledger, tmp_path):
+    for number in range(4):
+        (tmp_path / "scans" / CLASSES[number % 2]).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 7)).save(tmp_path / "scans" / CLASSES[number % 2] / f"{number}.png")
+    asked = {"epsilon": 1, "method": "mean", "encoder": MeanColour(), "ledger": ledger}
+    with pytest.raises(DataError, match="black"):
+        dpt.fit(tmp_path / "scans", **asked)
+    assert ledger.history() == []
+    assert [one.name for one in tmp_path.iterdir()] == ["scans"]
+    Image.new("RGB", (9, 7), (0, 90, 0)).save(tmp_path / "scans" / CLASSES[0] / "0.png")
+    dpt.fit(tmp_path / "scans", **asked)
 
 
 def test_pictures_for_a_method_on_pictures(ledger, tmp_path):

@@ -20,13 +20,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from dptransfer.base.progress import progress_bar
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.data.atomic_files import cache_folder, claim, discard, owner_only, remove_draft
+from dptransfer.data.emb_folder import read_store
+from dptransfer.data.examples import slabs
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.labels import Classes, Labelled
 from dptransfer.data.tables import NOBODY, USUAL_COLUMNS, Columns
-from dptransfer.encoders.encoder import Encoder, Kind
+from dptransfer.encoders.encoder import Encoder, Kind, blank_picture
 from dptransfer.encoders.shards import EncodeOptions, EncodeReport, encode_examples
 from dptransfer.errors import ArgumentError, DataError, LedgerError, PrivateOverlap
 from dptransfer.sources.archives import archive_in
@@ -38,6 +42,7 @@ GREYS = "declare --grey-range LOW,HIGH where that is the reason"
 _ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
 _REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
 _NAMED = 5  # of public pictures that cannot be read
+_SAME = 1e-4  # rows of one picture in calls of different sizes differ by less
 
 _POOLS = "pool-1"  # part of the folder's name, so that a change of the encoding makes new ones
 _MOST_POOLS = 4  # that stay
@@ -145,6 +150,8 @@ def kept_rows(
             report = encode_to(rows, found, encoder, options, refuse=refuse)
             done = True
             refuse(report.unreadable)
+            if not public and encoder.kind == "image":
+                _require_content(rows, encoder)
             yield rows
         except (KeyboardInterrupt, LedgerError) as stopped:
             done = public and isinstance(stopped, PrivateOverlap)
@@ -156,6 +163,16 @@ def kept_rows(
             discard(rows, rows)
             if done:
                 remove_draft(rows)
+
+
+def _require_content(folder: Path, encoder: Encoder) -> None:
+    """Raise if there are private pictures, and all are black; for the owner, before anything is charged."""
+    rows, black = read_store(folder, verify=False).rows, encoder.encode([blank_picture()])
+    if len(rows) and all(np.allclose(rows[slab], black, _SAME, _SAME) for slab in slabs(rows)):
+        raise DataError(
+            "Pictures must show something; all of these are black. Where files have more than 8 bits, "
+            "--grey-range LOW,HIGH declares black and white."
+        )
 
 
 @contextmanager
