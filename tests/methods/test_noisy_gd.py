@@ -11,6 +11,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.mechanisms import gaussian
 from dptransfer.mechanisms.mechanism import exact_answer
 from dptransfer.methods import DPSGDProbe, FromShots, GlobalAdapt, NoisyGD, Pace
+from dptransfer.methods.heads.descent import UpdateRule
 from dptransfer.privacy import Budget, GaussianEvent, SampledGaussianEvent, Unit
 from dptransfer.queries import GradientAndExcess
 
@@ -138,6 +139,17 @@ def test_of_people_a_step_sees_all_rows_of_a_person_or_none(monkeypatch):
     assert len(seen) == 8
     assert all(((counts == each) | (counts == 0)).all() for counts in seen)
     assert all(10 < len(sample) < 55 for sample in noise.samples)  # 100 people at 0.3, and not 600 rows
+
+
+def test_steps_on_samples_see_less_of_the_classes_in_the_same_noise(monkeypatch):
+    heard = []
+    monkeypatch.setattr(UpdateRule, "trust_in_steps", lambda _, noise: heard.append(noise) or 1.0)
+    whole = NoisyGD(steps=8, noise_multiplier=20.0, start=FromShots())
+    sampled = DPSGDProbe(steps=8, noise_multiplier=20.0, start=FromShots(), sampling_rate=0.5)
+    for method in (whole, sampled):
+        fit(method, public=shots())
+    assert heard[0] == pytest.approx(20 / math.sqrt(8), rel=1e-3)
+    assert heard[1] == pytest.approx(2 * heard[0], rel=1e-3)
 
 
 METHOD = GlobalAdapt(steps=8, sampling_rate=0.3, clip=1.0)

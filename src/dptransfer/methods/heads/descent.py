@@ -9,11 +9,10 @@ and as much in the logit of a row of unit norm. The rate makes this `logit_noise
 rise by log(classes) to be as likely as all others together. Neither the number of steps nor that of axes is
 in it, and the signal that the steps collect is as many times larger as classes are beside the noise.
 
-`Pace`, for networks and for heads in a metric of their own: a step has a planned length along the noisy
-gradient. The lengths fall linearly and add up to `reach`·√classes. With g = signal + noise,
-‖g‖² ≈ ‖signal‖² + noise². So a step from a start that knows something is shortened by the estimated share
-√(1 − noise²/‖g‖²) of the signal in what was seen. A start of zeros has nothing to lose, and its steps keep
-their length.
+`Pace`, for networks and projections: a step has a planned length along the noisy gradient. The lengths fall
+linearly and add up to `reach`·√classes. With g = signal + noise, ‖g‖² ≈ ‖signal‖² + noise². So a step from a
+start that knows something is shortened by the estimated share √(1 − noise²/‖g‖²) of the signal in what was
+seen. A start of zeros has nothing to lose, and its steps keep their length.
 """
 
 from __future__ import annotations
@@ -383,13 +382,11 @@ class GradientHead(EmbeddingMethod):
         rule = self.rule(task.prepared, task.facts, task.public)
         rule = rule.with_released(before, seen, task.noise)
         rounds = paid.open(noise=task.noise)
+        descent: Descent | DescentAtNoiseRate
         if isinstance(self.pace, Pace):
-            pace, informative = self.pace, rule.is_informative
-            descent: Descent | DescentAtNoiseRate = Descent(
-                rule.start, paid.times, pace, is_informative=informative
-            )
+            descent = Descent(rule.start, paid.times, self.pace, is_informative=rule.is_informative)
         else:
-            noise_of_sum = paid.scale / math.sqrt(paid.times)
+            noise_of_sum = paid.scale / (self.rate * math.sqrt(paid.times))  # of all rows, in one answer
             logit_noise = self.pace.logit_noise * rule.trust_in_steps(noise_of_sum)
             descent = DescentAtNoiseRate(rule.start, paid.times, logit_noise)
         for _ in counted(paid.times, "noisy gradient step"):
