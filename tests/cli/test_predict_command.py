@@ -72,8 +72,8 @@ def test_a_device_that_is_not_there_is_refused_with_what_to_do(cli, data, model,
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     said = cli(command, model, data / "test.npz", "--device", "cuda", code=2).stderr
-    assert "needs a CUDA device" in said
-    assert "cpu" in said
+    assert "--device cuda needs" in said  # Triton, or where that is installed a device
+    assert "--device cpu" in said
 
 
 README = Path(__file__).parents[2] / "README.md"
