@@ -73,12 +73,12 @@ KILLS = {
     "film, between two answers": ("film", "methods.checkpoint:Workspace.draw_once", 4, 3),
     "film, in the middle of a step": ("film", "methods.deep.network_gradient:NetworkGradient.of_rows", 4, 3),
     "film, all but saved": ("film", "cli.charges:write_or_rescue", 1, 5),
-    "transfer-pate, teachers": ("transfer-pate", "methods.votes.transfer_pate:linear_ballots", 1, 1),
+    "transfer-pate, teachers": ("transfer-pate", "methods.votes.pate:linear_ballots", 1, 1),
     "transfer-pate, votes": ("transfer-pate", "methods.votes.voting:Voting.release_answers", 1, 1),
-    "transfer-pate, student": ("transfer-pate", "methods.votes.transfer_pate:linear_student", 1, 2),
+    "transfer-pate, student": ("transfer-pate", "methods.votes.pate:linear_student", 1, 2),
     "prom-pate, teachers": ("prom-pate", "methods.deep.teachers:_favourites", 2, 1),
     "prom-pate, votes": ("prom-pate", "methods.votes.voting:Voting.release_answers", 1, 1),
-    "prom-pate, student": ("prom-pate", "methods.votes.picture_voting:linear_student", 1, 2),
+    "prom-pate, student": ("prom-pate", "methods.votes.pate:linear_student", 1, 2),
 }
 """Method, before which call of which function it is killed, and how many answers are there then."""
 IN_THE_DEFAULT_SUITE = "transfer-pate, votes"

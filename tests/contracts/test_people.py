@@ -9,11 +9,9 @@ import pytest
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, MeanPrototypes, PrivateTuning
-from dptransfer.methods.replan import verify_release
 from dptransfer.methods.votes import voting
 from dptransfer.methods.votes.voting import teacher_of_each_row
 from dptransfer.privacy import Relation, Unit
-from dptransfer.release import read_release
 from dptransfer.testing import method_rules
 from dptransfer.testing.method_rules import person_shares
 from dptransfer.testing.sample_data import (
@@ -22,13 +20,11 @@ from dptransfer.testing.sample_data import (
     add_loud_person,
     budget_for,
     fit_sample,
-    fresh_rows,
     is_same_release,
     private_with_people,
     reads_in_order,
     without_sampling,
 )
-from methods.samples import Repeatable
 
 from .test_method_suite import small
 
@@ -81,22 +77,6 @@ def test_the_order_of_the_rows_does_not_matter(name):
     assert is_same_release(
         fit_sample(method, private_with_people(method, ids, x, y)), fit_sample(method, turned)
     )
-
-
-@pytest.mark.parametrize("name", BOUNDING)
-def test_saved_it_loads_verifies_and_says_whom_it_protects(name, tmp_path):
-    method = small(name)
-    model = fit_sample(
-        method, private_with_people(method, EACH_OF_TEN, person_bound=2.0), noise=Repeatable(1)
-    )
-    path = model.save(tmp_path / "model")
-    again = read_release(path)
-    assert is_same_release(model, again)
-    assert again.guarantee == model.guarantee
-    assert again.facts.bound == model.facts.bound
-    assert (model.predict(fresh_rows(model)) == again.predict(fresh_rows(model))).all()
-    assert verify_release(path).failures == ()
-    assert "all their examples" in (path / "CARD.md").read_text()
 
 
 @pytest.mark.parametrize("name", BOUNDING)

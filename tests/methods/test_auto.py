@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptransfer.accounting import fits, mu_for
+from dptransfer.accounting import fits
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import EncoderIdentity
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
@@ -22,7 +21,7 @@ from dptransfer.methods import (
     TopKPrototypes,
     auto,
 )
-from dptransfer.methods.auto import AutoOnPictures, _noise, pixels_pay
+from dptransfer.methods.auto import AutoOnPictures, pixels_pay
 from dptransfer.methods.method import Task
 from dptransfer.methods.surrogate import FAMILIES, scaled_budget
 from dptransfer.noise import SeededNoise
@@ -102,21 +101,6 @@ def test_the_default_is_kept_unless_another_is_ahead_by_enough_and_nowhere_behin
     assert Auto(candidates=candidates, margin=margin).plan(FACTS, BUDGET, POOL).method is taken
 
 
-@pytest.mark.parametrize(
-    ("public", "candidates", "word"),
-    [
-        (None, (), "no public rows"),
-        (None, (GOOD, BAD), "no public rows"),
-        (POOL, (GOOD,), "only candidate"),
-        (PublicEmbeddings(POOL.rows[:199]), (GOOD, BAD), "too few"),
-    ],
-)
-def test_where_nothing_can_be_tried_the_first_is_taken_with_a_note(public, candidates, word):
-    plan = Auto(candidates=candidates).plan(FACTS, BUDGET, public)
-    assert plan.method == GOOD
-    assert word in plan.notes[0]
-
-
 def test_labelled_shots_of_the_classes_bring_the_methods_that_use_them(monkeypatch):
     seen = listening(monkeypatch, pool=None)
     rows = np.random.default_rng(6).normal(size=(8, WIDTH))
@@ -191,27 +175,6 @@ def test_the_note_tells_the_scores_and_what_is_assumed(monkeypatch, facts, words
         assert said in note
 
 
-def test_people_are_tried_with_the_rows_that_they_have(monkeypatch):
-    seen = []
-    monkeypatch.setattr(auto, "_accuracy", lambda candidate, task, budget: seen.append(task.private) or 0.5)
-    undeclared = replace(PEOPLE, person_bound=2.0, rows_per_person=None)
-    for facts in (PEOPLE, undeclared, replace(PEOPLE, size=None)):
-        Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL)
-    declared, assumed, unsized = (
-        (len(data.labels) / len(set(data.people)), data.facts.person_bound, len(set(data.people)))
-        for data in seen[::TRIALS]
-    )
-    assert declared == pytest.approx((5.0, 1.0, 80), rel=0.02)
-    assert assumed == pytest.approx((4.0, 2.0, 100), rel=0.02)
-    assert unsized == pytest.approx((5.0, 1.0, 400), rel=0.02)  # a hundred people per class
-
-
-def test_a_plan_for_people_protects_them_and_is_chosen_for_them():
-    rows, people = (Auto().plan(facts, BUDGET, POOL) for facts in (FACTS, PEOPLE))
-    assert {event.unit for event in people.events} == {Unit.PERSON}
-    assert {event.unit for event in rows.events} == {Unit.ROW}
-
-
 def test_a_second_call_tries_nothing_and_other_facts_or_budgets_do(monkeypatch):
     seen, chooser = listening(monkeypatch), Auto(candidates=(GOOD, NARROW))
     first = chooser.plan(FACTS, BUDGET, POOL)
@@ -263,31 +226,6 @@ def test_a_pure_budget_is_spent_on_selections(monkeypatch):
     assert not any(isinstance(event, SelectionEvent) for event in Auto().plan(FACTS, BUDGET, POOL).events)
 
 
-def test_a_pure_budget_with_a_tiny_pool_asks_for_no_more_rows_than_there_are():
-    tiny = PublicEmbeddings(POOL.rows[:2])
-    assert Auto().plan(replace(FACTS, size=40), Budget(epsilon=1.0), tiny).guarantee.epsilon == 1.0
-    with pytest.raises(ArgumentError, match="public rows"):
-        Auto(candidates=(TopKPrototypes(k=3), GOOD)).plan(FACTS, Budget(epsilon=1.0), tiny)
-
-
-ENCODED = replace(FACTS, encoder=EncoderIdentity("efficientnet-lite0", "0" * 64, "rgb 224"))
-
-
-@pytest.mark.parametrize(
-    ("facts", "words"),
-    [
-        (replace(ENCODED, size=40_000), "('film', which trains on pixels, may do better: a class has 268"),
-        (ENCODED, "(A class has 27 times the noise"),
-        (replace(ENCODED, size=None), "(Whether 'film', which trains on pixels, does better depends"),
-        (replace(ENCODED, encoder=EncoderIdentity("minilm", "0" * 64, "")), None),
-        (FACTS, None),
-    ],
-)
-def test_rows_of_pictures_are_told_whether_pixels_may_do_better(facts, words):
-    (note,) = Auto(candidates=(GOOD,)).plan(facts, BUDGET, POOL).notes
-    assert words in note if words else note.endswith("It is the only candidate.")
-
-
 def test_a_pure_budget_without_a_pool_is_refused_and_says_what_would_help():
     ledger = Ledger.in_memory()
     with pytest.raises(BudgetError, match="pure budget"):
@@ -315,27 +253,6 @@ def test_a_scaled_budget_has_noise_smaller_by_the_factor(budget, factor):
     assert scaled_budget(budget, 1.0) is budget
 
 
-def test_a_scaled_pure_budget_allows_selections_that_are_sharper_by_the_factor():
-    scaled = scaled_budget(Budget(epsilon=0.5), 8.0)
-    assert scaled == Budget(epsilon=4.0)
-    for budget in (Budget(epsilon=0.5), BUDGET, Budget.zcdp(0.05)):
-        before, after = (
-            PublicPrototypes().plan(FACTS, each).events[0].epsilon
-            for each in (budget, scaled_budget(budget, 2.0))
-        )
-        assert 1.8 < after / before < 2.3
-
-
-@pytest.mark.parametrize("factor", [1.001, 100.0, 2e5])
-@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e3])
-def test_no_size_or_budget_is_too_large_to_scale(epsilon, factor):
-    scaled = scaled_budget(Budget(epsilon=epsilon, delta=1e-5), factor)
-    assert scaled.epsilon >= epsilon
-    noise = GOOD.plan(FACTS, scaled).mechanisms[0].noise_multiplier
-    before = mu_for(epsilon, 1e-5)
-    assert noise == pytest.approx(max(1 / 40, 1 / max(before, min(before * factor, 8.0))), rel=1e-3)
-
-
 def test_large_tasks_are_tried_small_with_the_noise_to_match(monkeypatch):
     seen = listening(monkeypatch)
     Auto(candidates=(GOOD, NARROW)).plan(replace(FACTS, size=50_000), BUDGET, POOL)
@@ -345,33 +262,6 @@ def test_large_tasks_are_tried_small_with_the_noise_to_match(monkeypatch):
     facts = replace(FACTS, classes=tuple(range(40)), size=None, class_counts=(500,) * 40)
     Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL)
     assert [rows for _, rows, _ in seen] == pytest.approx([50 * 40] * TRIALS, rel=0.02)
-
-
-def test_without_a_size_what_learns_nothing_from_private_rows_is_no_candidate(monkeypatch):
-    seen = listening(monkeypatch, pool=None)
-    shots = PublicEmbeddings(POOL.rows[:8], [*FACTS.classes] * 2, classes=FACTS.classes)
-    (note,) = Auto().plan(replace(FACTS, size=None), BUDGET, POOL.with_shots(shots)).notes
-    assert {candidate.name for candidate, _, _ in seen} == {"public-prior", "adamix", "noisy-gd"}
-    assert "Declare a size" in note
-
-
-def test_selections_can_be_tried_on_large_tasks_too():
-    """A budget scaled into another currency used to refuse them."""
-    small = PublicEmbeddings(POOL.rows[:240])
-    plan = Auto(candidates=(BAD, PublicPrototypes())).plan(replace(FACTS, size=10_000), BUDGET, small)
-    assert plan.method == PublicPrototypes()
-
-
-def test_every_default_candidate_can_be_tried_and_named(monkeypatch):
-    facts = Facts(("no", "yes"), WIDTH, size=60)
-    shots = PublicEmbeddings(POOL.rows[:6], ["no", "yes"] * 3, classes=facts.classes)
-    really, tasks_like = auto._accuracy, auto.tasks_like
-    monkeypatch.setattr(auto, "tasks_like", lambda *given: (tasks_like(*given)[0][:1], given[1]))
-    monkeypatch.setattr(auto, "_accuracy", lambda *trial: 0 * really(*trial))  # so that nobody is behind
-    for budget in (BUDGET, Budget(epsilon=1.0)):
-        (note,) = Auto().plan(facts, budget, POOL.with_shots(shots)).notes
-        names = re.findall(r"'([^']+)' (?:had|was)", note)
-        assert len(names) == len(set(names)) >= 2
 
 
 PICTURES = Facts(tuple(range(10)), shape=(32, 32, 3), size=10_000)
@@ -399,13 +289,6 @@ def test_pixels_are_taken_where_that_was_measured_to_pay_and_else_not(facts, bud
     found, said = pixels_pay(facts, budget)
     assert found is pays
     assert why in said
-
-
-@pytest.mark.parametrize("budget", [BUDGET, Budget.gdp(0.3), Budget.zcdp(0.05), REPLACE_ONE], ids=str)
-def test_noise_is_that_of_a_sum_with_the_whole_budget(budget):
-    (mechanism,) = MeanPrototypes(features=UnitNorm()).plan(replace(PICTURES, shape=(8,)), budget).mechanisms
-    noise = mechanism.noise_multiplier * mechanism.query.l2_sensitivity(budget.relation)
-    assert _noise(budget) == pytest.approx(noise, rel=1e-3)
 
 
 def test_the_plan_is_that_of_film_with_the_reason():

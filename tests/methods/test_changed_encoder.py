@@ -6,19 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import dptransfer as dpt
 from dptransfer import evaluate
-from dptransfer.encoders import apply_delta, encode_images_in_memory
-from dptransfer.errors import Incompatible, ReleaseError, RowsOnRecord
+from dptransfer.errors import ReleaseError
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import Budget
 from dptransfer.release import card_of, export_onnx
-from dptransfer.sources import find_images
 from release.models import rewrite
 
-from .samples import SIDE, Repeatable, images, pictures, released
+from .samples import SIDE, Repeatable, images, released
 
 pytest.importorskip("torch")
 
@@ -54,48 +51,6 @@ def test_pictures_are_planned_charged_and_released_with_the_encoder_that_they_ch
     assert (loaded.dimension, loaded.facts) == (12, seen.facts)
     again = loaded.save(tmp_path / "again")
     assert (again / "model.safetensors").read_bytes() == (path / "model.safetensors").read_bytes()
-
-
-def test_new_pictures_are_classified_through_the_changed_encoder(seen, tmp_path):
-    pixels, labels = pictures(60, seed=5)
-    files = [tmp_path / f"{number}.png" for number in range(60)]
-    for file, picture in zip(files, pixels, strict=True):
-        Image.fromarray(picture).save(file)
-    encoder = apply_delta(tiny_classifier(), seen.encoder_delta)
-    rows = encode_images_in_memory(files, encoder).rows
-    assert seen.score(rows, labels) > 0.9
-    plain = encode_images_in_memory(files, tiny_classifier()).rows
-    assert not np.allclose(plain, rows)
-
-
-def test_rows_of_the_plain_encoder_do_not_stand_beside_those_of_the_changed_one(seen):
-    rows = np.zeros((3, 12))
-    mine = dpt.PublicEmbeddings(rows, encoder=seen.encoder)
-    mine.require_match(seen.row_facts)
-    with pytest.raises(Incompatible, match="one encoder"):
-        dpt.PublicEmbeddings(rows, encoder=tiny_classifier().identity).require_match(seen.row_facts)
-
-
-def test_pictures_from_files_give_the_same_model_as_their_array(tmp_path):
-    pixels, labels = pictures(12)
-    for number, (picture, label) in enumerate(zip(pixels, labels, strict=True)):
-        folder = tmp_path / "abc"[label]
-        folder.mkdir(exist_ok=True)
-        Image.fromarray(picture).save(folder / f"{number:02}.png")
-    found = find_images(tmp_path)
-    order = np.argsort(labels, kind="stable")
-    array = dpt.PrivateImages(pixels[order], labels[order], classes=["a", "b", "c"], name="array")
-    files = dpt.PrivateImages(found, resolution=SIDE, name="files")
-    models = [fitted(method(steps=2), data) for data in (array, files)]
-    assert (models[0].weights["encoder.1.weight"] == models[1].weights["encoder.1.weight"]).all()
-    assert (models[0].weights["weights"] == models[1].weights["weights"]).all()
-
-
-def test_the_ledger_knows_pictures_again_under_another_name():
-    ledger = Ledger.in_memory()
-    fitted(method(steps=1), images(), ledger=ledger)
-    with pytest.raises(RowsOnRecord, match="photos"):
-        fitted(method(steps=1), images(name="other photos"), ledger=ledger)
 
 
 def test_card_evaluation_and_export_speak_of_rows_of_the_changed_encoder(seen, tmp_path):

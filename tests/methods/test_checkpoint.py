@@ -92,14 +92,6 @@ def test_a_fit_that_is_over_gives_the_same_model_again_and_draws_nothing(fitted,
     assert len(charges(folder)) == 1
 
 
-def test_a_fit_killed_again_and_again_ends_like_one_that_was_not(fitted, folder):
-    for number in range(1, STEPS):
-        assert fitted(folder, f"answer {number} written") == -signal.SIGKILL
-    assert fitted(folder) == 0
-    assert len((folder / "draws").read_text().splitlines()) == STEPS
-    assert len(charges(folder)) == 1
-
-
 def refuse(word, **called):
     """The workspace does, in words with this one."""
     with pytest.raises(WorkspaceError, match=word):
@@ -255,9 +247,8 @@ def refused(broken_off, ledger, tmp_path):
         *("what = zeroblob(9)", "number = 9", "number = 0", "number = -1"),
     ],
 )
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_damaged_answer_is_an_error_and_not_drawn_again(refused, column, number):
-    refused(f"UPDATE answers SET {column} WHERE number = {number}")
+def test_a_damaged_answer_is_an_error_and_not_drawn_again(refused, column):
+    refused(f"UPDATE answers SET {column} WHERE number = 1")
 
 
 EXCHANGED = tuple(
@@ -375,12 +366,6 @@ def test_a_record_is_on_the_disk_before_it_takes_the_place_of_the_one_before(tmp
 def test_a_file_that_is_no_workspace_is_refused_in_words(broken_off, tmp_path):
     (tmp_path / "run" / "run.sqlite").write_bytes(b"something else" * 100)
     refuse("must be whole", **broken_off)
-
-
-def test_a_file_in_the_place_of_the_folder_is_refused_as_such(tmp_path, ledger):
-    (tmp_path / "run").touch(mode=0o644)
-    with pytest.raises(WorkspaceError, match="must be a folder"):
-        dpt.methods.MeanPrototypes().fit(made(), budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
 
 
 def opening(folder, then=""):
@@ -549,13 +534,6 @@ def test_an_answer_on_record_is_not_one_with_other_noise(tmp_path):
                 asked.release(data.rows, data.labels, noise=noise)
 
 
-def test_a_fit_without_a_workspace_is_charged_each_time(ledger):
-    for _ in range(2):
-        dpt.methods.NoisyGD(steps=2).fit(made(), budget=BUDGET, ledger=ledger)
-    assert len(charges(ledger)) == 2
-    assert replace(ledger.history()[0], workspace=None) == ledger.history()[0]
-
-
 def test_pieces_that_a_killed_run_left_behind_its_answer_are_deleted(tmp_path):
     def counted(missing):
         yield from ((number, np.array([number])) for number in missing)
@@ -618,17 +596,6 @@ def test_a_run_does_not_begin_with_rows_that_are_not_those_of_their_fingerprint(
     mapped[7] = x[7]
     mapped.flush()
     dpt.methods.NoisyGD(steps=2).fit(private, budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
-
-
-def test_nobody_writes_to_private_examples_through_the_object_that_holds_them():
-    x = np.zeros((4, 3))
-    private = dpt.PrivateEmbeddings(x, [0, 1, 0, 1], classes=2)
-    with pytest.raises(ValueError, match="read-only"):
-        private.rows[0] = 1
-    x[0] = 1  # the caller's own stays the caller's
-    pixels = np.zeros((2, 8, 8, 3), dtype=np.uint8)
-    with pytest.raises(ValueError, match="read-only"):
-        dpt.PrivateImages(pixels, [0, 1], classes=2).pixels[0] = 1
 
 
 def test_choices_in_a_workspace_are_drawn_at_exactly_the_scale_asked_for(tmp_path, monkeypatch):

@@ -1,8 +1,6 @@
 """Methods by name and settings, and from the configuration that a release recorded."""
 
 import json
-from dataclasses import dataclass, field
-from typing import ClassVar
 
 import pytest
 
@@ -73,67 +71,18 @@ def test_a_setting_that_one_alternative_has_chooses_it():
     ("given", "said"),
     [
         ({"start": "shot"}, "mean 'shots'"),
-        ({"start": "zzz"}, "zero, shots, names"),
         ({"start": "zero", "start.tower": "x"}, "no 'tower'"),
-        ({"start": "names", "start.strength": 1}, "no 'strength'"),
-        ({"start.towr": "x"}, "no 'towr'"),
         ({"start.strength": "weak"}, "type float"),
         ({"start.strength": -1}, "strength must be"),
         ({"pace": "fast"}, "noise, lengths"),
         ({"pace": "lengths", "pace.rech": 1}, "mean 'reach'"),
         ({"steps.more": 1}, "plain value"),
-        ({"strt": "zero"}, "mean 'start'"),
         ({"k": 1}, "pace.logit_noise.*start.tower"),
     ],
 )
 def test_what_is_wrong_with_a_part_is_named(given, said):
     with pytest.raises(ArgumentError, match=said):
         named_method("noisy-gd", given)
-
-
-@dataclass(frozen=True)
-class Deep:
-    """A part of a part."""
-
-    size: int = 1
-
-
-@dataclass(frozen=True)
-class Outer:
-    """A part with a part."""
-
-    deep: Deep = field(default_factory=Deep)
-    kind: ClassVar[str] = "outer"
-
-
-@dataclass(frozen=True)
-class Other:
-    """Another, without settings."""
-
-    kind: ClassVar[str] = "other"
-
-
-@dataclass(frozen=True)
-class Later(NoisyGD):
-    """A method that somebody adds later, with a part that may be missing."""
-
-    part: Outer | Other | None = None
-    name: ClassVar[str] = "later"
-
-
-def test_parts_of_methods_to_come_are_settings_at_once():
-    def made(given):
-        return named_method(f"{__name__}:Later", given).part
-
-    assert made({}) is None
-    assert made({"part": "other"}) == Other()
-    assert made({"part": "outer", "part.deep.size": "3"}) == Outer(Deep(3))
-    assert made({"part.deep.size": 3}) == Outer(Deep(3))
-    assert made({"part": "none"}) is None
-    with pytest.raises(ArgumentError, match="outer, other"):
-        made({"part": "third"})
-    with pytest.raises(ArgumentError, match="no settings"):
-        made({"part": "none", "part.deep.size": 3})
 
 
 OTHERS = (

@@ -11,7 +11,7 @@ from dptransfer import accounting
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.data import Facts
 from dptransfer.encoders import apply_delta, encode_pixels
-from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
+from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.methods import method as shared_parts
@@ -141,17 +141,6 @@ def test_coins_are_fair_in_the_long_run_and_come_from_the_noise_source():
     assert (again[0] == again[1]).all()
 
 
-def test_in_a_workspace_the_split_is_drawn_once(tmp_path):
-    ledger = Ledger.in_memory()
-    model = held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run")
-    again = held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run")
-    assert again.charged.counts.to_dict() == model.charged.counts.to_dict()
-    assert (again.head.prototypes == model.head.prototypes).all()
-    assert sum(isinstance(entry, Charge) for entry in ledger.history()) == 1
-    with pytest.raises(DPTransferError, match="hold-out"):
-        held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run", holdout=0.3)
-
-
 @pytest.mark.parametrize("holdout", [None, 0.2])
 def test_a_fit_with_a_plan_made_before_plans_nothing_again_and_releases_the_same(monkeypatch, holdout):
     plan = Mock(wraps=dpt.methods.MeanPrototypes().plan)
@@ -254,23 +243,10 @@ def test_declared_sizes_shrink_with_the_fit_and_class_sizes_are_dropped():
     assert facts_of_fit(Facts(CLASSES, WIDTH), 0.2) == Facts(CLASSES, WIDTH)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_hardly_any_rows_work_without_a_word(count):
-    x, y = clusters(2)
-    for seed in range(3):
-        model = held(private(x[:count], y[:count]), noise=SeededNoise(seed))
-        assert 0 <= model.charged.accuracy.low <= model.charged.accuracy.high <= 1
-
-
 def test_a_method_without_private_steps_is_checked_all_the_same():
     model = held(method=dpt.methods.OnlyPublic(), public=shots())
     assert model.events[0].parts[0] == ()
     assert model.guarantee.epsilon <= 1
-
-
-def test_what_the_hold_out_says_is_true_of_new_rows():
-    model = held(private(*clusters(4000)))
-    assert model.charged.accuracy.low <= model.score(*clusters(4000, 77)) <= model.charged.accuracy.high
 
 
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE])

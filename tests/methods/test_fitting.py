@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dptransfer
-from dptransfer.base.progress import reported_to, tell
 from dptransfer.errors import DPTransferError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.ledger import Ledger
@@ -87,8 +86,7 @@ BAD = pytest.mark.parametrize("method", [Forgets(), RunsTwice(), SharpensTooMuch
 
 
 @BAD
-@pytest.mark.parametrize("people", [False, True])
-@pytest.mark.parametrize("holdout", [None, 0.2])
+@pytest.mark.parametrize(("people", "holdout"), [(False, None), (True, 0.2)])
 def test_a_run_that_cannot_match_its_plan_is_refused_before_the_charge(method, people, holdout):
     x, y = clusters()
     data = Watched(x, y, classes=CLASSES, name="samples", people=np.arange(len(x)) if people else None)
@@ -209,20 +207,6 @@ def test_methods_on_pictures_are_tried_on_pictures():
     assert [entry.label for entry in ledger.history()[:1]] == ["on-pictures"]
 
 
-def test_a_trial_shows_no_progress():
-    class Tells(Remembers):
-        name = "tells"
-
-        def fitted(self, step, features):
-            tell(1, 1, "step")
-            return super().fitted(step, features)
-
-    heard = []
-    with reported_to(lambda *told: heard.append(told)):
-        Tells().fit(private(), budget=BUDGET, ledger=Ledger.in_memory())
-    assert heard.count((1, 1, "step")) == 1
-
-
 def test_a_trial_is_no_release_for_whoever_records_them():
     with recording() as releases:
         Remembers().fit(private(), budget=BUDGET, ledger=Ledger.in_memory())
@@ -241,20 +225,3 @@ def test_what_only_real_rows_bring_about_is_still_found_after_the_run():
     with pytest.raises(DPTransferError, match="The charge stands"):
         Waits().fit(private(), budget=BUDGET, ledger=ledger)
     assert ledger.history()[0].outcome == "failed"
-
-
-def test_the_command_line_refuses_it_in_a_line(tmp_path):
-    from typer.testing import CliRunner
-
-    from dptransfer.cli.commands import app
-
-    x, y = clusters()
-    np.savez(tmp_path / "rows.npz", x=x, y=y)
-    path = tmp_path / "ledger.sqlite"
-    words = ["fit", str(tmp_path / "rows.npz"), "--classes", "ant,bee,cat", "--epsilon", "1"]
-    words += ["--method", "methods.test_fitting:Forgets", "--name", "samples", "--ledger", str(path)]
-    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "model")])
-    assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.output
-    assert "made-up examples" in done.stderr
-    assert not path.exists() or Ledger(path).history() == []
-    assert not (tmp_path / "model").exists()

@@ -1,7 +1,6 @@
 """What every method does alike: refusals before the charge, the plan, and what notebooks show of it."""
 
-import json
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import (
     ArgumentError,
     BudgetError,
-    DataError,
     DPTransferError,
     Incompatible,
     LedgerError,
@@ -32,7 +30,7 @@ from dptransfer.methods import (
     PrivateTuning,
     PublicPrototypes,
 )
-from dptransfer.methods.method import Outcome, Outline, configuration_of, with_query
+from dptransfer.methods.method import Outcome, Outline, with_query
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead
@@ -106,17 +104,6 @@ def test_a_ledger_that_cannot_note_the_end_does_not_lose_a_paid_model():
     assert model.weights["prototypes"].shape == (3, WIDTH)
     assert ledger.history()[0].outcome is None
     assert ledger.privacy_spent("samples") is not None
-
-
-def test_fitting_changes_neither_method_nor_data():
-    method, data = MeanPrototypes(), private()
-    before = data.rows.copy(), data.labels.copy()
-    first, second = fit(method, data), fit(method, data)
-    assert method == MeanPrototypes()
-    assert (data.rows == before[0]).all()
-    assert (data.labels == before[1]).all()
-    assert (first.weights["prototypes"] == second.weights["prototypes"]).all()
-    assert replace(method, features=UnitNorm(pool=2)) != method
 
 
 class PublicOnly(EmbeddingMethod):
@@ -215,12 +202,6 @@ def test_other_refusals_are_before_the_charge_too():
         refused_uncharged(MeanPrototypes(), budget=nothing, error=BudgetError)
 
 
-def test_a_public_picture_that_cannot_be_read_is_named_before_the_charge(tmp_path):
-    (tmp_path / "a.png").write_bytes(b"no picture")
-    broken = PublicImages([tmp_path / "a.png"], resolution=4)
-    assert "a.png" in refused_uncharged(Pixels(), pictures(), broken, error=DataError)
-
-
 class BoundsRows(MeanPrototypes):
     """Knows of rows alone, and says why."""
 
@@ -280,37 +261,6 @@ def test_public_work_is_done_before_the_charge_and_handed_to_the_run():
 def test_what_is_no_feature_map_is_refused_when_the_method_is_made(given):
     with pytest.raises(ArgumentError, match="feature map"):
         MeanPrototypes(features=given)
-
-
-def plain_numbers(value):
-    """Whether no setting, and none of a part, is NumPy's."""
-    if is_dataclass(value):
-        return all(plain_numbers(getattr(value, item.name)) for item in fields(value))
-    if isinstance(value, tuple):
-        return all(map(plain_numbers, value))
-    return not isinstance(value, np.generic)
-
-
-def in_numpy(value):
-    """The same numbers as NumPy has them, in parts too."""
-    if is_dataclass(value):
-        return replace(value, **{item.name: in_numpy(getattr(value, item.name)) for item in fields(value)})
-    if isinstance(value, tuple):
-        return tuple(map(in_numpy, value))
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return np.float32(value) if isinstance(value, float) else np.int32(value)
-
-
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "private-tuning"])
-def test_numbers_of_numpy_become_pythons_in_every_setting(name):
-    """So that a release can be written, and nothing is computed with fewer bits than it was derived for."""
-    method = METHODS[name]()
-    settings = {item.name: in_numpy(getattr(method, item.name)) for item in fields(method)}
-    assert not all(plain_numbers(value) for value in settings.values())
-    again = METHODS[name](**settings)
-    assert plain_numbers(again)
-    json.dumps(configuration_of(again))
 
 
 def test_a_plan_shows_its_promise_its_steps_and_its_notes():

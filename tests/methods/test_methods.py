@@ -5,16 +5,14 @@ import sys
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
 import pytest
 
 import dptransfer
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm
-from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import METHODS, EmbeddingMethod, FromNames, FromShots, MeanPrototypes, Pace, WarmStart
 
-from .samples import BUDGET, REPLACE, clusters, fit, pool, private, shots
+from .samples import BUDGET, REPLACE, clusters, fit, private, shots
 
 
 def test_our_methods_are_found_by_the_name_they_bear():
@@ -88,16 +86,6 @@ class Renamed(MeanPrototypes):
     name: ClassVar[str] = "renamed"
 
 
-SIZES = np.bincount(clusters()[1]).tolist()
-LEARNING = [
-    *(("mean", given, public, {}) for given, public in (({}, None), ({"features": PublicMap(axes=4)}, pool))),
-    ("mean-estimation", {}, None, {}),
-    ("coinpress", {}, None, {"class_counts": SIZES}),
-    ("noisy-gd", {}, None, {}),
-    ("dpsgd", {"steps": 30, "sampling_rate": 0.3}, None, {}),
-    ("global-adapt", {"steps": 30, "sampling_rate": 0.3}, None, {"size": 600}),
-    *((name, {}, shots, {}) for name in ("adamix", "ngd", "ppgd", "fully-private", "only-public")),
-]
 HARDER = [
     ("least-squares", {}, None),
     ("newton", {}, None),
@@ -105,14 +93,6 @@ HARDER = [
     *(("warm-start", {"loss": loss, "steps": 40}, None) for loss in ("average", "logits")),
     ("projection", {"features": UnitNorm(), "steps": 10}, None),
 ]
-
-
-@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
-@pytest.mark.parametrize(("name", "settings", "public", "declared"), LEARNING)
-def test_methods_learn(name, settings, public, declared, budget):
-    budget = REPLACE if name == "coinpress" else budget
-    method, data = METHODS[name](**settings), private(*clusters(), **declared)
-    assert fit(method, data, public=public and public(), budget=budget).score(*clusters(seed=9)) > 0.95
 
 
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE])
@@ -131,28 +111,20 @@ def test_methods_learn_from_more_rows(name, settings, public, budget):
     ("make", "bad"),
     [
         (METHODS["noisy-gd"], {"steps": 0, "noise_multiplier": 0.0, "device": "tpu", "clip": -1.0}),
-        (METHODS["dpsgd"], {"sampling_rate": 0.0}),
-        (METHODS["dpsgd"], {"sampling_rate": 1.5}),
         (METHODS["dpsgd"], {"sampling_rate": float("nan")}),
         (METHODS["global-adapt"], {"count_weight": 0.0, "tolerance": 1.5, "adapt_rate": -1.0}),
         (
             METHODS["adamix"],
             {"quantile": 1.5, "axes": 0, "clip": 0.0, "public_weight": -1.0, "count_share": 1.0},
         ),
-        (METHODS["adamix"], {"quantile": 0.0, "count_share": -0.1}),
         (METHODS["ppgd"], {"reuse": 0.0}),
-        (METHODS["fully-private"], {"clip": 0.0}),
         (METHODS["mean-estimation"], {"smallest_count": 0.0, "count_weight": 0.0}),
         (METHODS["least-squares"], {"alpha": -0.1, "ridge": 0.0}),
         (METHODS["newton"], {"steps": 1.5, "share": 1.5, "ridge": 0.0, "clip": 0.0}),
         (METHODS["feature-covariance"], {"share": 0.0, "ridge": 0.0, "clip": 0.0}),
-        (METHODS["feature-covariance"], {"share": 1.0001}),
-        (WarmStart, {"share": 0.0, "loss": "sum", "prior_temperature": 0.0}),
-        (WarmStart, {"share": 1.0}),
+        (WarmStart, {"share": 1.0, "loss": "sum", "prior_temperature": 0.0}),
         (METHODS["projection"], {"share": 0.0, "dimension": 0, "sampling_rate": 2.0, "clip": 0.0}),
-        (METHODS["projection"], {"share": 1.0}),
         (Pace, {"reach": 0.0, "weight_decay": -1.0, "radius": float("nan")}),
-        (METHODS["auto"], {"margin": -0.1}),
         (METHODS["auto"], {"margin": float("nan")}),
         (FromNames, {"scale": 0.0}),
         (FromShots, {"strength": 0.0}),

@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from dptransfer.accounting import epsilon_of
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.errors import DataError, Incompatible
+from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import DataError
 from dptransfer.methods import (
     NGD,
     PPGD,
@@ -20,13 +20,11 @@ from dptransfer.methods import (
     LanguageInit,
     NoisyGD,
     OnlyPublic,
-    Pace,
 )
 from dptransfer.methods.heads import start
 from dptransfer.methods.heads.mixed import REUSES, SMALLEST_CLIP
 from dptransfer.methods.heads.start import clipped_gradient, gradient_norms, residuals
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget
 
 from .samples import (
     BUDGET,
@@ -108,33 +106,6 @@ def test_declared_class_sizes_are_used_and_cost_nothing():
     assert np.abs(counted - declared).max() < 0.1 * np.abs(ignored - declared).max()
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_hierarchical_do_not_become_part_of_the_weights(epsilon):
-    """Rows of large classes teach the shots' classifier something, and not that their classes are large."""
-    x, y = slanted(3000, 11)
-
-    def found(method):
-        budget = Budget(epsilon=epsilon, delta=1e-5)
-        model = fit(method, private(*UNEVEN), public=SLANTED_SHOTS, budget=budget)
-        right = model.scores(x).argmax(axis=1) == y
-        return np.array([right[y == c].mean() for c in range(3)])
-
-    steady = AdaMix(pace=Pace(reach=20.0))
-    alone, mixed = found(OnlyPublic()), found(steady)
-    assert mixed.mean() > alone.mean()
-    misled = found(replace(steady, count_share=0.0))
-    assert misled.mean() < alone.mean() - 0.05
-    assert misled[1:].max() < 0.3 < mixed.min()
-
-
-def test_an_empty_class_still_has_a_size():
-    x, y = clusters()
-    model = fit(AdaMix(), private(x[y != 2], y[y != 2]), public=shots())
-    assert np.isfinite(model.weights["weights"]).all()
-    declared = private(x[y != 2], y[y != 2], class_counts=(*np.bincount(y)[:2].tolist(), 0))
-    assert np.isfinite(fit(AdaMix(), declared, public=shots()).weights["weights"]).all()
-
-
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
 def test_the_clip_is_the_quantile_of_the_public_gradients_or_fixed(weights, quantile):
     made = shots()
@@ -142,11 +113,6 @@ def test_the_clip_is_the_quantile_of_the_public_gradients_or_fixed(weights, quan
     _, adaptive = asked(replace(PLAIN, quantile=quantile), weights)
     assert adaptive.clip == pytest.approx(max(np.quantile(norms, quantile), SMALLEST_CLIP), rel=1e-6)
     assert asked(replace(PLAIN, clip=0.4), weights)[1].clip == 0.4
-
-
-def test_shots_without_a_gradient_left_keep_a_smallest_clip():
-    certain = 1e4 * np.eye(3, WIDTH)
-    assert asked(replace(PLAIN, quantile=0.9), certain)[1].clip == SMALLEST_CLIP
 
 
 def test_the_axes_are_singular_vectors_of_the_public_gradient_at_zero_weights_or_none(weights):
@@ -293,95 +259,7 @@ def test_zero_shot_costs_nothing_and_does_not_depend_on_private_rows(aligned):
         assert one.score(x, y) > 0.95
 
 
-def test_names_start_the_other_heads(aligned):
-    x, y = clusters(seed=9)
-    few, tiny, pace = private(*clusters(6)), Budget(epsilon=0.02, delta=1e-5), Pace(reach=1.0)
-    led = fit(NoisyGD(start=NAMED, pace=pace), few, budget=tiny).score(x, y)
-    mixed = fit(AdaMix(start=NAMED, pace=pace), few, public=shots(), budget=tiny).score(x, y)
-    alone = fit(NoisyGD(pace=pace), few, budget=tiny).score(x, y)
-    assert min(led, mixed) > 0.9 > alone
-
-
-@pytest.mark.slow
-def test_the_text_side_of_a_clip_model_is_a_tower(tmp_path):
-    """A small CLIP with random weights: its text features, scaled, are the head."""
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    from dptransfer.encoders import get_encoder
-    from dptransfer.encoders.transformers import quiet
-
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "photo", "of", "ant", "bee", "cat", "."]
-    small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
-    text = {**small, "vocab_size": len(words), "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
-    torch.manual_seed(0)
-    with quiet():
-        transformers.CLIPModel(
-            transformers.CLIPConfig(
-                text_config={**text, "max_position_embeddings": 64},
-                vision_config={**small, "image_size": 32, "patch_size": 16},
-                projection_dim=WIDTH,
-            )
-        ).save_pretrained(tmp_path)
-        (tmp_path / "vocab.txt").write_text("\n".join(words))
-        transformers.BertTokenizer(str(tmp_path / "vocab.txt"), model_max_length=40).save_pretrained(tmp_path)
-    model = fit(LanguageInit(start=FromNames(tower=str(tmp_path), scale=7.0)))
-    rows = get_encoder(str(tmp_path), kind="text").encode(
-        ["a photo of a ant.", "a photo of a bee.", "a photo of a cat."]
-    )
-    wanted = 7.0 * rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    assert np.allclose(model.weights["weights"], wanted, atol=1e-4)
-    assert np.linalg.norm(wanted[0] - wanted[1]) > 1e-3
-    narrow = PrivateEmbeddings(np.ones((2, 3)), [0, 1], classes=["ant", "bee"], name="narrow")
-    with pytest.raises(Incompatible, match="8 dimensions"):
-        fit(LanguageInit(start=FromNames(tower=str(tmp_path))), narrow)
-
-
-def test_every_switch_changes_the_fit(weights):
-    data = private(*muddled())
-    plain = silent_weights(PLAIN, data, shots())
-    for change in ({"start": FromShots()}, {"quantile": 0.9}, {"axes": 1}, {"public_weight": 50.0}):
-        assert np.abs(silent_weights(replace(PLAIN, **change), data, shots()) - plain).max() > 1e-3
-    start = asked(replace(PLAIN, start=FromShots()), weights)[0].start
-    assert (start == FromShots().weights(PLAIN.features.fit(WIDTH, None), private().facts, shots())).all()
-    assert start.any()
-    assert not asked(PLAIN, weights)[0].start.any()
-
-
-@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
-def test_shots_carry_it_where_the_budget_is_tiny(budget):
-    x, y = clusters(seed=9)
-    tiny = Budget(epsilon=0.02, delta=1e-5, relation=budget.relation)
-    assert fit(AdaMix(), private(*clusters(6)), public=shots(), budget=tiny).score(x, y) > 0.9
-
-
 @pytest.mark.parametrize("method", [AdaMix(), OnlyPublic(), NGD(), PPGD()])
 def test_missing_shots_are_noticed_before_anything_is_charged(method):
     assert "labels" in refused_uncharged(method, public=pool(), error=DataError)
     assert "public" in refused_uncharged(method)
-
-
-def test_an_unlabelled_pool_with_shots_at_its_side_will_do():
-    mixed = (fit(AdaMix(), public=public) for public in (pool().with_shots(shots()), shots()))
-    one, other = (model.weights["weights"] for model in mixed)
-    assert (one == other).all()
-
-
-def test_the_private_model_of_ppgd_pulls_the_public_one():
-    """The stronger the reuse, the nearer: at the ends are the private model and the shots' own fit."""
-    x, y = clusters()
-    data, (test, truth) = private(x, (y + 1) % 3), clusters(seed=9)  # labels that contradict the shots
-
-    def reusing(strength):
-        return fit(PPGD(steps=5, reuse=strength), data, public=shots(), noise=Silent())
-
-    held = reusing(1e9)
-    away = [
-        np.linalg.norm(reusing(strength).weights["weights"] - held.weights["weights"])
-        for strength in (1e-3, 1e-1, 10.0)
-    ]
-    assert away[0] > 1.5 * away[1] > 1.5 * away[2] > 0
-    assert reusing(1e-6).score(test, truth) > 0.9
-    assert held.score(test, (truth + 1) % 3) > 0.9
-
-
-def test_a_tower_must_be_named_before_anything_is_charged():
-    assert "tower" in refused_uncharged(LanguageInit())

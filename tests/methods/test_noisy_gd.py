@@ -42,13 +42,6 @@ def test_known_numbers_of_steps_at_twenty_times_the_clip(epsilon, steps):
     assert (event.times, event.noise_multiplier, event.sensitivity) == (steps, 20.0, 1.0)
 
 
-def test_replacing_one_example_costs_twice_the_noise():
-    (added,), (replaced,) = (NoisyGD().plan(FACTS, budget).events for budget in (BUDGET, REPLACE))
-    assert added.noise_multiplier == pytest.approx(replaced.noise_multiplier, rel=1e-6)
-    assert (added.sensitivity, replaced.sensitivity) == (1.0, 2.0)
-    assert replaced.scale == pytest.approx(2 * added.scale, rel=1e-6)
-
-
 def test_without_noise_every_step_lowers_the_loss():
     x, y = muddled()
     start, pace = loss(np.zeros((3, x.shape[1])), x, y), Pace(reach=6.0)
@@ -60,27 +53,6 @@ def test_without_noise_every_step_lowers_the_loss():
     assert loss(silent_weights(sampled, private(x, y)), x, y) < 0.8 * start
 
 
-def test_weight_decay_pulls_to_a_start_that_is_anywhere_public():
-    """With rows whose labels contradict the shots, more decay leaves the weights nearer to the shots' fit."""
-    x, y = clusters()
-    wrong = private(x, (y + 1) % 3)
-    start = FromShots().weights(NoisyGD().features.fit(x.shape[1], None), wrong.facts, shots())
-    paces = (Pace(reach=10.0, weight_decay=decay) for decay in (0.0, 3.0, 1e6))
-    made = (NoisyGD(steps=20, start=FromShots(), pace=pace) for pace in paces)
-    away = [np.linalg.norm(silent_weights(method, wrong, shots()) - start) for method in made]
-    assert away[0] > 1.5 * away[1] > 1.5 * away[2] > 0
-    assert np.linalg.norm(start) > 1
-
-
-def test_a_good_start_helps_where_there_is_little_else():
-    x, y = clusters(seed=9)
-    few = private(*clusters(6))
-    tight = Budget(epsilon=0.05, delta=1e-5)
-    pace = Pace(reach=1.0)
-    led = fit(NoisyGD(start=FromShots(), pace=pace), few, public=shots(), budget=tight).score(x, y)
-    assert led > 0.9 > fit(NoisyGD(pace=pace), few, budget=tight).score(x, y)
-
-
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE])
 def test_steps_of_dpsgd_are_sampled_and_fit_the_budget(budget):
     (event,) = SMALL.plan(private().facts, budget).events
@@ -89,14 +61,6 @@ def test_steps_of_dpsgd_are_sampled_and_fit_the_budget(budget):
     assert event.sensitivity == 1.0  # what one row contributes, under either relation
     assert 0.99 <= epsilon_of([event], 1e-5) <= 1.0
     assert epsilon_of([replace(event, sampling_rate=0.6)], 1e-5) > 1.0
-
-
-def test_sampling_needs_less_noise_and_replacing_more():
-    sampled, whole = (replace(SMALL, sampling_rate=rate).plan(private().facts, BUDGET) for rate in (0.1, 1.0))
-    assert isinstance(whole.events[0], GaussianEvent)
-    assert sampled.events[0].noise_multiplier < 0.5 * whole.events[0].noise_multiplier
-    replacing = replace(SMALL, sampling_rate=0.1).plan(private().facts, REPLACE).events[0]
-    assert replacing.noise_multiplier > 1.2 * sampled.events[0].noise_multiplier
 
 
 def test_a_rate_of_one_is_full_batch_descent():
@@ -116,13 +80,6 @@ class Counting(Silent):
     def poisson_sample(self, rows, rate):
         self.samples.append(super().poisson_sample(rows, rate))
         return self.samples[-1]
-
-
-def test_every_step_draws_a_sample_of_its_own():
-    noise = Counting()
-    fit(SMALL, noise=noise)
-    assert len(noise.samples) == len({tuple(sample) for sample in noise.samples}) == 8
-    assert all(100 < len(sample) < 260 for sample in noise.samples)  # 600 rows at 0.3
 
 
 def test_of_people_a_step_sees_all_rows_of_a_person_or_none(monkeypatch):

@@ -114,10 +114,3 @@ def test_persons_are_protected_by_every_trial_and_its_score():
 def test_what_cannot_be_tuned_is_refused_when_it_is_said(make, why):
     with pytest.raises(ArgumentError, match=why):
         make()
-
-
-def test_pictures_of_another_size_are_refused_before_the_charge():
-    ledger = Ledger.in_memory()
-    with pytest.raises(dpt.errors.Incompatible, match="must be 16 × 16"):
-        fitted(PictureTuning(candidates=(replace(GOOD, size=16), replace(BAD, size=16))), ledger=ledger)
-    assert ledger.history() == []

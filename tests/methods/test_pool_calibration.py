@@ -51,11 +51,6 @@ def test_it_is_the_same_whenever_it_is_asked_and_whatever_the_noise_of_the_model
     assert one == other is not None
 
 
-def test_persons_are_calibrated_for_too():
-    model = fitted(LeastSquares(), people=np.arange(600) // 3, rows_per_person=3, size=20_000)
-    assert calibrate_on_public(model, pool(), budget=BUDGET).simulated is not None
-
-
 @pytest.mark.parametrize("public", [None, pool(labelled=False), pool(classes=2)])
 def test_public_rows_without_enough_classes_calibrate_nothing(public):
     model = fitted(MeanPrototypes())

@@ -8,13 +8,12 @@ from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import PublicPrototypes, TopKPrototypes
 from dptransfer.methods.prototypes.pool_selection import CAP_SHARES, public_caps
-from dptransfer.privacy import Budget, Relation, Unit
+from dptransfer.privacy import Budget
 from dptransfer.queries.similarity import GridPool
 
 from .samples import (
     BUDGET,
     CLASSES,
-    REPLACE,
     WIDTH,
     Silent,
     check_record,
@@ -98,49 +97,12 @@ def test_the_record_is_checked_with_the_note_on_caps_and_no_other():
     assert not check_record(replace(model, provenance=told)).passed
 
 
-def test_it_releases_k_different_public_rows_per_class():
-    model = fit(TopKPrototypes(k=4), public=POOL)
-    for rows in model.provenance.prototypes["rows"].values():
-        assert len(set(rows)) == 4
-        assert rows == sorted(rows)
-        assert 0 <= rows[0] <= rows[-1] < len(POOL)
-    assert model.weights["prototypes"].shape == (3, 4, WIDTH)
-    chosen = model.provenance.prototypes["rows"]["bee"]
-    assert np.allclose(model.weights["prototypes"][1], unit(POOL.rows[chosen]), atol=2e-3)
-
-
-@pytest.mark.parametrize("budget", [BUDGET, REPLACE, Budget(epsilon=1.0), Budget.zcdp(0.1)])
-def test_one_event_with_bounded_range_pays_for_all_classes(budget):
-    (event,) = fit(TopKPrototypes(), budget=budget, public=POOL).events
-    assert (event.mechanism, event.bounded_range, event.relation) == ("top-k", True, budget.relation)
-    assert fit(TopKPrototypes(k=1), budget=budget, public=POOL).events[0].epsilon == event.epsilon
-
-
-def test_all_of_the_pool_may_be_asked_for():
-    small = PublicEmbeddings(POOL.rows[:3])
-    rows = fit(TopKPrototypes(k=3), public=small).provenance.prototypes["rows"]
-    assert set(map(tuple, rows.values())) == {(0, 1, 2)}
-    assert fit(TopKPrototypes(k=3), budget=REPLACE, public=small).guarantee.relation is Relation.REPLACE_ONE
-
-
 BOTH = [PublicPrototypes(), TopKPrototypes(k=2)]
 
 
 def chosen_by(method, people=None, **options):
     model = fit(method, private(*clusters(), people=people, **options), public=POOL, noise=Silent())
     return list(model.provenance.prototypes["rows"].values())
-
-
-@pytest.mark.parametrize("method", BOTH)
-@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
-def test_persons_are_protected_where_rows_come_with_people(method, budget):
-    x, y = clusters()
-    x[5] = np.nan
-    model = fit(method, private(x, y, people=np.arange(len(x)) % 90), budget=budget, public=POOL)
-    (event,) = model.events
-    assert event.unit is Unit.PERSON
-    assert "one person" in str(model.guarantee)
-    assert (model.predict(clusters(seed=9)[0]) == np.array(CLASSES)[clusters(seed=9)[1]]).mean() > 0.9
 
 
 @pytest.mark.parametrize("method", BOTH)

@@ -48,12 +48,6 @@ def test_each_method_reads_what_it_needs(pool):
     assert passes(PublicPrototypes(mechanism="laplace"), pool) == {"checking": whole, "scoring": whole}
 
 
-def test_a_lookup_takes_a_share_of_scoring(pool):
-    for method, share in ((UNCAPPED, 3 / 40), (PublicPrototypes(), 1 / 40)):  # of three classes, or of one
-        _, scoring, looking = pool_sizing(method, FACTS, pool).passes
-        assert looking.seconds == pytest.approx(share * scoring.seconds)
-
-
 def test_pieces_and_cores_are_those_of_whoever_works(pool):
     here = pool_sizing(PublicPrototypes(), FACTS, pool)
     assert (here.rows, here.pieces, here.processes) == (ROWS, 40, 1)
@@ -78,16 +72,3 @@ def test_small_pools_stay_quiet(method, pool, monkeypatch):
     assert pool_sizing(method, FACTS, PublicEmbeddings(np.ones((ROWS, WIDTH)))) is None
     monkeypatch.undo()
     assert pool_sizing(method, FACTS, pool) is None
-
-
-def test_time_grows_with_the_pool_and_falls_with_the_cores(monkeypatch):
-    now = iter(np.arange(0, 100, 0.5))
-    monkeypatch.setattr(module.time, "perf_counter", lambda: next(now))  # every trial takes half a second
-    monkeypatch.setattr(module, "usable_cores", lambda: 2)
-    pool = np.zeros(256 * 2 * 10)
-    assert module._Trial(pool, 8).alone(len_of) == 10
-    assert module._Trial(pool, 8).shared(len_of) == 2.5
-
-
-def len_of(piece):
-    return piece.stop - piece.start

@@ -7,7 +7,7 @@ import pytest
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import EncoderIdentity
-from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded, Incompatible, UnsafeRelease
+from dptransfer.errors import ArgumentError, BudgetExceeded, Incompatible, UnsafeRelease
 from dptransfer.exact.evaluation_layout import TEMPERATURES
 from dptransfer.exact.feature_map import apply
 from dptransfer.ledger import Ledger
@@ -121,25 +121,6 @@ def test_what_cannot_be_asked_is_refused_before_the_charge(model, given, error, 
     assert ledger.history() == []
     with pytest.raises(ArgumentError, match="must be a"):
         ask(model, ledger="ledger.sqlite")
-
-
-def test_a_pure_budget_is_refused_and_one_in_mu_is_not(model):
-    with pytest.raises(BudgetError):
-        ask(model, budget=Budget(epsilon=0.2))
-    assert ask(model, budget=Budget.gdp(0.05)).guarantee.mu == pytest.approx(0.05)
-
-
-def test_a_failed_run_stays_charged(model):
-    ledger = Ledger.in_memory()
-
-    class Broken(SeededNoise):
-        def discrete_gaussian(self, scale, shape):
-            raise RuntimeError("no entropy")
-
-    with pytest.raises(RuntimeError, match="no entropy"):
-        ask(model, ledger=ledger, noise=Broken(0))
-    (charge,) = (entry for entry in ledger.history("tests") if hasattr(entry, "events"))
-    assert charge.outcome == "failed"
 
 
 FIVES = np.arange(3000) // 5

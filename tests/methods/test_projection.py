@@ -6,12 +6,10 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.methods import MeanPrototypes, Projection
 from dptransfer.methods.heads.descent import Pace
-from dptransfer.methods.prototypes.projection import public_axes
-from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import GaussianEvent, SampledGaussianEvent
 from dptransfer.release.heads import LinearHead
 
-from .samples import BUDGET, REPLACE, WIDTH, Repeatable, Silent, fit, muddled, private, unit
+from .samples import BUDGET, REPLACE, WIDTH, Silent, fit, muddled, private
 
 STILL = Pace(reach=1e-9, radius=1e-9)
 PLAIN = {"features": UnitNorm(), "steps": 10}
@@ -43,18 +41,6 @@ def prototypical_loss(model, x, y):
     return float(np.mean(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y]))
 
 
-def test_without_noise_steps_lower_the_prototypical_loss():
-    x, y = muddled()
-    made = (Projection(**PLAIN, sampling_rate=1.0, pace=pace) for pace in (STILL, Projection().pace))
-    before, after = (fit(method, private(x, y), noise=Silent()) for method in made)
-    assert prototypical_loss(after, x, y) < 0.9 * prototypical_loss(before, x, y)
-
-
-def test_a_release_is_verified(tmp_path):
-    model = fit(Projection(**PLAIN, dimension=3), noise=Repeatable(1))
-    assert verify_release(model.save(tmp_path / "model")).outcome == "verified"
-
-
 def test_the_map_is_as_wide_as_exact_norms_allow():
     facts = private().facts
     assert Projection(features=UnitNorm()).plan(facts, BUDGET).mechanisms[1].query.shape == (WIDTH, WIDTH)
@@ -65,11 +51,3 @@ def test_the_map_is_as_wide_as_exact_norms_allow():
     assert Projection()._width(160) == 102
     with pytest.raises(ArgumentError, match="leave 0 rows"):
         Projection()._width(2**14 + 1)
-
-
-def test_the_start_has_orthonormal_rows_that_are_the_same_for_everyone():
-    for width, dimension in ((3, 8), (8, 8)):
-        axes = public_axes(width, dimension)
-        assert np.allclose(axes @ axes.T, np.eye(width))
-        assert (axes == public_axes(width, dimension)).all()
-    assert unit(public_axes(3, 8)).shape == (3, 8)

@@ -9,12 +9,10 @@ from dptransfer import Budget
 from dptransfer.base import workers as pieces
 from dptransfer.base.workers import Processes
 from dptransfer.data import (
-    Facts,
     PrivateEmbeddings,
     PublicEmbeddings,
     RowMetadata,
     ShardedRows,
-    examples,
     write_embeddings,
 )
 from dptransfer.errors import DataError, WorkspaceError
@@ -24,16 +22,14 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS as EVERY
 from dptransfer.methods import (
-    AdaMix,
     Auto,
     EmbeddingMethod,
-    FromShots,
     PublicPriorPrototypes,
     PublicPrototypes,
     TopKPrototypes,
     TransferPATE,
 )
-from dptransfer.methods.votes import student
+from dptransfer.methods.votes import voting
 from dptransfer.noise import SeededNoise
 from dptransfer.sources import read_public
 
@@ -135,27 +131,12 @@ class Watched(ShardedRows):
 
 
 def test_votes_and_student_read_the_rows_that_they_need_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(student, "_MOST_ROWS", 40)
+    monkeypatch.setattr(voting, "_MOST_ROWS", 40)
     pool = PublicEmbeddings(Watched(shards_of(tmp_path, POOL, 7).files))
     pool.rows.asked = ()
     released(TransferPATE(features=UnitNorm(), teachers=20, queries=30), pool, tmp_path / "model")
     # All, to compare them with private ones; what is voted on, what the student learns from and goes on with.
     assert pool.rows.asked == (300, 30, 30, 40)
-
-
-def test_labelled_rows_are_mapped_a_slab_at_a_time_and_not_read_to_know_that_they_are_there(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(examples, "_SLAB_BYTES", 32 * 41)
-    labels = {"y": np.arange(300) % 3, "classes": ["a", "b", "c"]}
-    pool = PublicEmbeddings(Watched(shards_of(tmp_path, POOL, 7).files), **labels)
-    pool.rows.asked = ()
-    FromShots().require(Facts(("a", "b", "c"), (8,)), pool)
-    AdaMix().require_public(Facts(("a", "b", "c"), (8,)), pool)
-    assert pool.rows.asked == ()
-    whole = released(AdaMix(steps=2), PublicEmbeddings(POOL, **labels), tmp_path / "one")
-    assert released(AdaMix(steps=2), pool, tmp_path / "two") == whole
-    assert sorted(pool.rows.asked)[-2:] == [41, 300]  # all at once to compare them with private ones
 
 
 @pytest.mark.parametrize("method", ["public", pytest.param("public, mapped", marks=pytest.mark.slow)])

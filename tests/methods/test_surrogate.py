@@ -8,7 +8,7 @@ import pytest
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.methods import surrogate
-from dptransfer.methods.surrogate import FAMILIES, Family, surrogate_size, surrogates
+from dptransfer.methods.surrogate import FAMILIES, Family, surrogates
 from dptransfer.privacy import Unit
 
 POOL = PublicEmbeddings(np.random.default_rng(3).normal(size=(400, 32)))
@@ -46,19 +46,6 @@ def test_test_rows_are_as_many_for_every_class(classes):
         assert not np.isin(task.test_rows[:, 0], task.private.rows[:, 0]).all()
 
 
-def test_labels_are_as_balanced_as_the_family_says():
-    for family, task in zip(FAMILIES, tasks(classes=10, size=5000), strict=True):
-        sizes = counts(task)
-        assert sizes.max() / sizes.min() == pytest.approx(family.imbalance, rel=0.05)
-    assert {family.imbalance for family in FAMILIES} > {1.0}
-    places = {int(counts(tasks(classes=10, size=5000, seed=seed)[1]).argmax()) for seed in range(5)}
-    assert len(places) > 1  # which class is the largest is drawn
-
-
-def test_a_surrogate_smaller_than_its_classes_still_has_all_of_them():
-    assert counts(tasks(classes=50, size=10)[1]).min() == 1
-
-
 def is_mixture(rows, pool, family):
     """On a pool of orthogonal rows the weights can be read off: three parts, that add up to one."""
     places = np.abs(pool.rows).argmax(axis=1)
@@ -90,23 +77,6 @@ def test_no_argument_could_carry_a_private_row():
         next(surrogates(tasks()[0].private, 3, 30, rng=np.random.default_rng(0)))
 
 
-def test_classes_that_share_a_row_are_closer_to_one_another():
-    task = tasks(classes=8, size=4000)[0]
-    means = np.array([task.private.rows[task.private.labels == c].mean(axis=0) for c in range(8)])
-    means -= means.mean(axis=0)
-    cosine = means @ means.T / np.outer(*[np.linalg.norm(means, axis=1)] * 2)
-    related = np.equal.outer(np.arange(8) // 4, np.arange(8) // 4) & ~np.eye(8, dtype=bool)
-    assert cosine[related].min() > cosine[~related & ~np.eye(8, dtype=bool)].max()
-
-
-def test_one_generator_gives_one_task_and_another_gives_another():
-    for first, second, other in zip(tasks(), tasks(), tasks(seed=1), strict=True):
-        assert (first.private.rows == second.private.rows).all()
-        assert (first.private.labels == second.private.labels).all()
-        assert (first.test_rows == second.test_rows).all()
-        assert not np.array_equal(first.private.rows, other.private.rows)
-
-
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_pools_of_every_precision_and_size_give_unit_mixtures(kind):
     base = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
@@ -117,11 +87,6 @@ def test_pools_of_every_precision_and_size_give_unit_mixtures(kind):
         assert np.linalg.norm(unit, axis=1) == pytest.approx([1, 0, 1], abs=1e-3)
         pool = PublicEmbeddings((base * factor).astype(kind))
         assert all(np.isfinite(task.private.rows).all() for task in tasks(pool, classes=2, size=20))
-
-
-def test_one_public_row_is_enough():
-    task = tasks(PublicEmbeddings(np.ones((1, 3))), classes=2, size=10)[0]
-    assert np.allclose(task.private.rows, 3**-0.5)
 
 
 def labelled_pool():
@@ -153,15 +118,3 @@ def test_rows_of_a_person_are_so_many_and_alike(pool):
         task.private.people = np.random.default_rng(0).permutation(task.private.people)
         assert likeness(task) < 0.02
     assert {family.many_classes for family in FAMILIES} == {False, True}
-
-
-def test_without_people_rows_are_what_they_were():
-    (first, *_), (other, *_) = tasks(), tasks(rows_per_person=1.0)
-    assert first.private.people is None
-    assert first.private.facts.unit is Unit.ROW
-    assert (other.private.labels == first.private.labels).all()
-    assert len(set(other.private.people)) == len(other.private.labels)
-
-
-def test_large_tasks_are_made_smaller_and_small_ones_are_kept():
-    assert [surrogate_size(size) for size in (1, 4999, 5000, 10**9)] == [1, 4999, 5000, 5000]

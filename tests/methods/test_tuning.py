@@ -11,22 +11,18 @@ from dptransfer.base.progress import reported_to
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
-from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     CoinPressPrototypes,
-    FromShots,
-    FromZero,
     MeanPrototypes,
     NoisyGD,
-    Pace,
     PrivateTuning,
     PublicPrototypes,
 )
-from dptransfer.methods.tuning import configuration_in_words, every_combination, tuned_settings
+from dptransfer.methods.tuning import every_combination
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Relation, Unit
+from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Unit
 from dptransfer.release import read_release
 
 from .samples import Backwards, refused_uncharged
@@ -106,22 +102,6 @@ def test_what_any_candidate_assumes_the_whole_does():
     assert plain.assumptions == MeanPrototypes.assumptions
     narrow = PrivateTuning(candidates=(MeanPrototypes(), CoinPressPrototypes()))
     assert narrow.assumptions == (*MeanPrototypes.assumptions, LABEL_KEPT)
-
-
-def test_more_trials_leave_less_for_each():
-    def noise(mean):
-        (event,) = PrivateTuning(candidates=(GOOD,), mean_trials=mean).plan(FACTS, BUDGET).events
-        return event.candidates[0][0].noise_multiplier
-
-    assert noise(2) < noise(10) < noise(50)
-
-
-def test_under_replace_one_it_is_dearer():
-    tuned = PrivateTuning(candidates=(GOOD,), mean_trials=5)
-    plans = [tuned.plan(FACTS, replace(BUDGET, relation=relation)) for relation in Relation]
-    assert {plan.guarantee.relation for plan in plans} == set(Relation)
-    scales = {plan.guarantee.relation: plan.events[0].candidates[0][0].scale for plan in plans}
-    assert scales[Relation.REPLACE_ONE] > 1.8 * scales[Relation.ADD_REMOVE]
 
 
 def test_no_progress_tells_how_many_trials_there_are_or_of_which_candidates():
@@ -244,40 +224,3 @@ def test_what_is_no_choice_is_refused(make, lists, said):
 GRID = [
     NoisyGD(features=PublicMap(axes=axes), steps=steps, clip=0.5) for steps in (10, 30) for axes in (64, 128)
 ]
-
-
-STEPPED, PACED = (
-    [NoisyGD(steps=n) for n in range(1, 21)],
-    [NoisyGD(pace=Pace(reach=r)) for r in (5.0, 10.0)],
-)
-STARTS = [NoisyGD(start=FromZero()), NoisyGD(start=FromShots(strength=0.5))]
-
-
-@pytest.mark.parametrize(
-    ("candidates", "said"),
-    [
-        (GRID, "'noisy-gd' with features.axes 64 or 128 and steps 10 or 30"),  # and no clip
-        (PACED, "'noisy-gd' with pace.reach 5.0 or 10.0"),
-        (
-            [MeanPrototypes(), *GRID[:2], MeanPrototypes(features=UnitNorm(pool=2))],
-            "'mean' with features.pool 1 or 2, 'noisy-gd' with features.axes 64 or 128",
-        ),
-        ([MeanPrototypes(), GRID[0]], "'mean', 'noisy-gd'"),
-        (STEPPED, "'noisy-gd' with steps 1, 2, 3, 4, 5 or 15 others"),
-    ],
-)
-def test_settings_in_which_candidates_differ_are_told_and_no_others(candidates, said):
-    assert tuned_settings(candidates) == said
-
-
-@pytest.mark.parametrize(
-    ("chosen", "among", "said"),
-    [
-        (GRID[1], GRID, "'noisy-gd' with features.axes 128 and steps 10"),
-        (STARTS[0], STARTS, "'noisy-gd' with start FromZero"),
-        (STARTS[1], STARTS, "'noisy-gd' with start FromShots and start.strength 0.5"),
-        (GRID[0], [MeanPrototypes(), GRID[0]], "'noisy-gd'"),
-    ],
-)
-def test_a_configuration_is_told_by_what_others_of_its_name_do_not_have(chosen, among, said):
-    assert configuration_in_words(chosen, among) == said

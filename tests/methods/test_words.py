@@ -10,8 +10,6 @@ from dptransfer.encoders import registry as vocabularies
 from dptransfer.errors import DataError
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.methods import MeanPrototypes, NoisyGD, PublicPriorPrototypes
-from dptransfer.methods.configuration import named_method
-from dptransfer.methods.heads import words as sparse_prior
 from dptransfer.methods.heads.words import named_words, sparse_posterior, word_share, words_may_pay
 from dptransfer.release import read_release
 
@@ -84,18 +82,6 @@ def test_a_recorded_number_of_words_that_is_none_is_refused():
             _recorded_pool(5, {"words": words})
 
 
-def test_the_map_is_set_by_its_name():
-    assert named_method("mean", {"features": "vocabulary"}) == METHOD
-
-
-def test_a_default_that_reads_words_leaves_out_more_than_would_fit_beside_its_axes():
-    many = Vocabulary(tuple(map(str, range(2**13 + 1))), np.zeros((2**13 + 1, WIDTH)), np.zeros(2**13 + 1))
-    pool = PublicEmbeddings(RNG.normal(size=(5, WIDTH)), vocabulary=many)
-    assert PublicPriorPrototypes().with_words(pool).vocabulary is None
-    assert METHOD.with_words(pool).vocabulary is many
-    assert PublicPriorPrototypes().with_words(pool.with_vocabulary(VOCABULARY)).vocabulary is VOCABULARY
-
-
 NAMES = [
     "tabby, tabby cat",
     "Persian cat",
@@ -119,18 +105,13 @@ def found(name):
     [
         ("soccer_ball", {"soccer ball": 1.0}),
         ("SoccerBalls", {"soccer ball": 1.0}),
-        ("Tabby", {"tabby, tabby cat": 1.0}),
         ("field glass", {}),
         ("field-glasses", {"binoculars, field glasses": 1.0}),
-        ("binocular", {"binoculars, field glasses": 1.0}),
         ("crane", {"crane (bird)": 0.5, "crane (machine)": 0.5}),
         ("wild_cat", {"tabby, tabby cat": 0.5, "Persian cat": 0.5}),
         ("bus", {"bus": 1.0}),
-        ("princess", {"princess": 1.0}),
         ("käse", {"Käse": 1.0}),
-        ("bird", {}),
         ("class 7", {}),
-        ("7", {}),
         ("", {}),
         (7, {}),
     ],
@@ -160,32 +141,11 @@ def test_names_tell_classes_apart_where_the_sums_say_nothing():
     assert accuracy(sparse_posterior(sums, counts, 100.0, 100.0, named), own) > 0.9
 
 
-def test_names_that_mean_something_else_lose_their_weight():
-    _, sums, counts, named, own = named_task(scale=2.0, borne=False)
-    plain, misled = (sparse_posterior(sums, counts, 2.0, 2.0, given) for given in (None, named))
-    assert accuracy(misled, own) >= accuracy(plain, own) - 0.05
-    assert misled.means[np.arange(30), np.arange(30)].mean() < 0.03
-
-
-def test_no_name_changes_nothing():
-    _, sums, counts, named, _ = named_task(scale=2.0, borne=True)
-    plain = sparse_posterior(sums, counts, 2.0, 2.0)
-    assert np.array_equal(sparse_posterior(sums, counts, 2.0, 2.0, 0 * named).means, plain.means)
-
-
 def test_words_that_the_encoder_is_not_sure_of_get_nothing():
     assert word_share(0.39, 2.0, 1000, named=0.0) == 0
     assert word_share(0.41, 2.0, 1000, named=0.0) == 1
     assert word_share(0.29, 2.0, 1000, named=1.0) == 0
     assert word_share(0.31, 2.0, 1000, named=1.0) == 1
-
-
-@pytest.mark.parametrize("words", [2, 1000, 21843])
-def test_more_signal_never_gives_words_more(words):
-    shares = [word_share(0.5, signal, words, named=0.5) for signal in np.geomspace(0.1, 100, 50)]
-    assert shares == sorted(shares, reverse=True)
-    assert shares[0] == 1
-    assert shares[-1] == 0
 
 
 def test_a_word_stands_out_of_the_noise_of_all_nine_times_out_of_ten_where_axes_begin():
@@ -248,43 +208,6 @@ def test_the_noise_is_taken_off_and_the_words_stay():
     assert found.means.min() >= 0
 
 
-def test_strong_sums_are_read_as_they_are():
-    means, sums, _, _ = task(scale=1e-3)
-    found = sparse_posterior(sums, np.full(CLASSES, 40.0), 1e-3, 1e-3)
-    assert np.abs(found.means - means).max() < 1e-3
-
-
-def test_rows_are_told_apart_better_than_by_the_noisy_sums():
-    means, sums, counts, scale = task(scale=8.0)
-    rows, labels = rows_of(means, np.random.default_rng(1))
-    found = sparse_posterior(sums, counts, scale, scale)
-    by_words = (rows @ found.weights.T).argmax(axis=1) == labels
-    by_sums = (rows @ (sums / np.linalg.norm(sums, axis=1, keepdims=True)).T).argmax(axis=1) == labels
-    assert by_words.mean() > by_sums.mean() + 0.1
-
-
-def test_a_class_too_small_to_be_read_has_the_words_of_the_others():
-    counts = np.array([400.0] * 11 + [1.0])
-    means, sums, noisy, scale = task(counts=counts)
-    found = sparse_posterior(sums, noisy, scale, scale)
-    others = means[:11].max(axis=0) > 0.1
-    assert found.means[11][others].mean() > 1.5 * found.means[11][~others].mean()
-
-
-def test_pure_noise_is_not_read_as_words():
-    rng = np.random.default_rng(0)
-    found = sparse_posterior(5 * rng.normal(size=(CLASSES, MANY)), np.full(CLASSES, 50.0), 5.0, 5.0)
-    assert found.means.max() < 0.15
-    assert found.means.mean() < 0.01
-
-
-def test_shares_of_a_class_add_up_to_one_and_weights_are_their_logarithms():
-    _, sums, counts, scale = task()
-    found = sparse_posterior(sums, counts, scale, scale)
-    assert np.allclose(found.shares.sum(axis=1), 1)
-    assert np.allclose(np.exp(found.weights), found.shares)
-
-
 @pytest.mark.parametrize("count", [-300.0, 0.0, 1e-9, 1e9])
 @pytest.mark.parametrize("size", [0.0, 1e-9, 1e9])
 def test_whatever_is_released_gives_finite_numbers(count, size):
@@ -294,11 +217,3 @@ def test_whatever_is_released_gives_finite_numbers(count, size):
         found = sparse_posterior(sums, np.full(3, count), 2.0, 5.0)
     for part in (found.means, found.weights):
         assert np.isfinite(part).all()
-
-
-def test_a_part_of_very_many_sums_says_enough_about_them(monkeypatch):
-    means, sums, counts, scale = task()
-    whole = sparse_posterior(sums, counts, scale, scale)
-    monkeypatch.setattr(sparse_prior, "_MOST_FITTED", sums.size // 3)
-    part = sparse_posterior(sums, counts, scale, scale)
-    assert np.square(part.means - means).mean() < 1.5 * np.square(whole.means - means).mean()

@@ -1,3 +1,4 @@
+from dptransfer.methods.about import METHODS as METHODS
 from dptransfer.methods.about import About as About
 from dptransfer.methods.auto import Auto as Auto
 from dptransfer.methods.deep.fine_tuning import FiLM as FiLM
@@ -22,7 +23,6 @@ from dptransfer.methods.heads.second_order import NewtonHead as NewtonHead
 from dptransfer.methods.heads.start import FromNames as FromNames
 from dptransfer.methods.heads.start import FromShots as FromShots
 from dptransfer.methods.heads.start import FromZero as FromZero
-from dptransfer.methods.known_methods import METHODS as METHODS
 from dptransfer.methods.method import EmbeddingMethod as EmbeddingMethod
 from dptransfer.methods.method import ImageMethod as ImageMethod
 from dptransfer.methods.method import Plan as Plan
@@ -37,9 +37,9 @@ from dptransfer.methods.prototypes.pool_selection import TopKPrototypes as TopKP
 from dptransfer.methods.prototypes.projection import Projection as Projection
 from dptransfer.methods.tuning import PictureTuning as PictureTuning
 from dptransfer.methods.tuning import PrivateTuning as PrivateTuning
-from dptransfer.methods.votes.picture_voting import PATE as PATE
-from dptransfer.methods.votes.picture_voting import PromPATE as PromPATE
-from dptransfer.methods.votes.transfer_pate import TransferPATE as TransferPATE
+from dptransfer.methods.votes.pate import PATE as PATE
+from dptransfer.methods.votes.pate import PromPATE as PromPATE
+from dptransfer.methods.votes.pate import TransferPATE as TransferPATE
 from dptransfer.methods.votes.vote_aggregation import Inquiry as Inquiry
 from dptransfer.methods.votes.vote_aggregation import VoteReport as VoteReport
 from dptransfer.methods.votes.vote_aggregation import aggregate_votes as aggregate_votes

@@ -48,7 +48,7 @@ from dptransfer.methods.method import Plan, PrivateMethod
 from dptransfer.methods.private_evaluation import ASSUMPTIONS, is_planned_step
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
 from dptransfer.methods.tuning import PrivateTuning, Trials
-from dptransfer.methods.votes.picture_voting import PictureVoting
+from dptransfer.methods.votes.pate import PictureVoting
 from dptransfer.methods.votes.voting import Voting
 from dptransfer.privacy import Budget, Event, Unit, event_to_dict
 from dptransfer.release.bundle import read_release

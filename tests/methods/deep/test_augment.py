@@ -40,15 +40,6 @@ def test_a_view_has_the_pictures_shape_and_type_and_is_the_same_for_the_same_see
     assert plain.equal(pictures())  # it was not changed in place
 
 
-def test_a_strong_view_is_farther_from_the_picture_than_a_weak_one():
-    plain = pictures(64)
-
-    def distance(view):
-        return (view(plain, seeded()).float() - plain.float()).abs().mean()
-
-    assert distance(augment.strong) > 1.2 * distance(augment.weak) > 0
-
-
 def test_a_weak_view_is_a_shifted_picture_or_its_mirror_image_and_all_of_them_come_up():
     one = pictures(1)[0].numpy()
     most = SIDE // 8
@@ -106,33 +97,6 @@ def test_posterised_and_solarised_pictures_are_those_of_pillow():
         assert (solarised.numpy() == np.asarray(ImageOps.solarize(picture, 128))).all()
 
 
-def test_an_equalised_channel_reaches_from_black_to_white_and_keeps_its_order():
-    plain = pictures()
-    found = changed("equalise", plain, [0.0] * 6)
-    assert found.amin((1, 2)).eq(0).all()
-    assert found.amax((1, 2)).eq(255).all()
-    order = plain[0, ..., 0].flatten().argsort(stable=True)
-    assert (found[0, ..., 0].flatten()[order].int().diff() >= 0).all()
-    flat = torch.full((1, 4, 4, 3), 90, dtype=torch.uint8)
-    assert changed("equalise", flat, [0.0]).equal(flat)
-
-
-def test_what_is_moved_by_whole_pixels_leaves_grey_behind():
-    plain = pictures()
-    moved = changed("translate x", plain, [0.625] * 6)  # of 0.3 · 16 pixels: 3
-    assert moved[:, :, :13].equal(plain[:, :, 3:])
-    assert (moved[:, :, 13:] == 127).all()
-    down = changed("translate y", plain, [-0.625] * 6)
-    assert down[:, 3:].equal(plain[:, :13])
-
-
-def test_a_strong_view_has_a_grey_hole_of_at_most_a_half():
-    white = torch.full((400, SIDE, SIDE, 3), 255, dtype=torch.uint8).permute(0, 3, 1, 2).float()
-    holes = (augment._with_hole(white, seeded()) == 127).float()
-    assert holes.amax(2).sum(2).max() == SIDE // 2  # columns that a hole touches
-    assert 0.02 < holes.mean() < 0.1  # of the picture, on average: a third of a quarter, less what is outside
-
-
 @pytest.mark.gpu
 def test_views_on_a_gpu_are_those_on_the_cpu_but_for_rounding():
     plain = pictures(64)
@@ -146,22 +110,6 @@ def noise():
     return torch.from_numpy(rng.integers(0, 256, (2, 32, 32, 3), dtype=np.uint8))
 
 
-def test_the_first_two_views_are_the_picture_and_its_mirror_image():
-    seen = noise()
-    assert torch.equal(views_of(seen, 1), seen)
-    pairs = views_of(seen, 2).reshape(2, 2, 32, 32, 3)
-    assert torch.equal(pairs[:, 0], seen)
-    assert torch.equal(pairs[:, 1], seen.flip(2))
-
-
-def test_the_others_are_moved_by_a_sixteenth_and_repeat_their_border():
-    seen = noise()
-    third = views_of(seen, 3).reshape(2, 3, 32, 32, 3)[:, 2]
-    assert torch.equal(third[:, 2:, 2:], seen[:, :-2, :-2])
-    assert torch.equal(third[:, 0], third[:, 2])
-    assert torch.equal(third[:, :, 1], third[:, :, 2])
-
-
 def test_all_views_differ_and_each_is_of_its_own_picture():
     seen = noise()
     every = views_of(seen, MOST_VIEWS)
@@ -170,8 +118,3 @@ def test_all_views_differ_and_each_is_of_its_own_picture():
     assert len({one.numpy().tobytes() for one in every}) == 2 * MOST_VIEWS
     alone = views_of(seen[1:], MOST_VIEWS)
     assert torch.equal(every[MOST_VIEWS:], alone)
-
-
-@pytest.mark.parametrize("side", [1, 8])
-def test_small_pictures_are_moved_by_a_pixel(side):
-    assert views_of(pictures(1, side), MOST_VIEWS).shape == (MOST_VIEWS, side, side, 3)

@@ -13,12 +13,12 @@ from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods import FiLM, LoRA, Pace
-from dptransfer.methods.deep.fine_tuning import TRUNK_PACE, TwoDescents
+from dptransfer.methods.deep.fine_tuning import TwoDescents
 from dptransfer.methods.deep.network import network_of
 from dptransfer.methods.deep.network_gradient import NetworkGradient
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures, losses
 from dptransfer.methods.replan import verify_release
-from dptransfer.privacy import Budget, Relation, SampledGaussianEvent
+from dptransfer.privacy import Budget, Relation
 from methods.deep.toys import Active
 from methods.samples import SIDE, Repeatable, images, pictures
 
@@ -69,18 +69,6 @@ def test_new_pictures_are_told_apart_through_the_changed_encoder(models, name, t
     assert verify_release(path).outcome == "verified"
 
 
-@pytest.mark.parametrize("name", ["film", "lora"])
-def test_one_sampled_event_is_planned_charged_and_released(models, name):
-    method, ledger = METHODS[name], Ledger.in_memory()
-    model = fitted(method, ledger=ledger)
-    (event,) = model.events
-    assert isinstance(event, SampledGaussianEvent)
-    assert (event.times, event.sampling_rate, event.sensitivity) == (12, 0.5, 1.0)
-    assert ledger.history()[0].events == model.events == method.plan(images().facts, BUDGET).events
-    assert 5.9 < model.guarantee.epsilon <= 6
-    assert "beside it" in str(model.guarantee)
-
-
 def test_what_is_trained_is_what_is_asked_for(models):
     names = {name: set(model.encoder_delta.arrays) for name, model in models.items()}
     norms = {f"{stage}.1.{which}" for stage in range(3) for which in ("weight", "bias")}
@@ -92,12 +80,6 @@ def test_what_is_trained_is_what_is_asked_for(models):
         "film": "state",
         "lora": "low-rank",
     }
-
-
-def test_a_low_rank_change_has_two_factors_of_each_layer_in_the_last_blocks():
-    network = network_of("small-cnn", size=8)
-    assert LoRA(rank=2, blocks=1).parts(network, 3, None).trunk == 2 * (128 + 9 * 64)
-    assert LoRA(rank=1, blocks=2).parts(network, 3, None).trunk == (128 + 9 * 64) + (64 + 9 * 32)
 
 
 def loss_after(method, pixels, labels, reach, steps=20):
@@ -126,20 +108,6 @@ def test_a_network_learns_what_its_head_alone_cannot(method):
     assert far < 0.7 * near
 
 
-def test_pure_noise_moves_a_parameter_by_a_hundredth_and_what_steps_agree_on_adds_up():
-    parts, steps = FiLM().parts(network_of("small-cnn", size=SIDE), 3, None), 30
-    paid = GaussianRounds(NetworkGradient(), 2.0, Relation.ADD_REMOVE, steps)
-    rng, descents = np.random.default_rng(0), [TwoDescents(parts, paid, Pace(), reach=15.0) for _ in range(2)]
-    agreed = rng.normal(size=parts.size)
-    for _ in range(steps):
-        noise = rng.normal(scale=paid.scale, size=parts.size)
-        for descent, signal in zip(descents, (0.0, 1.0), strict=True):
-            descent.step(noise + signal * agreed)
-    by_noise, by_both = (descent.average[: parts.trunk] * TRUNK_PACE for descent in descents)
-    assert np.sqrt(np.mean(by_noise**2)) < 2 * 15 / np.sqrt(steps * parts.trunk)
-    assert -by_both @ agreed[: parts.trunk] > 3 * np.abs(by_noise @ agreed[: parts.trunk])
-
-
 def test_public_pictures_give_the_head_a_map_and_a_declared_number_gives_the_steps_a_rate():
     public = dpt.PublicImages(np.random.default_rng(0).integers(0, 256, (40, SIDE, SIDE, 3), dtype=np.uint8))
     model = fitted(FiLM(**TINY, axes=8), public=public)
@@ -151,30 +119,6 @@ def test_public_pictures_give_the_head_a_map_and_a_declared_number_gives_the_ste
     assert rates == [1.0, 1.0, 0.5]
 
 
-def test_the_size_of_a_micro_batch_changes_next_to_nothing():
-    one, other = (fitted(FiLM(**TINY | {"micro_batch": size}), noise=Repeatable(7)) for size in (16, 7))
-    assert np.allclose(other.weights["weights"], one.weights["weights"], atol=1e-3)
-
-
-def test_a_run_in_a_workspace_gives_what_it_gave_and_asks_nothing_twice(tmp_path):
-    class Counted(dpt.SecureNoise):
-        drawn = 0
-
-        def discrete_gaussian(self, scale, shape):
-            Counted.drawn += 1
-            if Counted.drawn == 6:
-                raise KeyboardInterrupt
-            return super().discrete_gaussian(scale, shape)
-
-    ledger, data = Ledger.in_memory(), images()
-    given = {"ledger": ledger, "noise": Counted(), "workspace": tmp_path / "ws"}
-    with pytest.raises(KeyboardInterrupt):
-        fitted(METHODS["film"], data, **given)
-    fitted(METHODS["film"], data, **given)
-    assert Counted.drawn == 6 + 12 - 5  # five answers were on disk
-    assert len([entry for entry in ledger.history() if hasattr(entry, "events")]) == 1
-
-
 # A chance for each row would make the accounting wrong: the rate is one public number, for all.
 RATES = (np.full(90, 0.5), (0.5,) * 90, [0.1, 0.2], {0: 0.5}, "0.5", 1.5)
 BAD = [("steps", 0), ("clip", 0.0), ("views", 11), ("blocks", 0), ("train", "all")]
@@ -184,11 +128,6 @@ BAD = [("steps", 0), ("clip", 0.0), ("views", 11), ("blocks", 0), ("train", "all
 def test_bad_settings_are_refused_when_the_method_is_made(name, value):
     with pytest.raises(ArgumentError, match=f"{name} must"):
         FiLM(**TINY | {name: value})
-
-
-def test_a_rank_of_nothing_is_refused():
-    with pytest.raises(ArgumentError, match="rank"):
-        LoRA(rank=0)
 
 
 PUBLIC_FAULTS = {
@@ -205,15 +144,6 @@ def test_what_is_public_and_wrong_is_refused_before_anything_is_charged(fault):
     with pytest.raises(kind, match=words):
         fitted(method, ledger=ledger)
     assert ledger.history() == []
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_a_seed_gives_the_same_predictions():
-    pixels, _ = pictures(60, seed=5)
-    for method in METHODS.values():
-        on_gpu = replace(method, device="cuda")
-        here, there = (fitted(one, noise=Repeatable(3)) for one in (method, on_gpu))
-        assert (here.predict(rows_of(here, pixels)) == there.predict(rows_of(there, pixels))).mean() > 0.98
 
 
 def test_a_network_that_cannot_be_trained_truly_is_refused_before_the_charge(monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dptransfer.encoders import TorchModuleEncoder, get_encoder
-from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.errors import ArgumentError
 from dptransfer.methods.deep.network import Network, network_of
 
 from .toys import tiny_network
@@ -39,40 +39,6 @@ def test_its_stages_one_after_the_other_give_its_rows(name):
         maps = stage(maps)
     assert torch.equal(maps.mean((2, 3)), network.rows(inputs))
     assert len(network.stages) > 2
-
-
-def test_a_layer_that_is_called_stages_is_no_list_of_them():
-    class Staged(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.stages = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3))
-
-        def forward(self, maps):
-            return self.stages(maps)
-
-    own = {"name": "own", "transform_name": "small"}
-    encoder = TorchModuleEncoder(Staged(), lambda one: np.zeros((3, 8, 8), np.float32), **own)
-    assert Network(encoder).stages == [encoder.module]
-
-
-def test_gradients_flow_to_the_pixels_and_never_to_the_weights():
-    network = network_of("small-cnn", size=8)
-    inputs = network.inputs(pictures(8)).requires_grad_()
-    network.rows(inputs).square().sum().backward()
-    assert inputs.grad.abs().sum() > 0
-    assert not any(parameter.requires_grad for parameter in network.module.parameters())
-
-
-def test_the_public_head_tells_the_encoders_own_classes_apart():
-    network = network_of("efficientnet-lite0", size=32)
-    rows = network.rows(network.inputs(pictures(32)))
-    assert network.classify(rows).shape == (3, network.source_classes) == (3, 1000)
-    assert network_of("small-cnn", size=8).source_classes == 0
-
-
-def test_pictures_of_another_size_are_refused():
-    with pytest.raises(Incompatible, match="9 × 9"):
-        network_of("small-cnn", size=8).inputs(pictures(9))
 
 
 def test_an_encoder_that_is_no_network_or_does_not_say_what_it_does_to_pixels_is_refused():

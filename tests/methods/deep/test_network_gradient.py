@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import nn
 
-from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.deep.network_gradient import (
     MOST_PARAMETERS,
@@ -112,11 +111,6 @@ def test_rounds_sample_pictures_by_their_positions():
     drawn = np.concatenate(seen)
     assert 0 < (drawn >= 0).sum() < 13
     assert len(set(drawn[drawn >= 0])) == (drawn >= 0).sum()
-
-
-def test_a_clip_that_is_none_is_refused():
-    with pytest.raises(ArgumentError):
-        NetworkGradient(clip=0.0)
 
 
 NORM = 2**30

@@ -7,7 +7,7 @@ from dptransfer.methods.deep.network import network_of
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures, losses
 from dptransfer.methods.deep.trained_parts import TrainedParts
 
-from .toys import CLASSES, SIDE, labels, pictures, shared_network, somewhere
+from .toys import CLASSES, labels, pictures, shared_network, somewhere
 
 LOGITS = torch.tensor([[1.0, 2.0, -1.0], [0.0, 0.0, 0.0]])
 PRIOR = torch.tensor([[0.0, 1.0, 3.0], [2.0, 0.0, -2.0]])
@@ -114,26 +114,3 @@ def test_maps_are_what_the_frozen_stages_give_and_pictures_are_read_once(train, 
     assert torch.allclose(maps, expected, atol=1e-5)
     found.at(chosen)
     assert (source.reads == 1).all()
-
-
-def test_maps_are_kept_where_they_are_small_and_bytes_where_they_are_not():
-    *_, rows = kept("last")
-    *_, whole = kept("film")
-    *_, wide = kept("film", blocks=3)  # 8 × 8 × 3 bytes become 3 × 3 × 6 floats
-    for found, small in ((rows, True), (whole, False), (wide, True)):
-        found.at(np.array([0]))
-        assert found._kept.is_floating_point() == small
-
-
-def test_a_blank_is_a_black_picture():
-    parts, _, found = kept("last")
-    black = np.zeros((1, SIDE, SIDE, 3), dtype=np.uint8)
-    expected = parts.front(parts.network.inputs(black))
-    assert torch.allclose(found.at(np.array([-1])), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("count", [0, 3, 4, 9])
-def test_any_number_of_pictures_is_read(count):
-    *_, found = kept("last", count)
-    assert len(found) == count
-    assert len(found.at(np.arange(-1, count))) == count + 1

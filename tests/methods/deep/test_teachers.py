@@ -16,7 +16,6 @@ from dptransfer.methods.deep.teachers import (
     Prompts,
     SmallTeachers,
     ballots_of,
-    public_kernels,
     visits,
 )
 from dptransfer.queries.votes import ABSTAINS
@@ -158,38 +157,6 @@ def test_work_and_what_is_told_of_it_depend_on_public_numbers_alone():
     assert heard[half - 1][:2] == (18, 18)
 
 
-def test_a_group_that_has_answered_is_not_taught_again(monkeypatch):
-    store, model = {}, KINDS["prompts"]()
-
-    def kept(what, compute):
-        if what not in store:
-            store[what] = compute()
-        return store[what]
-
-    before = ballots(model, kept=kept)
-    assert len(store) == 2
-    del store["ballots from teacher 3 on"]
-    taught = []
-    whole = module.teach
-    monkeypatch.setattr(module, "teach", lambda *given: taught.append(given) or whole(*given))
-    assert (ballots(model, kept=kept) == before).all()
-    assert len(taught) == 1
-
-
-def test_pictures_are_read_once_and_only_those_that_are_looked_at():
-    class Counting:
-        shape, read = PIXELS.shape, []
-
-        def __getitem__(self, positions):
-            self.read += positions.tolist()
-            return PIXELS[positions]
-
-    source = Counting()
-    course = replace(COURSE, steps=2, batch=3)
-    ballots(KINDS["prompts"](), course=course, pixels=source)
-    assert len(source.read) == len(set(source.read)) == 6 + 3 + 6 + 6
-
-
 @pytest.mark.gpu
 def test_on_a_gpu_a_teacher_does_not_depend_on_its_neighbours_and_votes_as_on_a_cpu():
     kind = "prompts"
@@ -237,41 +204,6 @@ def test_with_the_mask_a_prompt_is_a_frame_and_the_picture_inside_is_as_it_is():
     assert torch.equal(frame[0, 0], prompts[0])
 
 
-def test_without_the_mask_a_prompt_is_added_to_every_pixel():
-    model = Prompts(NETWORK, 3, inner=4, mask=False)
-    prompts = moved(model)[0]
-    shown, blank = seen(model, prompts), seen(model, torch.zeros_like(prompts))
-    assert torch.allclose(shown - blank, prompts[:, None].expand_as(shown), atol=1e-6)
-
-
-@pytest.mark.parametrize("inner", [2, 5, 7])
-def test_a_picture_is_squeezed_to_the_inner_square_with_zeros_around_it(inner):
-    model = Prompts(NETWORK, 3, inner=inner)
-    white = torch.full((1, 1, 8, 8, 3), 255, dtype=torch.uint8)
-    shown = model.with_prompts(torch.zeros(1, 3, 8, 8), white)[0, 0]
-    assert int((shown != 0).sum()) == 3 * inner * inner
-    assert torch.allclose(shown[shown != 0], torch.tensor((255 - 127) / 64))
-    low = (8 - inner) // 2
-    assert bool((shown[:, low : low + inner, low : low + inner] != 0).all())
-
-
-def test_the_inner_square_is_192_of_224_parts_unless_it_is_given():
-    assert Prompts(Network(tiny_classifier(size=64)), 3).inner == 55
-    assert Prompts(NETWORK, 3).inner == 7
-
-
-def test_a_random_label_map_takes_one_source_class_for_each_and_learns_none():
-    model = Prompts(NETWORK, 5, inner=4, label_map="random")
-    weights = moved(model)
-    assert len(weights) == 1  # the prompt
-    source = source_logits(model, weights[0])
-    logits = model.logits(weights, RAW)
-    taken = [int((source == logits[..., [one]]).all(dim=(0, 1)).nonzero()) for one in range(5)]
-    assert len(set(taken)) == 5
-    again = Prompts(NETWORK, 5, inner=4, label_map="random").logits(weights, RAW)
-    assert torch.equal(again, logits)
-
-
 @pytest.mark.parametrize("label_map", ["one-layer", "two-layer"])
 def test_label_maps_are_affine_layers_of_all_source_logits_each_teachers_own(label_map):
     model = Prompts(NETWORK, 3, inner=4, label_map=label_map)
@@ -286,22 +218,6 @@ def test_label_maps_are_affine_layers_of_all_source_logits_each_teachers_own(lab
         assert torch.allclose(logits[teacher], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_gradients_reach_prompts_and_maps_and_never_the_network():
-    model = Prompts(NETWORK, 3, inner=4)
-    weights = model.start(2)
-    for one in torch.autograd.grad(model.logits(weights, RAW).square().sum(), weights):
-        assert one.abs().sum() > 0
-    assert not any(one.requires_grad for one in NETWORK.module.parameters())
-
-
-def test_every_teacher_has_the_same_public_start():
-    for label_map in ("random", "one-layer", "two-layer"):
-        start = Prompts(NETWORK, 3, inner=4, label_map=label_map).start(3)
-        again = Prompts(NETWORK, 3, inner=4, label_map=label_map).start(1)
-        for one, other in zip(start, again, strict=True):
-            assert all(torch.equal(one[teacher], other[0]) for teacher in range(3))
-
-
 @pytest.mark.parametrize(
     ("network", "settings", "words"),
     [
@@ -313,15 +229,6 @@ def test_every_teacher_has_the_same_public_start():
 def test_what_cannot_be_prompted_is_refused_in_words(network, settings, words):
     with pytest.raises(ArgumentError, match=words):
         Prompts(network, **{"classes": 3} | settings)
-
-
-def test_frames_of_bytes_are_in_the_units_of_the_network():
-    """A prompt is what the network sees, and not bytes: at its start it is the network's zero."""
-    shown = seen(Prompts(NETWORK, 3, inner=4), torch.zeros(2, 3, 8, 8))
-    assert (shown[..., 0, 0] == 0).all()
-    grey = np.full((1, 1, 8, 8, 3), 127, dtype=np.uint8)
-    shown = Prompts(NETWORK, 3, inner=4).with_prompts(torch.zeros(1, 3, 8, 8), torch.from_numpy(grey))
-    assert shown.abs().max() == 0
 
 
 LARGER = torch.from_numpy(coloured(6, side=32)[0]).reshape(2, 3, 32, 32, 3)
@@ -344,16 +251,3 @@ def test_each_teacher_is_the_small_network_with_its_own_weights():
         pictures = (LARGER[teacher].permute(0, 3, 1, 2).float() - 127) / 64
         rows = torch.nn.Sequential(*layers)(pictures).mean((2, 3))
         assert torch.allclose(logits[teacher], rows @ own[9] + own[10], rtol=1e-3, atol=1e-4)
-
-
-def test_pictures_of_any_size_are_squeezed():
-    model = SmallTeachers(4)
-    large = torch.from_numpy(np.repeat(np.repeat(LARGER.numpy(), 2, axis=2), 2, axis=3))
-    weights = moved(model, 0.3)
-    assert torch.allclose(model.logits(weights, large), model.logits(weights, LARGER), atol=0.3)
-
-
-def test_the_start_is_public_and_the_same_for_every_teacher():
-    first, second = SmallTeachers(4).start(2), SmallTeachers(4).start(1)
-    assert all(torch.equal(one[1], other[0]) for one, other in zip(first, second, strict=True))
-    assert np.array_equal(first[0][0].detach().numpy(), next(iter(public_kernels((3, 16)))))

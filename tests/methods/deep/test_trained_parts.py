@@ -7,7 +7,7 @@ from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import UnitNorm, apply
 from dptransfer.exact.public_map import PublicMap
-from dptransfer.methods.deep.network import Network, network_of
+from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.picture_loss import losses
 from dptransfer.methods.deep.trained_parts import TRAINED, TrainedParts, row_map
 
@@ -74,18 +74,6 @@ def test_the_released_change_gives_the_same_logits(train):
     assert delta is None or not torch.allclose(rows, parts.network.rows(inputs), atol=1e-2)
 
 
-def test_nothing_is_changed_at_zero_and_the_public_network_never_is():
-    network = tiny_network()
-    inputs = network.inputs(pictures(3))
-    before = network.rows(inputs)
-    for train in ("film", "bias", "low-rank", "all"):
-        parts = parts_of(train, network)
-        gradients(parts, somewhere(parts), pictures(3), labels(3))
-        delta = parts.delta(np.zeros(parts.size))
-        assert torch.allclose(network.encoder.with_delta(delta).rows_of(inputs), before, atol=1e-5)
-        assert torch.equal(network.rows(inputs), before)
-
-
 def test_views_of_one_example_are_averaged_into_one_gradient():
     parts = parts_of("film")
     theta, y = somewhere(parts), labels(2)
@@ -109,15 +97,6 @@ def test_stages_in_front_of_the_first_trained_layer_are_frozen(train, blocks, fi
     assert torch.equal(parts.front(parts.network.inputs(pictures(2))), unchanged)
 
 
-def test_one_unit_is_what_the_network_has_there():
-    network = tiny_network()
-    with torch.no_grad():
-        network.module[1][1].weight.copy_(torch.tensor([0.0, *[4.0] * 7]))
-    parts = parts_of("film", network, pace=0.5)
-    changed = parts.delta(np.ones(parts.size)).arrays["1.1.weight"]
-    assert changed.tolist() == [0.0, *[6.0] * 7]  # a channel that the network does not use stays so
-
-
 def test_a_network_without_what_is_to_be_trained_is_refused():
     bare = tiny_network(nn.Conv2d(3, 4, 3, bias=False), nn.ReLU())
     for train, words in (("film", "scales and shifts of normalisation layers"), ("bias", "biases")):
@@ -132,19 +111,6 @@ def test_too_many_parameters_are_refused(monkeypatch):
     monkeypatch.setattr("dptransfer.methods.deep.trained_parts.MOST_PARAMETERS", 70)
     with pytest.raises(ArgumentError, match="70 parameters"):
         parts_of("film", tiny_network())
-
-
-def test_the_embedded_encoder_has_all_its_normalisation_layers_trained():
-    network = network_of("efficientnet-lite0", size=32)
-    parts = TrainedParts(network, "film", 10)
-    norms = [one for one in network.module.modules() if isinstance(one, nn.BatchNorm2d)]
-    assert parts.trunk == 2 * sum(len(one.weight) for one in norms) == 42_016
-    last = TrainedParts(network, "low-rank", 10, blocks=2, rank=4)
-    assert {name.split(".")[1] for name in last.delta(np.zeros(last.size)).arrays} == {
-        "_blocks",
-        "_conv_head",
-    }
-    assert last.first == len(network.stages) - 2
 
 
 def vit(folder):
@@ -210,8 +176,3 @@ def test_gradients_are_those_of_the_map_and_finite_where_a_root_has_no_slope():
     zeros = torch.zeros((1, 12), requires_grad=True)
     zeros.data[0, 0] = 1.0
     assert torch.autograd.grad(mapped(zeros).sum(), zeros)[0].isfinite().all()
-
-
-def test_a_map_without_gradients_is_refused():
-    with pytest.raises(ArgumentError, match="PublicMap"):
-        row_map(UnitNorm(pool=2).fit(12, None), "cpu")

@@ -101,19 +101,6 @@ def test_a_release_is_verified_and_loads_with_an_encoder_that_gives_rows_of_both
     assert (again.scores(rows) == model.scores(rows)).all()
 
 
-@pytest.mark.parametrize("people", [None, np.arange(90) // 2])
-def test_it_learns(people):
-    pixels, labels = coloured(60, seed=5)
-    model = fitted(method(steps=12), images(people=people))
-    assert model.score(rows_for(model, pixels), labels) > 0.5
-
-
-def test_bad_settings_are_refused():
-    for bad in ({"train": "some"}, {"share": 0.0}, {"loss": "sum"}, {"prior_temperature": 0.0}, {"rank": 0}):
-        with pytest.raises(ArgumentError, match=next(iter(bad))):
-            method(**bad)
-
-
 def test_rows_that_are_too_wide_side_by_side_are_refused_before_the_charge(monkeypatch):
     monkeypatch.setattr("dptransfer.methods.deep.network.Network.dimension", 9000)
     with pytest.raises(ArgumentError, match="18000"):

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 import dptransfer as dpt
 from contracts.rows import steady
 from dptransfer.base.progress import reported_to
-from dptransfer.errors import ArgumentError
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import TransferPATE
-from dptransfer.methods.votes import transfer_pate
-from dptransfer.methods.votes.transfer_pate import RIDGE, _mapped, linear_ballots
+from dptransfer.methods.votes import pate
+from dptransfer.methods.votes.pate import RIDGE, _mapped, linear_ballots
 from dptransfer.methods.votes.voting import parts_of
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
@@ -69,22 +68,6 @@ def test_a_release_lists_the_public_rows_by_their_answers_and_others_have_no_suc
     assert dpt.load(path).provenance.answers is None
 
 
-def test_what_is_public_and_wrong_is_refused_before_the_charge():
-    ledger = dpt.Ledger.in_memory()
-    with pytest.raises(ArgumentError, match="601 teachers"):
-        fitted(private(size=600), ledger=ledger, teachers=601)
-    with pytest.raises(ArgumentError, match="needs public"):
-        TransferPATE().fit(private(), budget=BUDGET, ledger=ledger)
-    assert ledger.history() == []
-
-
-@pytest.mark.parametrize("settings", [{"threshold": 100.0}, {"labels": "hard"}], ids=str)
-def test_what_is_private_and_odd_is_no_trouble(settings):
-    x, y = clusters()
-    for data in (private(x, y * 0), private(x[:2], y[:2]), private(np.full_like(x, np.nan), y)):
-        assert np.isfinite(fitted(data, **settings).predict_proba(TEST[0])).all()
-
-
 def test_a_person_is_with_one_teacher_and_is_protected_as_one(monkeypatch):
     seen = []
 
@@ -92,7 +75,7 @@ def test_a_person_is_with_one_teacher_and_is_protected_as_one(monkeypatch):
         seen.append(parts)
         return linear_ballots(rows, labels, parts, questions)
 
-    monkeypatch.setattr(transfer_pate, "linear_ballots", watching)
+    monkeypatch.setattr(pate, "linear_ballots", watching)
     whose = np.repeat(np.arange(15), 40)
     model = fitted(private(people=whose, size=600, rows_per_person=40.0))
     assert model.guarantee.unit is Unit.PERSON
@@ -123,11 +106,11 @@ def test_a_run_that_goes_on_trains_no_teacher_again(tmp_path, monkeypatch):
     def broken(*given, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(transfer_pate, "linear_student", broken)
+    monkeypatch.setattr(pate, "linear_student", broken)
     with pytest.raises(KeyboardInterrupt):
         fit()
     monkeypatch.undo()
-    monkeypatch.setattr(transfer_pate, "linear_ballots", broken)
+    monkeypatch.setattr(pate, "linear_ballots", broken)
     left = answers(tmp_path)
     model = fit()
     assert answers(tmp_path) == left
@@ -169,7 +152,7 @@ def test_a_teacher_is_the_balanced_ridge_regression_of_its_rows(count):
     wanted = np.linalg.solve(
         (x64.T * weights) @ x64 + RIDGE * np.eye(WIDTH), (x64.T * weights) @ np.eye(len(seen))[classes]
     )
-    assert transfer_pate._ridge(x64, classes) == pytest.approx(wanted)
+    assert pate._ridge(x64, classes) == pytest.approx(wanted)
     voted = seen[(QUESTIONS @ wanted).argmax(axis=1)]
     assert (ballots(x, y, np.zeros(count, dtype=np.int64), teachers=1)[0] == voted).all()
 
@@ -241,7 +224,7 @@ def test_neither_threads_nor_the_other_teachers_change_a_ballot(monkeypatch):
     x, y = rows_of(3000, width=64)
     teacher, asked = np.random.default_rng(0).integers(0, 200, 3000), rows_of(100, 5, 64)[0]
     cast = ballots(x, y, teacher, 200, asked)
-    monkeypatch.setattr(transfer_pate, "usable_cores", lambda: 1)
+    monkeypatch.setattr(pate, "usable_cores", lambda: 1)
     assert (ballots(x, y, teacher, 200, asked) == cast).all()
     for one in (0, 7, 199):
         own = teacher == one

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 from dptransfer.accounting import delta_of
-from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded, DataError, PrivacyWarning
+from dptransfer.errors import ArgumentError, BudgetExceeded, DataError, PrivacyWarning
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Inquiry, aggregate_votes
 from dptransfer.noise import SeededNoise
@@ -17,7 +17,6 @@ from dptransfer.privacy import Budget, Relation, Unit
 PAPER = Inquiry(1000, noise=50.0, threshold_noise=200.0, answers=684)
 SMALL = Inquiry(4, noise=2.0, classes=3)
 VOTES = np.array([[9, 1, 0], [0, 10, 0], [2, 2, 6], [10, 0, 0]])
-TABLE = [(0.5, 100, 99), (1, 500, 118), (1, 1000, 167), (2, 1000, 89), (4, 1000, 48)]
 little_noise = pytest.mark.filterwarnings("ignore:An epsilon should be at most 10")
 
 
@@ -40,29 +39,6 @@ def test_the_price_is_one_gaussian_of_all_tests_and_answers():
     assert PAPER.guarantee(1e-5).mu == pytest.approx(math.sqrt(1000 / 200**2 + 2 * 684 / 50**2))
     twice = replace(PAPER, relation=Relation.REPLACE_ONE)
     assert twice.guarantee(1e-5).mu == pytest.approx(2 * PAPER.guarantee(1e-5).mu)
-
-
-@pytest.mark.parametrize(("epsilon", "queries", "noise"), TABLE)
-def test_the_least_noise_that_fits_is_that_of_the_table(epsilon, queries, noise):
-    found = Inquiry.within(Budget(epsilon=epsilon, delta=1e-5), queries)
-    assert round(found.noise) == noise
-    assert found.guarantee(1e-5).epsilon <= epsilon
-    assert replace(found, noise=found.noise * (1 - 1e-6)).guarantee(1e-5).epsilon > epsilon
-
-
-@pytest.mark.parametrize("queries", [10_000, 1_000_000])
-def test_many_questions_need_more_noise_and_no_more_than_integers_hold(queries):
-    found = Inquiry.within(Budget(epsilon=1.0, delta=1e-5), queries)
-    assert found.noise == pytest.approx(166.8 * math.sqrt(queries / 1000), rel=1e-3)
-    with pytest.raises(BudgetError, match="some amount"):
-        Inquiry.within(Budget(epsilon=1e-6, delta=1e-12), queries)
-
-
-def test_noise_of_the_tests_is_paid_for_first():
-    budget = Budget(epsilon=3.1776, delta=1e-5)
-    assert Inquiry.within(budget, 1000, threshold_noise=200.0, answers=684).noise == pytest.approx(
-        50, rel=1e-3
-    )
 
 
 def test_what_cannot_be_asked_is_refused():
@@ -98,13 +74,6 @@ def test_only_questions_that_pass_are_answered_and_no_more_than_were_paid_for():
     assert aggregated(inquiry=replace(confident, answers=4), threshold=8.0).positions.tolist() == [0, 1, 3]
 
 
-def test_the_test_is_noisy_too():
-    even = np.full((4, 3), 3)
-    confident = replace(SMALL, threshold_noise=2.0)
-    passed = [len(aggregated(even, confident, threshold=3.0, seed=seed).positions) for seed in range(40)]
-    assert 40 < sum(passed) < 120  # each of 160 with probability a half; 1e-10
-
-
 @little_noise
 def test_ballots_and_their_counts_give_the_same_answers():
     ballots = np.array([[0, 1, 2, 0]] * 6 + [[0, 1, 0, 0]] * 2 + [[0, 1, 1, 0]] + [[1, 1, 1, 0]])
@@ -124,15 +93,6 @@ def test_ballots_and_their_counts_give_the_same_answers():
 def test_votes_that_cannot_be_are_private_and_handled_without_a_word(votes):
     assert len(aggregated(votes).labels) == 4
     assert len(aggregated(votes.T[:, [0, 1, 2, 0]], teachers=3, cast=True).labels) == 4
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint64, ">i2"])
-def test_votes_may_be_whole_numbers_of_any_size(kind):
-    found = [aggregated(votes, teachers=1000, seed=1) for votes in (VOTES, VOTES.astype(kind))]
-    assert found[0].labels.tolist() == found[1].labels.tolist()
-    ballots = np.arange(40).reshape(10, 4) % 5
-    found = [aggregated(votes, cast=True, seed=1) for votes in (ballots, ballots.astype(kind))]
-    assert found[0].labels.tolist() == found[1].labels.tolist()
 
 
 @pytest.mark.parametrize(
@@ -155,11 +115,6 @@ def test_votes_of_another_shape_or_type_are_refused_before_the_charge(votes, wor
 def test_a_test_needs_both_of_its_numbers(how):
     with pytest.raises(ArgumentError, match="without the other"):
         aggregated(**how)
-
-
-def test_a_threshold_above_the_teachers_is_refused():
-    with pytest.raises(ArgumentError, match="never passed"):
-        aggregated(inquiry=replace(SMALL, threshold_noise=1.0), threshold=10.5)
 
 
 def test_a_refused_charge_leaves_the_votes_unread():

@@ -74,10 +74,7 @@ class Pictures:
 
 
 def losses(
-    logits: torch.Tensor,
-    labels: torch.Tensor,
-    prior: torch.Tensor | None = None,
-    combined: str = "average",
+    logits: torch.Tensor, labels: torch.Tensor, prior: torch.Tensor | None = None, combined: str = "average"
 ) -> torch.Tensor:
     """The loss of each picture.
 

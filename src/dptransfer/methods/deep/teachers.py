@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -41,18 +41,8 @@ if TYPE_CHECKING:
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8  # Adam's usual numbers
 
 
-class Teachers(Protocol):
-    """What teachers have in common, and what each learns."""
-
-    @property
-    def device(self) -> device | str:
-        """Where they are."""
-
-    def start(self, count: int) -> list[Tensor]:
-        """What so many teachers learn, at its public start: tensors (count, ...) that gradients flow to."""
-
-    def logits(self, weights: list[Tensor], raw: Tensor) -> Tensor:
-        """(teachers, pictures, classes) for bytes (teachers, pictures, side, side, 3), each teacher's own."""
+Teachers: TypeAlias = "Prompts | SmallTeachers"
+"""What teachers are: where (`device`), what each learns (`start`) and how it answers (`logits`)."""
 
 
 @dataclass(frozen=True)

@@ -313,6 +313,8 @@ class GradientHead(EmbeddingMethod):
     pace: NoiseRate | Pace = field(default_factory=NoiseRate)
     device: str = "cpu"
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    devices: ClassVar[tuple[str, ...]] = DEVICES
+    """Where its steps can be computed."""
     default_steps: ClassVar[int] = 30
     """Rounds when neither their number nor their noise is given: more buy little and take longer."""
 
@@ -320,11 +322,6 @@ class GradientHead(EmbeddingMethod):
         """Refuse a device that its steps cannot be computed on."""
         super().__post_init__()
         checks.one_of("device", self.device, self.devices)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Where its steps can be computed, as it is set."""
-        return DEVICES
 
     @property
     def rate(self) -> float:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
+from dptransfer.base import checks
 from dptransfer.base.types import Floats, Integers
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
@@ -91,6 +92,12 @@ class AdaMix(NoisyGD):
     )
     needs_public: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        """A projected gradient is computed on the CPU."""
+        super().__post_init__()
+        if self.axes is not None:
+            checks.one_of("device", self.device, ("cpu",))
+
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows, and what the start needs."""
         super().require_public(facts, public)
@@ -102,11 +109,6 @@ class AdaMix(NoisyGD):
         axes = None if self.axes is None else np.eye(width, self._axes_of(width, classes))
         zero = np.zeros((classes, width))
         return SoftmaxGradient(outline, zero, zero[:, 0], projection=axes, bound=facts.bound)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """A projected gradient is computed on the CPU."""
-        return super().devices if self.axes is None else ("cpu",)
 
     @property
     def uses_counts(self) -> bool:

@@ -185,6 +185,7 @@ class GlobalAdapt(DPSGDProbe):
     count_weight: Annotated[float, require_count_weight] = 0.25
     tolerance: Fraction = 0.1
     adapt_rate: Moderate = 0.2
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
     name: ClassVar[str] = "global-adapt"
     about: ClassVar[About] = About(
         summary="Noisy gradients and counts over Poisson samples: for comparison on imbalanced data, "
@@ -212,11 +213,6 @@ class GlobalAdapt(DPSGDProbe):
                 f"number of {needed} that may be public; none is declared. "
                 f"Pass {size}, on the command line {options}."
             )
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Its question is answered on the CPU."""
-        return ("cpu",)
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """Gradient and count."""

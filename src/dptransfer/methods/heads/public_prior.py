@@ -20,7 +20,7 @@ from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import About, Fraction, Moderate, NonNegative, Whole
 from dptransfer.methods.heads.descent import HeadRows, head_rows
 from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentre
-from dptransfer.methods.heads.words import CONFIDENCE_SHARE, WordReader
+from dptransfer.methods.heads.words import CONFIDENCE_SHARE, read_words
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Outline, Plan, Task
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
@@ -130,27 +130,21 @@ class PublicPriorPrototypes(EmbeddingMethod):
         """Counts, words, a centre, steps; everything between them is post-processing."""
         shares, private, public = task.plan.single_step(GaussianShares), task.private, task.public
         purse = shares.open(noise=task.noise)
-        spent = _Spent()
+        spent = [f"{self.count_share:.0%} on counts"]
         counting = ClassCounts(len(task.facts.classes), bound=task.facts.bound)
         noisy = purse.release(counting, self.count_share, *task.examples)
-        spent.on("counts", self.count_share)
         count_scale = purse.scale(counting, self.count_share)
         counts = count_estimates(noisy, count_scale)
         noise_of_sum = purse.scale(purse.budget.query, 1.0)
-        typical = _geometric_mean(counts) / noise_of_sum
+        typical = math.exp(float(np.log(counts).mean())) / noise_of_sum
 
         words, in_words = task.prepared.words, None
-        reader = None if words is None else WordReader(purse, words, private, typical)
-        if reader is not None and reader.is_worth_asking:
-            part = reader.share()
-            spent.on("encoder confidence", CONFIDENCE_SHARE)
-            if part:
-                share = part * spent.left
-                in_words = reader.weights(share, noisy, count_scale)
-                spent.on("class sums over the encoder's labels", share)
-                if part == 1:
-                    alone = LinearHead(in_words, np.zeros(len(counts)))
-                    return Outcome(alone, (shares.event,), notes=(spent.note,), features=words)
+        if words is not None:
+            in_words, on_words, part = read_words(purse, words, private, typical, noisy, count_scale)
+            spent += on_words
+            if in_words is not None and part == 1:
+                alone = LinearHead(in_words, np.zeros(len(counts)))
+                return Outcome(alone, (shares.event,), notes=(_note(spent),), features=words)
 
         features = task.prepared.axes
         sums_suit = in_words is None and private.people is None and _has_long_tail(counts, noise_of_sum)
@@ -158,29 +152,32 @@ class PublicPriorPrototypes(EmbeddingMethod):
             readable = min(_AXES * math.sqrt(typical), _MOST_ENTRIES / float(counts.sum()))
             features = features.first(_TAIL_AXES if sums_suit else max(_FEWEST_AXES, round(readable)))
             if self._recentres:
-                share = self.centre_share * (1 if in_words is None else spent.left)
+                share = self.centre_share * (1 if in_words is None else purse.left)
                 features = self._recentred(features, counts, purse, share, private)
-                spent.on("the centre", share)
+                spent.append(f"{share:.0%} on the centre")
+        rest = purse.left
         if sums_suit:
             assert public is not None
             summing = ClassSums(features, len(counts))
-            sums = purse.release(summing, spent.left, private.rows, private.labels)
-            head = _gaussians(sums, noisy, purse.scale(summing, spent.left), count_scale, features, public)
-            spent.on(f"class sums in {features.dimension} axes", spent.left)
-            return Outcome(head, (shares.event,), notes=(spent.note,), features=features)
+            sums = purse.release(summing, rest, private.rows, private.labels)
+            moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
+            model = posterior(sums, noisy, purse.scale(summing, rest), count_scale, moment)
+            head = QuadraticHead(*model.predictive(), temperature=features.dimension / _INDEPENDENT_AXES)
+            spent.append(f"{rest:.0%} on class sums in {features.dimension} axes")
+            return Outcome(head, (shares.event,), notes=(_note(spent),), features=features)
         axes = features.dimension
         start = np.zeros((len(counts), axes))
         if words is not None and in_words is not None:
             features = FittedSideBySide(features, words)
             # What all classes have in common tells none from another, and would cost steps their precision.
             start = np.hstack([start, STRETCHES[1] * (in_words - in_words.mean(axis=0))])
-        weights, steps = self._descend(head_rows(features, private), start, axes, counts, purse, spent.left)
-        spent.on(f"{steps} gradient steps in {axes} axes", spent.left)
+        weights, steps = self._descend(head_rows(features, private), start, axes, counts, purse, rest)
+        spent.append(f"{rest:.0%} on {steps} gradient steps in {axes} axes")
         weights[:, :axes] = _evened(weights[:, :axes])
         if in_words is not None:  # as they were read, so that the card can show them
             weights[:, axes:] = STRETCHES[1] * in_words
         linear = LinearHead(weights, np.zeros(len(counts)))
-        return Outcome(linear, (shares.event,), notes=(spent.note,), features=features)
+        return Outcome(linear, (shares.event,), notes=(_note(spent),), features=features)
 
     @property
     def _recentres(self) -> bool:
@@ -248,26 +245,9 @@ class _Maps(NamedTuple):
     words: FittedVocabularyMap | None
 
 
-class _Spent:
-    """Record of what the shares of the budget were spent on."""
-
-    def __init__(self) -> None:
-        self.left = 1.0
-        self._said: list[str] = []
-
-    def on(self, what: str, share: float) -> None:
-        """Record a share spent on this."""
-        self.left -= share
-        self._said.append(f"{share:.0%} on {what}")
-
-    @property
-    def note(self) -> str:
-        """A sentence for the card."""
-        return f"Spent {', '.join(self._said)} (shares of the budget, decided from the noisy counts)."
-
-
-def _geometric_mean(counts: Floats) -> float:
-    return math.exp(float(np.log(counts).mean()))
+def _note(spent: list[str]) -> str:
+    """What the shares of the budget were spent on, as a sentence for the card."""
+    return f"Spent {', '.join(spent)} (shares of the budget, decided from the noisy counts)."
 
 
 def _has_long_tail(counts: Floats, noise: float) -> bool:
@@ -277,20 +257,6 @@ def _has_long_tail(counts: Floats, noise: float) -> bool:
     """
     uneven = float(np.log(counts).std()) > _LONG_TAIL
     return uneven and float(counts.min()) < _READABLE * noise
-
-
-def _gaussians(
-    sums: Floats,
-    counts: Floats,
-    sum_scale: float,
-    count_scale: float,
-    features: FittedFeatures,
-    public: PublicEmbeddings,
-) -> QuadraticHead:
-    """A head from noisy sums and counts, by the model in `methods.heads.hierarchical`."""
-    moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
-    model = posterior(sums, counts, sum_scale, count_scale, moment)
-    return QuadraticHead(*model.predictive(), temperature=features.dimension / _INDEPENDENT_AXES)
 
 
 def _words_of(public: PublicEmbeddings | None) -> int:

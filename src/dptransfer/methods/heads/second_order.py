@@ -241,6 +241,7 @@ class FeatureCovariance(NoisyGD):
 
     share: Fraction = 0.2
     ridge: Moderate = 3.0
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
     name: ClassVar[str] = "feature-covariance"
     about: ClassVar[About] = About(
         card="The second moments of the private rows were released once with Gaussian noise; a linear "
@@ -258,11 +259,6 @@ class FeatureCovariance(NoisyGD):
                 "'feature-covariance' finds its own noise, by `share`, for its two kinds of release; got "
                 f"noise_multiplier={self.noise_multiplier!r}. Leave it out, and set steps or share."
             )
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Second moments are computed on the CPU."""
-        return ("cpu",)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One second moment, then rounds of gradients."""

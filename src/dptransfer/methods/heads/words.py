@@ -69,7 +69,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import repeat
 
 import numpy as np
@@ -291,53 +290,42 @@ def _likelihood(sums: Floats, counts: Floats | float, values: Floats, scale: flo
 CONFIDENCE_SHARE = 0.01
 
 
-@dataclass(frozen=True, eq=False)
-class WordReader:
-    """Reads classes in words.
+def read_words(
+    purse: SharesLeft,
+    words: FittedVocabularyMap,
+    private: PrivateEmbeddings,
+    signal: float,
+    counts: Floats,
+    count_scale: float,
+) -> tuple[Floats | None, list[str], float]:
+    """Weights of a linear score from sums in words, what was spent on them, and which part of what was left.
 
-    Attributes:
+    Args:
         purse: pays for it.
         words: the map into words.
         private: the rows.
         signal: size of a typical class, over the noise on a sum of rows.
+        counts: (classes,) noisy counts.
+        count_scale: standard deviation of the noise of each count.
+
+    Returns:
+        (classes, words) weights, None where words are not worth their share; of nothing, nothing was spent.
     """
-
-    purse: SharesLeft
-    words: FittedVocabularyMap
-    private: PrivateEmbeddings
-    signal: float
-
-    @cached_property
-    def name_matches(self) -> Floats:
-        """(classes, words), which words bear a declared class's name."""
-        return named_words(self.private.facts.classes, self.words.names)
-
-    @property
-    def is_worth_asking(self) -> bool:
-        """Whether words may get a share, if the encoder is sure of them."""
-        return words_may_pay(self.signal, self.words.dimension, self._named_classes)
-
-    def share(self) -> float:
-        """Which part of the budget words are worth, for `CONFIDENCE_SHARE` of it."""
-        query = ConfidenceTotal(self.words, bound=self.private.facts.bound)
-        sure, unsure = self._release(query, CONFIDENCE_SHARE)
-        noise = self.purse.scale(query, CONFIDENCE_SHARE)
-        # Less one standard deviation, so that luck alone rarely makes an encoder look sure.
-        confidence = (sure - noise) / max(sure + unsure, 3 * noise)
-        return word_share(confidence, self.signal, self.words.dimension, self._named_classes)
-
-    def weights(self, share: float, counts: Floats, count_scale: float) -> Floats:
-        """(classes, words) weights of a linear score, from noisy sums for this share of the budget."""
-        facts = self.private.facts
-        query = ClassSums(self.words, len(facts.classes), bound=facts.bound)
-        sums = self._release(query, share)
-        scale = self.purse.scale(query, share)
-        return sparse_posterior(sums, counts, scale, count_scale, self.name_matches).weights
-
-    @property
-    def _named_classes(self) -> float:
-        return float(self.name_matches.any(axis=1).mean())
-
-    def _release(self, query: ClassSums | ConfidenceTotal, share: float) -> Floats:
-        rows, labels, people = self.private.rows, self.private.labels, self.private.people
-        return self.purse.release(query, share, rows, labels, people)
+    facts, examples = private.facts, (private.rows, private.labels, private.people)
+    matches = named_words(facts.classes, words.names)
+    named = float(matches.any(axis=1).mean())
+    if not words_may_pay(signal, words.dimension, named):
+        return None, [], 0.0
+    asking = ConfidenceTotal(words, bound=facts.bound)
+    sure, unsure = purse.release(asking, CONFIDENCE_SHARE, *examples)
+    noise, spent = purse.scale(asking, CONFIDENCE_SHARE), [f"{CONFIDENCE_SHARE:.0%} on encoder confidence"]
+    # Less one standard deviation, so that luck alone rarely makes an encoder look sure.
+    confidence = (sure - noise) / max(sure + unsure, 3 * noise)
+    part = word_share(confidence, signal, words.dimension, named)
+    if not part:
+        return None, spent, part
+    summing, share = ClassSums(words, len(facts.classes), bound=facts.bound), part * purse.left
+    sums = purse.release(summing, share, *examples)
+    spent.append(f"{share:.0%} on class sums over the encoder's labels")
+    found = sparse_posterior(sums, counts, purse.scale(summing, share), count_scale, matches)
+    return found.weights, spent, part

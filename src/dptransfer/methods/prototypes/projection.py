@@ -71,6 +71,7 @@ class Projection(GradientHead):
     dimension: Whole | None = None
     sampling_rate: Rate = 0.05
     clip: Moderate = 1.0
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
     name: ClassVar[str] = "projection"
     about: ClassVar[About] = About(
         card="The sums of the private rows of each class were released with Gaussian noise. A linear "
@@ -88,11 +89,6 @@ class Projection(GradientHead):
         },
     )
     default_steps: ClassVar[int] = 60
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Its question is answered on the CPU."""
-        return ("cpu",)
 
     @property
     def rate(self) -> float:

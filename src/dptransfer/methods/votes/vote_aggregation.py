@@ -322,12 +322,7 @@ def aggregate_votes(
 
 @contextmanager
 def charge_votes(
-    name: str,
-    events: tuple[Event, ...],
-    label: str,
-    delta: float,
-    ledger: Ledger | None,
-    noise: NoiseSource,
+    name: str, events: tuple[Event, ...], label: str, delta: float, ledger: Ledger | None, noise: NoiseSource
 ) -> Iterator[Receipt]:
     """Charge for what runs inside, and note how it ended."""
     ledger = Ledger.default() if ledger is None else ledger
