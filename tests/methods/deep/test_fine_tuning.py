@@ -92,7 +92,7 @@ def loss_after(method, pixels, labels, reach, steps=20):
         query = NetworkGradient(parts.size, loss.gradients_at(descent.theta), 30)
         descent.step(query(np.arange(len(labels)), labels) / query.grid)
     maps = loss.pictures.at(np.arange(len(labels)))
-    logits = parts.logits(torch.from_numpy(descent.average).float(), maps)
+    logits = parts.logits(torch.from_numpy(descent.result).float(), maps)
     return float(losses(logits, torch.from_numpy(labels)).mean())
 
 
