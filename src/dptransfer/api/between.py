@@ -1,4 +1,4 @@
-"""Examples and people that are in two data sets, and whether two sets fit together."""
+"""Find duplicates within and between data sets (for deduplication), and sets that do not fit together."""
 
 from __future__ import annotations
 

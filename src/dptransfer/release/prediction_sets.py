@@ -1,4 +1,4 @@
-"""Prediction sets: the classes that an example may well have, with a coverage that is guaranteed.
+"""Prediction sets (conformal prediction): classes that an example may well have, with guaranteed coverage.
 
 The set of a row is its predicted class and every class of probability at least τ, both by the head's own
 softmax, which was fixed before any test row was looked at. τ is picked from a released histogram (the block
