@@ -26,10 +26,11 @@ def test_one_of_them_tells_its_settings_and_where_it_comes_from(cli, cli_json):
     facts = cli_json("methods", "noisy-gd")
     assert facts["reference"] == NoisyGD.about.reference
     settings = facts["settings"]
-    assert settings["clip"] == {"default": 1.0, "about": "Longest gradient of one example."}
-    assert (settings["start"]["default"], settings["pace.reach"]["default"]) == ("zero", NoisyGD().pace.reach)
+    assert settings["clip"] == {"default": 0.3, "about": "Longest gradient of one example."}
+    assert settings["pace.logit_noise"]["default"] == NoisyGD().pace.logit_noise
+    assert settings["start"]["default"] == "zero"
     assert {name.split(".")[0] for name in settings} == {one.name for one in fields(NoisyGD)} - {"features"}
-    assert "pace.reach" in cli("methods", "noisy-gd").stdout
+    assert "pace.logit_noise" in cli("methods", "noisy-gd").stdout
 
 
 def test_every_setting_is_explained_where_its_class_is_documented(cli_json):

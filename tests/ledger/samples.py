@@ -16,7 +16,7 @@ def chosen(epsilon, relation=ADD):
 
 def sketch_of(rows, key):
     """The sketch of an array of rows or pictures; None if none has content."""
-    return sketches_of(rows, key, OverlapCheck([], key))[0]
+    return sketches_of(rows, None, key, OverlapCheck([], key))[0]
 
 
 class Content:

@@ -5,11 +5,15 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.errors import PrivateOverlap, RowsOnRecord
 from dptransfer.ledger import Ledger
 from dptransfer.ledger import sketch as row_hashes
-from dptransfer.ledger.overlap import OverlapCheck, sketches_of
+from dptransfer.ledger.overlap import OverlapCheck, rows_of, sketches_of, sources_of
 from dptransfer.privacy import GaussianEvent, Relation
 
 KEY = b"k" * 32
 EVENT = GaussianEvent(8.0, Relation.ADD_REMOVE)
+
+
+def compared(mine, others):
+    return sketches_of(rows_of(mine), sources_of(mine), KEY, others)
 
 
 def people(seed=0, count=600, width=40):
@@ -23,7 +27,7 @@ def private(x, name="ward", **how):
 def refused(rows, pool, **how):
     try:
         mine = private(rows)
-        sketches_of(mine, KEY, OverlapCheck([PublicEmbeddings(pool, **how)], KEY, mine))
+        compared(mine, OverlapCheck([PublicEmbeddings(pool, **how)], KEY, rows_of(mine)))
     except PrivateOverlap:
         return True
     return False
@@ -156,7 +160,7 @@ def test_shots_at_the_side_of_a_pool_are_looked_at():
     rows = people()
     shots = PublicEmbeddings(rows[:3], [0, 1, 0], classes=["a", "b"])
     with pytest.raises(PrivateOverlap):
-        sketches_of(private(rows), KEY, OverlapCheck([PublicEmbeddings(people(1)).with_shots(shots)], KEY))
+        compared(private(rows), OverlapCheck([PublicEmbeddings(people(1)).with_shots(shots)], KEY))
 
 
 def test_one_source_behind_both_is_enough():
@@ -164,9 +168,9 @@ def test_one_source_behind_both_is_enough():
     mine = private(people(), source_digests=digests)
     other = PublicEmbeddings(people(1, 3, 7), source_digests=np.array([0, 1000, 1001], dtype=np.uint64))
     same = PublicEmbeddings(people(1, 3, 7), source_digests=np.array([0, 1000, 599], dtype=np.uint64))
-    sketches_of(mine, KEY, OverlapCheck([other], KEY))
+    compared(mine, OverlapCheck([other], KEY))
     with pytest.raises(PrivateOverlap):
-        sketches_of(mine, KEY, OverlapCheck([same], KEY))
+        compared(mine, OverlapCheck([same], KEY))
 
 
 def charge(ledger, data, pool=None, **how):

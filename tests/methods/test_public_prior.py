@@ -369,7 +369,7 @@ def test_the_rows_reach_nothing_but_the_feature_map_and_the_purse(spy, monkeypat
     data.reads = 0
     strict = Ledger.in_memory(strict_names=True)  # which does not look at them before
     SMALL.fit(data, POOL, budget=BUDGET, ledger=strict, noise=SeededNoise(1))
-    assert data.reads == 5  # twice before, to compare them with the pool; for counts, the centre and the map
+    assert data.reads == 4  # once before, to compare them with the pool; for counts, the centre and the map
     assert sum(mapped) == len(STRONG.labels)
     assert {len(made.rows) for made in spy} == {len(STRONG.labels)}
 

@@ -35,7 +35,7 @@ from dptransfer.ledger.entry import (
     require_readable,
     short_text,
 )
-from dptransfer.ledger.overlap import OverlapCheck, sketches_of, source_sketch
+from dptransfer.ledger.overlap import OverlapCheck, rows_of, sketches_of, source_sketch, sources_of
 from dptransfer.ledger.register import AnyDataSet, Register, identity_of, rows_on_record
 from dptransfer.ledger.sketch import sealed_sketch
 from dptransfer.ledger.store import Chain, Store
@@ -216,10 +216,11 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         if events and hasattr(dataset, "require_content"):
             dataset.require_content()
         # This may take a while, so it happens outside of any transaction.
-        data, is_recorded = OverlapCheck([beside], key, dataset), bool(events) and not self._strict_names
-        sketch = sources = None
-        if not isinstance(dataset, str | DataSet) and (data or is_recorded):
-            found = sketches_of(dataset, key, data)
+        is_recorded, sketch, sources = bool(events) and not self._strict_names, None, None
+        rows = rows_of(dataset) if is_recorded or beside is not None else None
+        data = OverlapCheck([beside], key, rows)
+        if data or is_recorded:
+            found = sketches_of(rows, sources_of(dataset), key, data)
             sketch, sources = found if is_recorded else (None, None)
         with self._store.transaction(write=True) as chain:
             register = Register(key, self._entries(chain))
@@ -445,9 +446,10 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         )
         if private is None and not recorded:
             return  # nothing that they could be compared with
-        found = OverlapCheck(data, key, private)
+        rows = rows_of(private)
+        found = OverlapCheck(data, key, rows)
         if private is not None:
-            sketches_of(private, key, found)
+            sketches_of(rows, sources_of(private), key, found)
         if register is not None:
             charge = None if fit is None else register.charge_of(fit)
             own = _own(register, private) if fit is None else getattr(charge, "dataset", None)

@@ -143,15 +143,15 @@ class OverlapCheck:
     Args:
         data: public data and shots, or rows; what is None is passed over.
         key: the ledger's secret.
-        private: the private data that they stand beside, if there are some.
+        rows: the private rows or pictures that they stand beside, if there are some.
     """
 
-    def __init__(self, data: Sequence[object], key: bytes, private: object = None) -> None:
+    def __init__(self, data: Sequence[object], key: bytes, rows: object = None) -> None:
         self._key = key
         listed = [one for given in data for one in _with_shots(given)]
-        others = [rows for one in listed if (rows := rows_of(one)) is not None]
-        steps = {None, step_of(rows_of(private))} if others else {None}  # private rows are looked up once
-        self._rows = [(_width(rows), RowOverlap(rows, key, step)) for rows in others for step in steps]
+        others = [found for one in listed if (found := rows_of(one)) is not None]
+        steps = {None, step_of(rows)}
+        self._rows = [(_width(found), RowOverlap(found, key, step)) for found in others for step in steps]
         self._sources = distinct([words for one in listed if (words := sources_of(one)) is not None])
         self._sources_shared = False
 
@@ -212,13 +212,14 @@ def _with_shots(data: object) -> Iterator[object]:
         yield shots
 
 
-def sketches_of(private: object, key: bytes, beside: OverlapCheck) -> tuple[Sketch | None, Sketch | None]:
-    """Sketches of the private rows and of their sources, compared with public data in the same pass.
+def sketches_of(
+    rows: ManyRows | None, sources: Words | None, key: bytes, beside: OverlapCheck
+) -> tuple[Sketch | None, Sketch | None]:
+    """Sketches of private rows and of their sources, compared with public data in the same pass.
 
     Raises:
         PrivateOverlap: some of that is private.
     """
-    rows, sources = rows_of(private), sources_of(private)
     sample = Sample()
     if rows is not None:
         others = beside.of_width(_width(rows))

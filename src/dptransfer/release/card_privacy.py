@@ -136,7 +136,7 @@ def attack_points(events: tuple[privacy.Event, ...]) -> tuple[tuple[float, float
     """False positive rates from 0 to 1, with the largest true positive rate at each.
 
     >>> from dptransfer.privacy import GaussianEvent
-    >>> attack_points((GaussianEvent(1.0, Relation.ADD_REMOVE),))[-1]
+    >>> attack_points((GaussianEvent(1.0, privacy.Relation.ADD_REMOVE),))[-1]
     (1.0, 1.0)
     """
     from dptransfer.accounting import rate_ceilings

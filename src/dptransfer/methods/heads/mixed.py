@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from dptransfer.base import checks
 from dptransfer.base.types import Floats, Integers
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
@@ -92,11 +91,10 @@ class AdaMix(NoisyGD):
     )
     needs_public: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    @property
+    def devices(self) -> tuple[str, ...]:  # type: ignore[override]  # one class variable depends on a setting
         """A projected gradient is computed on the CPU."""
-        super().__post_init__()
-        if self.axes is not None:
-            checks.one_of("device", self.device, ("cpu",))
+        return super().devices if self.axes is None else ("cpu",)
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows, and what the start needs."""
