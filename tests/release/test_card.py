@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from html import escape
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,8 +29,9 @@ from dptransfer.privacy import (
     typeset,
 )
 from dptransfer.release import card_of, read_release
-from dptransfer.release.card import model_summary, words_of
+from dptransfer.release.card import model_summary, weakest_class, words_of
 from dptransfer.release.card_privacy import attack_points, privacy_sections
+from dptransfer.release.charged_evaluation import Estimate
 from dptransfer.release.heads import AverageHead, CosineHead, LinearHead
 
 from .counts import evaluation
@@ -320,6 +322,20 @@ def test_the_most_precise_figure_and_its_worst_class_come_first():
     assert "protected test rows" in card.highlights[0].note
     assert "rows are protected" in card.markdown()
     assert "are not protected" in card.markdown()
+
+
+def test_the_worst_class_is_named_among_those_that_have_enough_test_rows():
+    classes = ("cat", "dog", "eel")
+
+    def said(**recalls):
+        known = {name: Estimate(value, value, value) for name, value in recalls.items()}
+        return weakest_class(SimpleNamespace(classes=classes, recalls=known))
+
+    assert said(cat=0.9, dog=0.5, eel=0.7).startswith("The worst class is dog")
+    assert said(cat=0.9, dog=0.5).startswith(
+        "Among the 2 of 3 classes with enough test rows, the worst is dog"
+    )
+    assert said(dog=0.5).startswith("Only one of 3 classes has enough test rows to tell, dog")
 
 
 NAMES = ["<b>cat</b>", "dog"]

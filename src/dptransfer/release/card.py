@@ -269,8 +269,13 @@ def weakest_class(found: Results | None) -> str:
     name, value = recalls[0][0], recalls[0][1].value
     few = len(found.classes) - len(recalls)
     about = "about " * isinstance(found, ChargedEvaluation)
-    rest = f" ({few} of {len(found.classes)} classes have too few test rows to tell)" if few else ""
-    return f"The worst class is {name}: the model finds {about}{value:.1%} of its examples{rest}."
+    found_of = f"{name}: the model finds {about}{value:.1%} of its examples."
+    if not few:
+        return f"The worst class is {found_of}"
+    if len(recalls) == 1:
+        return f"Only one of {len(found.classes)} classes has enough test rows to tell, {found_of}"
+    known = f"{len(recalls)} of {len(found.classes)} classes with enough test rows"
+    return f"Among the {known}, the worst is {found_of}"
 
 
 def _lowest_first(found: Results) -> list[tuple[str, Estimate]]:
