@@ -1,4 +1,4 @@
-"""What a checkup expects of a fit, against real fits: the table of docs/check.md.
+"""What a checkup expects of a fit, against real fits: the table of docs/how-to/check.md.
 
     python benchmarks/forecast.py DATA_FOLDER [SET ...]
 

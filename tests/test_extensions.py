@@ -7,7 +7,7 @@ from pathlib import Path
 from dptransfer import extensions
 from dptransfer.methods import about
 
-PAGE = (Path(__file__).parents[1] / "docs" / "adding-a-method.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "adding-a-method.md").read_text()
 
 
 def test_every_name_is_that_of_what_it_stands_for():

@@ -24,7 +24,7 @@ from dptransfer.sources import read_private
 from dptransfer.testing import check_encoder, check_event, check_method, check_reader
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "adding-a-method.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "adding-a-method.md").read_text()
 KIND = "laplace-noise"
 BUDGET = ("--epsilon", "1", "--delta", "1e-5")
 ENCODE = "encode photos --out rows.emb --encoder brightness --classes a,b,c".split()

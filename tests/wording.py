@@ -1,6 +1,8 @@
-"""Count what docs/glossary.md asks us to avoid; `python tests/wording.py` records the counts in wording.toml.
+"""Count what docs/reference/glossary.md asks us to avoid, and record the counts in wording.toml.
 
-These counts may only fall: file names and class names that stand for two things, exported names that are bare
+`python tests/wording.py` records them.
+
+The counts may only fall: file names and class names that stand for two things, exported names that are bare
 participles or adverbs, and assertions that freeze the wording of a message. Record again after a merge, and
 look at the difference as you would at code.
 """

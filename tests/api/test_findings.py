@@ -10,7 +10,7 @@ from dptransfer.api.between import SAME_PICTURE, content_of
 from dptransfer.api.checked_examples import Examples
 from dptransfer.api.findings import DARK, FEW, Finding, advice, look_at, looks_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "check.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "check.md"
 
 
 def test_every_finding_is_on_the_page_about_the_command_and_says_what_to_do():

@@ -268,7 +268,7 @@ PICTURES = Facts(tuple(range(10)), shape=(32, 32, 3), size=10_000)
 REPLACE_ONE = replace(BUDGET, relation=Relation.REPLACE_ONE)
 
 
-# The cells of docs/which-method.md: pictures of each of ten classes, ε, and the side of the border.
+# The cells of docs/how-to/choose-a-method.md: pictures of each of ten classes, ε, and the side of the border.
 @pytest.mark.parametrize(
     ("facts", "budget", "pays", "why"),
     [

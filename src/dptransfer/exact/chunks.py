@@ -10,7 +10,7 @@ row could be rounded differently, or make the program stop, depending on which t
 private rows therefore runs with the defaults, and what was set before is put back afterwards.
 
 C99's `fesetenv` does that on Linux and macOS. Elsewhere, only NumPy's settings are changed; what then remains
-is in docs/known-limits.md. Subnormal numbers do not rest on it: `lattice.scaled_rows` reads bits.
+is in docs/sharp-edges.md. Subnormal numbers do not rest on it: `lattice.scaled_rows` reads bits.
 """
 
 from __future__ import annotations

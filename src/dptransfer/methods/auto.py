@@ -1,8 +1,8 @@
 """Choose a method from public facts, or by trials on public data.
 
 Tasks made of public rows cannot tell, as they have no pixels. So it is a rule on what is declared, with what
-was measured (docs/which-method.md): the noise of a step does not depend on the pictures, and its signal grows
-with their number, so what counts is the pictures of a class over the noise on one sum of rows:
+was measured (docs/how-to/choose-a-method.md): the noise of a step does not depend on the pictures, and its
+signal grows with their number, so what counts is the pictures of a class over the noise on one sum of rows:
 
     pictures of a class ÷ noise         28    50    80    92   150   167   270   500 and more
     `film` less `public-prior`,
@@ -20,7 +20,7 @@ have classes of their own. Tasks in which those stand for the private classes as
 direction on the data sets we tried; tasks of mixed unlabelled rows for anything. So a pool without enough
 classes calibrates nothing. Tasks from one pool still tend to be easier than the private one: half of the
 smallest change (in logarithms) that all of them ask for is taken, and none where they disagree about the
-direction. `docs/scores.md` has the figures.
+direction. `docs/how-to/scores.md` has the figures.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class AutoOnPictures(ImageMethod):
     Relation:      the budget's.
     Sensitivity:   see `FiLM`.
     Assumes:       what `film` assumes.
-    Reference:     docs/which-method.md has what the rule rests on.
+    Reference:     docs/how-to/choose-a-method.md has what the rule rests on.
     """
 
     name: ClassVar[str] = "auto"
