@@ -27,6 +27,7 @@ from dptransfer.cli.options import settings_of
 from dptransfer.methods.configuration import named_method
 from dptransfer.methods.deep.network import network_of
 from dptransfer.noise import SeededNoise
+from dptransfer.sources import PrivateImages, PublicImages
 
 DELTA = 1e-5
 METHODS = ("public-prior", "transfer-pate", "prom-pate", "film", "lora", "warm-start-network")
@@ -41,10 +42,10 @@ def fitted(args, cells):
     settings = dict(settings_of(given_to(name, args), {})[0])
     method = named_method(name, settings)
     declared = {"classes": range(int(y.max()) + 1), "name": "pictures", "size": len(x)}
-    if method.takes is dpt.PrivateImages:
+    if method.takes is PrivateImages:
         own = {"encoder": args.encoder, "size": args.size, "device": args.device}
         method = named_method(name, {**own, **settings})
-        private, public = dpt.PrivateImages(x, y, **declared), dpt.PublicImages(pool)
+        private, public = PrivateImages(x, y, **declared), PublicImages(pool)
     else:
         private = dpt.PrivateEmbeddings(rows_of(encoder, x), y, **declared)
         public = dpt.PublicEmbeddings(rows_of(encoder, pool), vocabulary=encoder.vocabulary)

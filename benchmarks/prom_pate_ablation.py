@@ -31,6 +31,7 @@ from PIL import Image
 import dptransfer as dpt
 from dptransfer.exact.feature_map import apply
 from dptransfer.methods.deep.network import network_of
+from dptransfer.sources import PrivateImages, PublicImages
 
 DELTA = 1e-5
 ENCODER = "efficientnet-lite0"
@@ -113,7 +114,7 @@ class Pictures:
         """Private and public pictures, or their rows."""
         declared = {"classes": self.classes, "size": len(self.labels), "name": "ablation"}
         if encoder is None:
-            return dpt.PrivateImages(self.train, self.labels, **declared), dpt.PublicImages(self.public)
+            return PrivateImages(self.train, self.labels, **declared), PublicImages(self.public)
         private = dpt.PrivateEmbeddings(rows_of(encoder, self.train), self.labels, **declared)
         return private, dpt.PublicEmbeddings(rows_of(encoder, self.public))
 
@@ -138,7 +139,7 @@ def fitted(options, cells):
         asked |= {"threshold": 0.6 * teachers, "answers": answers, "labels": "hard"}
     on_pixels = {"encoder": ENCODER, "size": options.size, "device": options.device}
     on_pixels |= {"student_steps": options.student_steps, **own}
-    images = kind.takes is dpt.PrivateImages
+    images = kind.takes is PrivateImages
     network = partial(network_of, size=options.size, device=options.device)
     private, public = pictures.data(None if images else network(ENCODER).encoder)
     students = network(own.get("student_encoder", on_pixels["encoder"])).encoder
@@ -166,7 +167,7 @@ def fitted(options, cells):
 
 def others_student(given: dict, encoder, pictures: Pictures, noise) -> float:
     """Accuracy of a student on pixels that learns from the answers that were heard last."""
-    method, public = dpt.methods.PromPATE(**given), dpt.PublicImages(pictures.public)
+    method, public = dpt.methods.PromPATE(**given), PublicImages(pictures.public)
     start = method.student_start(method.network(), public)
     found = method.train_student(start, public, HEARD[-1], noise)
     rows = apply(found.features, rows_of(encoder, pictures.test, found))

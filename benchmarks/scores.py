@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer import Budget, Columns, Ledger, PrivateEmbeddings, SeededNoise, evaluate
+from dptransfer import Budget, Ledger, PrivateEmbeddings, SeededNoise, evaluate
 from dptransfer.methods import PrivateEvaluation
 from dptransfer.methods.configuration import as_method
-from dptransfer.sources import read_private, read_public
+from dptransfer.sources import Columns, read_private, read_public
 
 
 def conformal_sizes(chances, labels, sample, coverage: float) -> float:

@@ -113,6 +113,7 @@ def ours(files: list[Path], rows: int, x, labels, case: str, workers: int, devic
     """A fit, as anybody would do it."""
     import dptransfer as dpt
     from dptransfer.data.sharded_rows import ShardedRows
+    from dptransfer.parallel import Processes
 
     shards = ShardedRows(files)
     pool = dpt.PublicEmbeddings(
@@ -123,7 +124,7 @@ def ours(files: list[Path], rows: int, x, labels, case: str, workers: int, devic
     method = dpt.methods.PublicPrototypes(precision="int8", device=device, lowest=lowest, highest=highest)
     method.fit(
         dpt.PrivateEmbeddings(x.astype(np.float32), labels, classes=CLASSES),
-        pool.with_workers(dpt.Processes(workers)) if workers else pool,
+        pool.with_workers(Processes(workers)) if workers else pool,
         budget=dpt.Budget(epsilon=1, delta=1e-5),
         ledger=dpt.Ledger.in_memory(),
         noise=dpt.SeededNoise(0),

@@ -21,6 +21,7 @@ import dptransfer as dpt
 from dptransfer.encoders import apply_delta, encode_pixels, encoder_of
 from dptransfer.exact.feature_map import apply
 from dptransfer.methods.votes.voting import TeacherAnswers
+from dptransfer.sources import PublicImages
 
 STUDENTS = "linear,fixmatch-head,freematch-head,fixmatch-full,freematch-full,freematch-scratch"
 TEACHERS = 100
@@ -46,7 +47,7 @@ def main() -> None:
     held = np.load(told.pictures)
     names = np.unique(held["y_public"])
     order = np.random.default_rng(0).permutation(len(held["x_public"]))[: told.pool]
-    public = dpt.PublicImages(squeezed(held["x_public"][order], told.size))
+    public = PublicImages(squeezed(held["x_public"][order], told.size))
     test = squeezed(held["x_test"], told.size)
     known, wanted = (np.searchsorted(names, one) for one in (held["y_public"][order], held["y_test"]))
     answers = answered(known, len(names), told.answers, told.wrong)

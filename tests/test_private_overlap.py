@@ -18,7 +18,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.methods import FiLM, MeanPrototypes, PublicPrototypes
 from dptransfer.release import read_evaluation
 from dptransfer.sklearn.private_classifier import PrivateClassifier as Estimator
-from dptransfer.sources import PublicImages
+from dptransfer.sources import PrivateImages, PublicImages
 from encoders.toys import MeanColour, WordLengths, pictures
 
 CLASSES = ["a", "b"]
@@ -176,7 +176,7 @@ def test_arrays_are_compared_at_every_door_of_python(strict):
 @pytest.fixture
 def encoders(monkeypatch):
     made = {"efficientnet-lite0": MeanColour(name="efficientnet-lite0"), "minilm": WordLengths()}
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: made[name])
+    monkeypatch.setattr("dptransfer.encoders.registry.get_encoder", lambda name, **how: made[name])
     by_name = {one.identity.name: one for one in made.values()}
     monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda identity, **how: by_name[identity.name])
     return made
@@ -295,14 +295,14 @@ def test_pixels_are_compared_too(tmp_path):
 
     book, y = Ledger.in_memory(), np.arange(24) % 2
     method = FiLM(encoder=PLACE, size=8, steps=2, micro_batch=16)
-    mine = dpt.PrivateImages(shades(24, 0), y, classes=CLASSES, name="ward")
+    mine = PrivateImages(shades(24, 0), y, classes=CLASSES, name="ward")
     for pool in (shades(24, 0), np.concatenate([shades(9, 1), shades(24, 0)[3:4]])):
         with pytest.raises(PrivateOverlap):
             method.fit(mine, PublicImages(pool), budget=BUDGET, ledger=book)
     for number, picture in enumerate(shades(24, 0)):
         Image.fromarray(picture).save(tmp_path / f"{number:02}.png")
     files = [tmp_path / f"{number:02}.png" for number in range(24)]
-    mine = dpt.PrivateImages(files, y, classes=CLASSES, name="ward", resolution=8)
+    mine = PrivateImages(files, y, classes=CLASSES, name="ward", resolution=8)
     other = PublicImages([files[3]], resolution=6)  # of another size, so that files alone tell
     with pytest.raises(PrivateOverlap):
         book.require_unrelated(other, private=mine)

@@ -12,12 +12,7 @@ from dptransfer.api.fit import fit as fit
 from dptransfer.api.fit import plan as plan
 from dptransfer.api.requests import encode as encode
 from dptransfer.api.requests import evaluate as evaluate
-from dptransfer.api.source import Declared as Declared
-from dptransfer.api.source import Reading as Reading
 from dptransfer.api.source import Source as Source
-from dptransfer.base.ray_workers import RayCluster as RayCluster
-from dptransfer.base.workers import Processes as Processes
-from dptransfer.data import Columns as Columns
 from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
 from dptransfer.data import PublicEmbeddings as PublicEmbeddings
 from dptransfer.ledger import Ledger as Ledger
@@ -31,8 +26,6 @@ from dptransfer.privacy import Relation as Relation
 from dptransfer.privacy import Unit as Unit
 from dptransfer.release import PrivateClassifier as PrivateClassifier
 from dptransfer.release import read_release
-from dptransfer.sources import PrivateImages as PrivateImages
-from dptransfer.sources import PublicImages as PublicImages
 
 load = read_release
 verify = verify_release

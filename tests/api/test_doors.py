@@ -40,7 +40,7 @@ def by_function(asked):
 
 
 def by_request(asked):
-    reading = dpt.Reading(asked.encoder)
+    reading = dpt.encoders.Reading(asked.encoder)
     source = dpt.Source(asked.x, None, asked.classes, asked.people, asked.name, reading=reading)
     public = None if asked.public is None else dpt.Source(asked.public)
     budget = dpt.Budget(epsilon=asked.epsilon, delta=asked.delta)

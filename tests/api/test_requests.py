@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
+from dptransfer.encoders import Reading
 from dptransfer.errors import DPTransferError, PrivateOverlap
 from encoders.toys import WordLengths
 
@@ -44,7 +45,7 @@ def test_what_cannot_be_encoded_is_refused_and_nothing_is_written(notes, given, 
 
 
 def test_private_texts_do_not_become_a_public_pool(notes):
-    private = dpt.Source("private.csv", classes=CLASSES, name="n", reading=dpt.Reading(WordLengths()))
+    private = dpt.Source("private.csv", classes=CLASSES, name="n", reading=Reading(WordLengths()))
     dpt.fit(private, epsilon=1, method="mean")
     with pytest.raises(PrivateOverlap):
         dpt.encode(replace(private, name=None), "pool.emb", encoder=WordLengths(), public=True)

@@ -3,9 +3,9 @@ import os
 import numpy as np
 import pytest
 
-from dptransfer.api.source import EncodedBeside, Reading, Source
+from dptransfer.api.source import EncodedBeside, Source
 from dptransfer.data import Columns
-from dptransfer.encoders import shards
+from dptransfer.encoders import Reading, shards
 from dptransfer.encoders.encoding import kept_rows
 from dptransfer.errors import ArgumentError, DataError, LedgerError
 from dptransfer.sources import find_images, read_public
@@ -110,7 +110,7 @@ def test_labels_given_beside_a_flat_folder_are_those_of_its_pictures(take, tmp_p
 
 
 def test_what_is_wrong_with_private_files_is_told_before_an_encoder_is_loaded(take, tmp_path, monkeypatch):
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: pytest.fail("too early"))
+    monkeypatch.setattr("dptransfer.encoders.registry.get_encoder", lambda *a, **b: pytest.fail("too early"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "t.csv").write_text("text\nhi\n")
     for path, message in (("empty", "no file of a known"), ("missing", "must exist"), ("t.csv", "labels")):
@@ -122,7 +122,7 @@ def test_the_default_encoder_is_by_what_is_to_be_encoded(take, tmp_path, monkeyp
     asked = []
     made = MeanColour()
     monkeypatch.setattr(
-        "dptransfer.encoders.get_encoder", lambda name, **how: asked.append((name, how)) or made
+        "dptransfer.encoders.registry.get_encoder", lambda name, **how: asked.append((name, how)) or made
     )
     take(pictures(tmp_path / "photos", 2), size=9)
     take(["some", "texts"], ["a", "b"], classes=["a", "b"])

@@ -33,7 +33,7 @@ def no_encoder(monkeypatch):
     def none(*_, **__):
         raise ArgumentError("not installed")
 
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", none)
+    monkeypatch.setattr("dptransfer.encoders.registry.get_encoder", none)
 
 
 def files_under(folder):

@@ -20,7 +20,7 @@ ELSEWHERE = ("--ledger", "elsewhere.sqlite")
 def encoders(monkeypatch):
     """The default encoders, tiny."""
     made = {"efficientnet-lite0": MeanColour(name="efficientnet-lite0"), "minilm": WordLengths()}
-    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: made[name])
+    monkeypatch.setattr("dptransfer.encoders.registry.get_encoder", lambda name, **how: made[name])
     by_name = {one.identity.name: one for one in made.values()}
     found = "dptransfer.encoders.model_inputs.encoder_of"
     monkeypatch.setattr(found, lambda identity, **how: by_name[identity.name])

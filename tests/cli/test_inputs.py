@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.api.source import Declared, Source
+from dptransfer.api.source import Source
 from dptransfer.data import Facts, RowMetadata, write_embeddings
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import Unit
@@ -107,7 +107,7 @@ def test_private_facts_about_people_are_handled_without_a_word(cli, rows, ids):
 
 def test_rows_for_a_release_bring_their_people_and_take_its_classes(people, tmp_path):
     facts = Facts(CLASSES[::-1], (16,))
-    rows = Source(tmp_path / "p.emb", declared=Declared(person_bound=2.0)).private(of=facts)
+    rows = Source(tmp_path / "p.emb", declared={"person_bound": 2.0}).private(of=facts)
     assert rows.facts.classes == CLASSES[::-1]
     assert rows.facts.unit is Unit.PERSON
     assert len(np.unique(rows.people)) == len(set(people)) - 1 + (people == "").sum()

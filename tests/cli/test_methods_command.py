@@ -5,8 +5,8 @@ from dataclasses import fields
 import pytest
 
 from dptransfer.accounting import epsilon_of
-from dptransfer.api.source import Reading
 from dptransfer.cli.methods_command import devices_of, method_from, on_device
+from dptransfer.encoders import Reading
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger

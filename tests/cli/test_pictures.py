@@ -12,8 +12,9 @@ from contracts.mixers import REFUSED
 from dptransfer.api import image_source as module
 from dptransfer.api.fit import Fit
 from dptransfer.api.image_source import private_images, public_images
-from dptransfer.api.source import Declared, Reading, Source
+from dptransfer.api.source import Source
 from dptransfer.cli.commands import app
+from dptransfer.encoders import Reading
 from dptransfer.errors import DataError
 from dptransfer.methods import Auto, MeanPrototypes
 from dptransfer.methods.auto import AutoOnPictures
@@ -226,7 +227,7 @@ def test_rows_of_the_encoder_as_it_was_are_refused_with_what_to_give(cli, film, 
 def test_pictures_are_read_once_into_a_file_without_a_name(photos, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(module, "_AT_A_TIME", 7)
-    read = private_images(Source(photos / "private", name="photos", declared=Declared(60)), 8, None)
+    read = private_images(Source(photos / "private", name="photos", declared={"size": 60}), 8, None)
     assert list(tmp_path.iterdir()) == []
     files = PrivateImages(find_images(photos / "private"), resolution=8)
     assert (read.pixels[:] == files.pixels[:]).all()
@@ -249,7 +250,7 @@ def chosen(photos, method="auto", public=None, size=30_000, classes=None, people
     """What 'auto' is for the photos, with a GPU and a declared number."""
     reading = Reading(**{"encoder": "efficientnet-lite0", "size": 96, "device": "cuda", **how})
     source = Source(
-        photos / "private", classes=classes, people=people, reading=reading, declared=Declared(size)
+        photos / "private", classes=classes, people=people, reading=reading, declared={"size": size}
     )
     allowed = budget or Budget(epsilon=1.0, delta=1e-5)
     return Fit(source, allowed, method, Source(public or photos / "pool")).resolved_method()

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ _FEWEST_PUBLIC = 200  # rows that tasks are made from; `Auto` asks for as many
 _MOST_PUBLIC = 20_000  # of a pool in many files: four times as many as the largest task has
 _BATCH = 8
 _A_TEXT = "word " * 50
+_SIZES = ("size", "person_bound", "rows_per_person")
 
 
 def encoding_time(encoder: Encoder, examples: int, opening: float) -> str:
@@ -319,8 +321,8 @@ def check(
         pool = public_rows(sets["public"])
         pool = pool if workers is None else pool.with_workers(workers)
         unit = Unit.ROW if mine.people is None else Unit.PERSON
-        declared = source.x.facts if isinstance(source.x, PrivateEmbeddings) else source.declared
-        sizes = {name: getattr(declared, name) for name in ("size", "person_bound", "rows_per_person")}
+        known: Any = vars(source.x.facts) if isinstance(source.x, PrivateEmbeddings) else source.declared
+        sizes = {name: known[name] for name in _SIZES if name in known}
         facts = Facts(mine.classes, (pool.dimension,), encoder=pool.encoder, unit=unit, **sizes)
     started = time.perf_counter()
     looks = {

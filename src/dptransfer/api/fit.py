@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 from numpy.typing import ArrayLike
 
 from dptransfer.api.image_source import private_images, public_images, require_images, test_images
-from dptransfer.api.source import EncodedBeside, Given, Reading, Source
+from dptransfer.api.source import EncodedBeside, Given, Source
 from dptransfer.data import Facts, Labelled, PrivateData, PublicData, PublicEmbeddings
 from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 from dptransfer.data.labels import Classes
+from dptransfer.encoders.registry import Reading
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Auto, ImageMethod, PrivateMethod
@@ -286,8 +287,8 @@ class Fit:
         if classes is None:
             return False
         unit = Unit.ROW if source.told_people is None else Unit.PERSON
-        sizes = {name: getattr(source.declared, name) for name in ("size", "class_counts")}
-        return pixels_pay(Facts(classes, (1, 1, 3), unit=unit, **sizes), self.budget)[0]
+        size, counts = source.declared.get("size"), source.declared.get("class_counts")
+        return pixels_pay(Facts(classes, (1, 1, 3), size, counts, unit=unit), self.budget)[0]
 
     def _outline(self) -> PoolOutline | None:
         if self.public is None or self.shots is not None or self.vocabulary is not None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from dptransfer.api.source import Reading, Source
+from dptransfer.api.source import Source
 from dptransfer.base.progress import progress_bar
 from dptransfer.encoders.encoding import labels_of
+from dptransfer.encoders.registry import Reading
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.sources import ImageList, PrivateImages, PublicImages
 from dptransfer.sources.pictures import DecodedFiles
@@ -62,7 +63,7 @@ def private_images(source: Source, side: int, grey_range: GreyRange | None) -> P
         people=source.ids() if found is None else found.people,
         grey_range=grey_range,
         source_digests=None if found is None else found.source_digests,
-        **vars(source.declared),
+        **source.declared,
     )
 
 

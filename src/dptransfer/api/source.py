@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
 from dptransfer.data.embeddings import PoolOutline
 from dptransfer.data.examples import file_digests, picture_digests, text_digests
-from dptransfer.data.facts import require_same_space
-from dptransfer.data.grey_levels import GreyRange
+from dptransfer.data.facts import DeclaredSizes, require_same_space
 from dptransfer.data.labels import Classes, declared_classes, person_positions
 from dptransfer.data.tables import NOBODY, STORED, USUAL_COLUMNS, Columns, require
 from dptransfer.encoders import encoding
+from dptransfer.encoders.registry import Reading
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy.relation import Unit
 from dptransfer.sources import read_private, read_public
@@ -35,61 +35,8 @@ if TYPE_CHECKING:
 Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path] | PrivateData | PublicData"
 """An array of rows or pixels; a path; a list of texts; a list of picture files; or data made already."""
 
-DEFAULT_ENCODERS: Mapping[Contents, str] = {"images": "efficientnet-lite0", "texts": "minilm"}
-"""The encoder that is taken where none is named, by what is to be encoded."""
-
 _BATCH = 32
 _ENCODING_OPTIONS = {"grey_range": "--grey-range", "size": "--image-size", "encoder": "--encoder"}
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How images and texts become rows.
-
-    Attributes:
-        encoder: the name of an encoder, or one that is loaded; None for the default one.
-        size: side of the images, for encoders that leave it open.
-        grey_range: black and white of images with more than 8 bits, as `open_image` takes it.
-        device: where the encoder runs; None for the CPU.
-        runtime: 'onnx' or 'torch', for encoders that both can run.
-    """
-
-    encoder: str | Encoder | None = None
-    size: int | None = None
-    grey_range: GreyRange | None = None
-    device: str | None = None
-    runtime: str | None = None
-
-    def load(self, form: Contents) -> Encoder:
-        """The encoder that is named, or the default one for this form."""
-        from dptransfer.encoders import get_encoder
-
-        named = self.encoder or DEFAULT_ENCODERS[form]
-        given = {key: value for key, value in vars(self).items() if key != "encoder" and value is not None}
-        if isinstance(named, str):
-            return get_encoder(named, **given)
-        if odd := ", ".join(key for key in given if key != "device"):
-            raise ArgumentError(
-                f"An encoder that is loaded has its own {odd}. Leave that out, or give the encoder's name."
-            )
-        return named
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What the owner declares public about private examples, beside their classes.
-
-    Attributes:
-        size: about how many examples there are.
-        class_counts: exact class sizes.
-        person_bound: as how many examples one person counts at most.
-        rows_per_person: about how many examples a person has.
-    """
-
-    size: int | None = None
-    class_counts: Sequence[int] | None = None
-    person_bound: float = 1.0
-    rows_per_person: float | None = None
 
 
 class EncodedBeside(ExitStack):
@@ -133,7 +80,8 @@ class Source:
         name: what the ledger files the data set under.
         columns: names of the columns of a table.
         reading: how images and texts become rows.
-        declared: what else the owner declares public.
+        declared: what else the owner declares public: `size`, `class_counts`, `person_bound` and
+            `rows_per_person`, as for `PrivateEmbeddings`.
     """
 
     x: Given
@@ -142,8 +90,8 @@ class Source:
     people: str | Path | ArrayLike | None = None
     name: str | None = None
     columns: Columns = USUAL_COLUMNS
-    reading: Reading = Reading()
-    declared: Declared = Declared()
+    reading: Reading = field(default_factory=Reading)
+    declared: DeclaredSizes = field(default_factory=DeclaredSizes)
     _pools: dict[Kind, ImageList | TextList] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -151,6 +99,9 @@ class Source:
             object.__setattr__(self, "classes", declared_classes(self.classes))
         if self.people is None:  # as the column of people, it is one of the columns
             object.__setattr__(self, "people", self.columns.person)
+        if odd := ", ".join(self.declared.keys() - DeclaredSizes.__annotations__.keys()):
+            known = ", ".join(DeclaredSizes.__annotations__)
+            raise ArgumentError(f"declared has sizes by name, such as size=5000; got {odd}. Use {known}.")
 
     @staticmethod
     def of(x: Source | Given) -> Source:
@@ -316,7 +267,7 @@ class Source:
         people = self.told_people if found is None else found.people
         unit = Unit.ROW if people is None else Unit.PERSON
         shape = (self.encoder.dimension,)
-        return Facts(classes, shape, encoder=self.encoder.identity, unit=unit, **vars(self.declared))
+        return Facts(classes, shape, encoder=self.encoder.identity, unit=unit, **self.declared)
 
     def private(self, beside: EncodedBeside | None = None, *, of: Facts | None = None) -> PrivateEmbeddings:
         """The private rows, labelled; images and texts are encoded.
@@ -337,7 +288,7 @@ class Source:
         return rows
 
     def _private(self, beside: EncodedBeside | None) -> PrivateEmbeddings:
-        sizes, encoder, found = vars(self.declared), self.encoder, self.private_list
+        sizes, encoder, found = self.declared, self.encoder, self.private_list
         if found is not None and encoder is not None and beside is not None:
             rows = beside.private(found, encoder, self.at_path("Private examples"))
             return read_private(rows, name=self.name, **sizes)  # the folder keeps classes and people
@@ -365,7 +316,7 @@ class Source:
     def require_bare(self) -> None:
         """Raise for what data that are made already say themselves."""
         given = any(one is not None for one in (self.y, self.classes, self.people, self.name))
-        if given or (self.columns, self.reading, self.declared) != (USUAL_COLUMNS, Reading(), Declared()):
+        if given or (self.columns, self.reading, self.declared) != (USUAL_COLUMNS, Reading(), {}):
             raise ArgumentError(
                 f"{type(self.x).__name__} has its labels, classes, name and people, and is read or encoded "
                 "already; some of that was given beside it. Leave those out."

@@ -132,7 +132,7 @@ def _evaluate_privately(
         people=charge.person,
         name=charge.name,
         columns=replace(columns, split=about.get("split") if columns.split is None else columns.split),
-        reading=dpt.Reading() if source.is_encoded else dpt.Reading(encoder.load(released)),
+        reading=dpt.encoders.Reading() if source.is_encoded else dpt.encoders.Reading(encoder.load(released)),
         declared=options.declared_from(about),
     )
     with EncodedBeside(path) as beside:
@@ -261,7 +261,7 @@ def attack(
     for source in sources:
         source.require_there()
     if not all(source.is_encoded for source in sources):
-        reading = dpt.Reading(encoder.load(released))
+        reading = dpt.encoders.Reading(encoder.load(released))
         sources = [one if one.is_encoded else replace(one, reading=reading) for one in sources]
     with EncodedBeside(model) as beside:
         inside, outside = (_given(source, released, beside) for source in sources)

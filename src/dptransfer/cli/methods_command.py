@@ -14,6 +14,7 @@ import dptransfer as dpt
 from dptransfer.cli import options
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.errors import ArgumentError
+from dptransfer.sources import PrivateImages
 
 if TYPE_CHECKING:
     from dptransfer.base.types import JsonObject
@@ -25,14 +26,14 @@ _OF_TUNING = {"mean_trials": float, "tune_on_public": bool}
 
 def takes_images(method: dpt.methods.PrivateMethod) -> bool:
     """Whether the method trains on images, rather than on rows of numbers."""
-    return method.takes is dpt.PrivateImages
+    return method.takes is PrivateImages
 
 
 def method_from(
     name: str,
     settings: Mapping[str, object],
     tune: Sequence[str] | None = None,
-    reading: dpt.Reading | None = None,
+    reading: dpt.encoders.Reading | None = None,
 ) -> dpt.methods.PrivateMethod:
     """The method called `name` with the settings that were given.
 

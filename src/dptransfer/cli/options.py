@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_type_hints
 
 from typer import Argument, Option
 
@@ -19,7 +19,9 @@ from dptransfer.privacy import Budget, Relation
 
 if TYPE_CHECKING:
     from dptransfer.base.workers import Workers
+    from dptransfer.data.facts import DeclaredSizes
     from dptransfer.noise import NoiseSource
+    from dptransfer.sources import Columns
 
 
 class DataSettings(TypedDict, total=False):
@@ -84,10 +86,9 @@ def data_settings(assignments: Sequence[str] | None, about: Collection[str]) -> 
     return found
 
 
-def declared_from(about: DataSettings) -> dpt.Declared:
+def declared_from(about: DataSettings) -> DeclaredSizes:
     """What `--set data.FIELD` declares public."""
-    sizes: dict[str, Any] = {name: value for name, value in about.items() if name in SIZES}
-    return dpt.Declared(**sizes)
+    return cast("DeclaredSizes", {name: value for name, value in about.items() if name in SIZES})
 
 
 def class_list(text: str) -> tuple[str | int, ...]:
@@ -245,10 +246,12 @@ class ExampleColumns:
     text_column: Annotated[str | None, data(help="Column of texts; default text.")] = None
     path_column: Annotated[str | None, data(help="Column of image paths in a CSV; default path.")] = None
 
-    def columns(self, *, split: str | None = None) -> dpt.Columns:
+    def columns(self, *, split: str | None = None) -> Columns:
         """The columns, and which part is read of a file that has several."""
+        from dptransfer.sources import Columns
+
         features = getattr(self, "feature_columns", None)
-        return dpt.Columns(self.path_column, self.text_column, self.label_column, features, split=split)
+        return Columns(self.path_column, self.text_column, self.label_column, features, split=split)
 
 
 @dataclass(frozen=True)
@@ -270,12 +273,12 @@ class ReadingOptions:
         str | None, _encoding(metavar="LOW,HIGH", help="Black and white beyond eight bits, such as 0,4095.")
     ] = None
 
-    def reading(self, device: str | None = None, runtime: str | None = None) -> dpt.Reading:
+    def reading(self, device: str | None = None, runtime: str | None = None) -> dpt.encoders.Reading:
         """The same as an object."""
         from dptransfer.data.grey_levels import declared_range
 
         greys = declared_range(None if self.grey_range is None else self.grey_range.split(","))
-        return dpt.Reading(self.encoder, self.image_size, greys, device, runtime)
+        return dpt.encoders.Reading(self.encoder, self.image_size, greys, device, runtime)
 
 
 @dataclass(frozen=True)
@@ -371,7 +374,7 @@ class WorkerOptions:
         >>> WorkerOptions().start(), WorkerOptions("processes", 2).start()
         (ThisProcess(), Processes(workers=2, patience=None))
         """
-        from dptransfer.base.workers import ThisProcess
+        from dptransfer.parallel import Processes, RayCluster, ThisProcess
 
         engine, workers, address = self.engine, self.workers, self.address
         if engine not in (None, "processes", "ray"):
@@ -387,9 +390,9 @@ class WorkerOptions:
 
             workers = max(1, gpu_count())
         idle = engine is None and workers is None
-        chosen: Workers = ThisProcess() if idle else dpt.Processes(workers)
+        chosen: Workers = ThisProcess() if idle else Processes(workers)
         if address is not None:
-            chosen = dpt.RayCluster(address, workers)
+            chosen = RayCluster(address, workers)
         chosen.ready()
         return chosen
 

@@ -16,8 +16,10 @@ from dptransfer.privacy import Unit
 if TYPE_CHECKING:
     from dptransfer.data import Facts
     from dptransfer.data.embeddings import PoolOutline
+    from dptransfer.data.facts import DeclaredSizes
     from dptransfer.methods.prototypes.pool_sizing import PoolSizing
     from dptransfer.privacy import Budget
+    from dptransfer.sources import PublicImages
 
 _CLASSES, _WIDTH, _SIDE, _POOL = 10, 1280, 224, 10_000
 
@@ -117,7 +119,7 @@ def _public_rows(
     reading: options.ReadingOptions,
     declared: options.PrivateOptions,
     dim: int | None,
-) -> tuple[dpt.PublicEmbeddings | dpt.PublicImages | PoolOutline | None, tuple[int, ...] | None, str]:
+) -> tuple[dpt.PublicEmbeddings | PublicImages | PoolOutline | None, tuple[int, ...] | None, str]:
     """The public examples, the shape of an example, and what to say of a pool that is not encoded."""
     from dptransfer.api.fit import with_shots
     from dptransfer.api.image_source import public_images, require_images
@@ -158,8 +160,8 @@ def _not_encoded(
     public: dpt.Source, spec: str | None, classes: tuple[str | int, ...] | None
 ) -> tuple[PoolOutline, int, str]:
     """A stand-in for the rows of images or texts, their width by the note of the encoder, and what to say."""
-    from dptransfer.api.source import DEFAULT_ENCODERS
     from dptransfer.data.embeddings import PoolOutline
+    from dptransfer.encoders.registry import DEFAULT_ENCODERS
 
     name = spec or DEFAULT_ENCODERS[public.form]
     note = dpt.encoders.ENCODERS.find(name) if name in dpt.encoders.ENCODERS.names else None
@@ -182,18 +184,18 @@ def _not_encoded(
 
 def _facts(
     method: dpt.methods.PrivateMethod,
-    public: dpt.PublicEmbeddings | dpt.PublicImages | PoolOutline | None,
+    public: dpt.PublicEmbeddings | PublicImages | PoolOutline | None,
     classes: tuple[str | int, ...] | None,
     shape: tuple[int, ...] | None,
     unit: Unit,
-    declared: dpt.Declared,
+    declared: DeclaredSizes,
 ) -> tuple[Facts, dict[str, str]]:
     """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
     from dptransfer.data import Facts
 
     shots = public.shots if isinstance(public, dpt.PublicEmbeddings) else None
-    if classes is None and declared.class_counts is not None:
-        classes = tuple(range(len(declared.class_counts)))
+    if classes is None and "class_counts" in declared:
+        classes = tuple(range(len(declared["class_counts"] or ())))
     elif classes is None and shots is not None:
         classes = shots.classes
     if method.plans_by_facts and (classes is None or shape is None):
@@ -209,7 +211,7 @@ def _facts(
         shape, assumed["shape"] = (_SIDE, _SIDE, 3), f"pictures of {_SIDE} × {_SIDE} pixels"
     elif shape is None:
         shape, assumed["dimension"] = (_WIDTH,), f"{_WIDTH} dimensions"
-    return Facts(classes, shape, unit=unit, **vars(declared)), assumed
+    return Facts(classes, shape, unit=unit, **declared), assumed
 
 
 def _with_a_pool(chosen: dpt.methods.Auto, facts: Facts, budget: Budget) -> list[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dptransfer.data import ShardedRows
     from dptransfer.release import PredictionSets
     from dptransfer.release.predictions import Answer, Question
-    from dptransfer.sources import ImageList, TextList
+    from dptransfer.sources import Columns, ImageList, TextList
 
     NamedRows = tuple[list[str], AnyArray]
 
@@ -131,7 +131,7 @@ def _predict_in_parts(
     model: Path,
     released: dpt.PrivateClassifier,
     inputs: Sequence[Path],
-    columns: dpt.Columns,
+    columns: Columns,
     encoder: options.ModelEncoder,
     question: Question,
     answers: AnswerOptions,
@@ -262,7 +262,7 @@ def _show(found: Sequence[Answer]) -> None:
 def _rows(
     released: dpt.PrivateClassifier,
     inputs: Sequence[Path],
-    columns: dpt.Columns,
+    columns: Columns,
     batch: int,
     encoder: options.ModelEncoder,
 ) -> NamedRows:

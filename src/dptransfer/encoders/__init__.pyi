@@ -11,6 +11,7 @@ from dptransfer.encoders.onnx import OnnxEncoder as OnnxEncoder
 from dptransfer.encoders.onnx import export_encoder as export_encoder
 from dptransfer.encoders.registry import ENCODERS as ENCODERS
 from dptransfer.encoders.registry import EncoderNote as EncoderNote
+from dptransfer.encoders.registry import Reading as Reading
 from dptransfer.encoders.registry import apply_delta as apply_delta
 from dptransfer.encoders.registry import available_encoders as available_encoders
 from dptransfer.encoders.registry import encoder_of as encoder_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -21,6 +21,7 @@ from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.encoder import BESIDE, MADE_BY, Encoder, EncoderDelta, ImageEncoder, Kind
 from dptransfer.errors import ArgumentError, DataError, MissingDependency
+from dptransfer.sources.readers import Contents
 
 _IDENTITY = "identity"
 
@@ -179,6 +180,41 @@ def get_encoder(
     with suppress(AttributeError):  # one of another package that takes no attributes stays in its process
         setattr(encoder, MADE_BY, again)
     return encoder
+
+
+DEFAULT_ENCODERS: Mapping[Contents, str] = {"images": "efficientnet-lite0", "texts": "minilm"}
+"""The encoder that is taken where none is named, by what is to be encoded."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How images and texts become rows.
+
+    Attributes:
+        encoder: the name of an encoder, or one that is loaded; None for the default one.
+        size: side of the images, for encoders that leave it open.
+        grey_range: black and white of images with more than 8 bits, as `open_image` takes it.
+        device: where the encoder runs; None for the CPU.
+        runtime: 'onnx' or 'torch', for encoders that both can run.
+    """
+
+    encoder: str | Encoder | None = None
+    size: int | None = None
+    grey_range: GreyRange | None = None
+    device: str | None = None
+    runtime: str | None = None
+
+    def load(self, form: Contents) -> Encoder:
+        """The encoder that is named, or the default one for this form."""
+        named = self.encoder or DEFAULT_ENCODERS[form]
+        given = {key: value for key, value in vars(self).items() if key != "encoder" and value is not None}
+        if isinstance(named, str):
+            return get_encoder(named, **given)
+        if odd := ", ".join(key for key in given if key != "device"):
+            raise ArgumentError(
+                f"An encoder that is loaded has its own {odd}. Leave that out, or give the encoder's name."
+            )
+        return named
 
 
 def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime: str | None) -> Encoder:

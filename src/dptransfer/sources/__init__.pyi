@@ -1,3 +1,4 @@
+from dptransfer.data.tables import Columns as Columns
 from dptransfer.sources.decode import open_image as open_image
 from dptransfer.sources.listings import ImageList as ImageList
 from dptransfer.sources.listings import TextList as TextList

@@ -19,6 +19,7 @@ from dptransfer.methods.deep.network_gradient import NetworkGradient
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures, losses
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget, Relation
+from dptransfer.sources import PublicImages
 from methods.deep.toys import Active
 from methods.samples import SIDE, Repeatable, images, pictures
 
@@ -109,7 +110,7 @@ def test_a_network_learns_what_its_head_alone_cannot(method):
 
 
 def test_public_pictures_give_the_head_a_map_and_a_declared_number_gives_the_steps_a_rate():
-    public = dpt.PublicImages(np.random.default_rng(0).integers(0, 256, (40, SIDE, SIDE, 3), dtype=np.uint8))
+    public = PublicImages(np.random.default_rng(0).integers(0, 256, (40, SIDE, SIDE, 3), dtype=np.uint8))
     model = fitted(FiLM(**TINY, axes=8), public=public)
     assert (model.features.kind, model.features.dimension) == ("public-map", 8)
     pixels, labels = pictures(60, seed=5)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import dptransfer as dpt
 from contracts.mixers import HARMLESS, REFUSED
 from contracts.mixers import SIDE as MIXERS_SIDE
 from dptransfer.errors import ArgumentError, Incompatible
@@ -101,7 +100,7 @@ def seen(count=30):
 
 def by_its_own_fit(method, ledger):
     pixels, labels = seen()
-    public = dpt.PublicImages(255 - pixels) if method.needs_public else None
+    public = PublicImages(255 - pixels) if method.needs_public else None
     data = PrivateImages(pixels, labels, classes=2, name="pictures")
     return method.fit(data, public, budget=BUDGET, ledger=ledger, noise=SeededNoise(0))
 

@@ -16,6 +16,7 @@ from dptransfer.methods.deep import teachers as side_by_side
 from dptransfer.methods.deep.teachers import SmallTeachers  # torch is there
 from dptransfer.methods.replan import verify_release
 from dptransfer.methods.votes.voting import TeacherAnswers, spread
+from dptransfer.sources import PrivateImages, PublicImages
 from methods.deep.tiny import PLACE, coloured
 from methods.samples import Repeatable, Silent
 from methods.test_checkpoint import answers, charges
@@ -35,12 +36,12 @@ METHODS = {
     "pate": dpt.methods.PATE(**SMALL, epochs=12),
 }
 HASTY = replace(METHODS["prom-pate"], epochs=1)  # learns little, and quickly
-POOL = dpt.PublicImages(coloured(60, seed=1)[0])
+POOL = PublicImages(coloured(60, seed=1)[0])
 
 
 def private(count=96, **declared):
     pixels, labels = coloured(count)
-    return dpt.PrivateImages(pixels, labels, classes=CLASSES, **{"name": "photos", "size": 96} | declared)
+    return PrivateImages(pixels, labels, classes=CLASSES, **{"name": "photos", "size": 96} | declared)
 
 
 def fitted(method, data=None, public=POOL, **given):
