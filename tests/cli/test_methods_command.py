@@ -39,6 +39,24 @@ def test_every_setting_is_explained_where_its_class_is_documented(cli_json):
         assert [setting for setting, one in settings.items() if not one["about"]] == [], name
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("dppl", {"mean", "public", "top-k", "projection"}),
+        ("DPPL Public", {"public", "top-k"}),
+        ("dp-sgd", {"dpsgd"}),
+        ("film", {"film"}),
+    ],
+)
+def test_a_name_from_a_paper_finds_the_methods(cli_json, text, names):
+    found = cli_json("methods", text)
+    assert {one["name"] for one in (found if isinstance(found, list) else [found])} == names
+
+
+def test_a_part_of_a_word_finds_nothing(cli):
+    cli("methods", "dpp", code=2)
+
+
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_a_broken_package_is_named_beside_the_list(cli, install, words):
     install("broken", {}, {"dptransfer.methods": {"theirs": "nowhere_at_all:X"}})

@@ -135,16 +135,23 @@ def devices_of(method: dpt.methods.PrivateMethod) -> tuple[str, ...]:
 
 
 def methods(
-    name: Annotated[str | None, Argument(help="A method, to show its settings.")] = None,
+    name: Annotated[
+        str | None, Argument(help="A method, to show its settings, or a name from a paper ('dppl').")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, including those of installed packages, or show the settings of one.
 
     Example: dptransfer methods top-k
     """
-    if name is not None:
-        return _show_method(_facts(dpt.methods.METHODS.find(name)), as_json)
-    found = [_facts(method) for method in dpt.methods.METHODS.values()]
+    every = dpt.methods.METHODS
+    if name is None or name in every.names:
+        chosen = list(every.values()) if name is None else []
+    else:
+        chosen = [one for one in every.values() if _is_called(name, one)]
+    if name is not None and len(chosen) < 2:
+        return _show_method(_facts(chosen[0] if chosen else every.find(name)), as_json)
+    found = [_facts(method) for method in chosen]
     if as_json:
         show_json(found)
     else:
@@ -153,6 +160,12 @@ def methods(
         show_table(("Method", "What it releases, and when to use it"), rows)
     for problem in dpt.methods.METHODS.problems:
         say(problem, style="yellow", err=True)
+
+
+def _is_called(text: str, method: type[dpt.methods.PrivateMethod]) -> bool:
+    """Whether papers call the method so, or by a name that begins or ends so."""
+    said = re.sub(r"[ _]+", "-", text.strip().lower())
+    return any(f"-{said}-" in f"-{one}-" for one in (method.name, *method.about.paper_names))
 
 
 def _show_method(facts: JsonObject, as_json: bool) -> None:

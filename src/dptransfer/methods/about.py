@@ -142,6 +142,7 @@ class About:
         summary: what it releases and when to use it, in one line.
         card: what was released and how, in two or three sentences for the reader of a release.
         reference: where it comes from, and what differs here.
+        paper_names: what papers and their code call it, in small letters with hyphens; search words alone.
         family: what it is listed with.
         colour: its colour in every figure; by default the library's methods have theirs by their place in the
             list, so that those of one paper, which are listed together, differ.
@@ -152,6 +153,7 @@ class About:
     summary: str = ""
     card: str = ""
     reference: str = ""
+    paper_names: tuple[str, ...] = ()
     family: str = "Others"
     colour: Colour = FROM_NAME
     marker: str = ""

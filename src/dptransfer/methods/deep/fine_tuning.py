@@ -287,6 +287,7 @@ class FiLM(FineTuning):
     about: ClassVar[About] = About(
         card="The scales and shifts of a public network's normalisation layers, or its biases, and a linear "
         f"head were trained by DP-SGD: {STEPS_SEE}.",
+        paper_names=("dp-film",),
         reference="Tobaben, Shysheya, Bronskill, Paverd, Tople, Zanella-Béguelin, Turner, Honkela: On the "
         "Efficacy of Differentially Private Few-shot Image Classification (TMLR 2023), with Poisson samples "
         "and steps of planned length.",
@@ -325,6 +326,7 @@ class LoRA(FineTuning):
     about: ClassVar[About] = About(
         card="Low-rank changes of the weights in a public network's last blocks, and a linear head, were "
         f"trained by DP-SGD: {STEPS_SEE}.",
+        paper_names=("dp-lora",),
         reference="Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen: LoRA: Low-Rank Adaptation of Large "
         "Language Models (ICLR 2022), on images, with Poisson samples and steps of planned length.",
         family="Networks",

@@ -85,6 +85,7 @@ class AdaMix(NoisyGD):
         card="A linear softmax head was trained on private rows and a few labelled public rows together; "
         f"{STEPS_SEE}. Class sizes were declared, counted with noise or not used. Start, clips and axes were "
         "fixed or came from public data, which are not protected.",
+        paper_names=("mixed-dp",),
         reference=f"{MIXED}, Algorithm 2, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
         options=NoisyGD.about.options,
@@ -187,6 +188,7 @@ class OnlyPublic(EmbeddingMethod):
     name: ClassVar[str] = "only-public"
     about: ClassVar[About] = About(
         card="A linear softmax head was fitted to labelled public rows. No private row was used.",
+        paper_names=("adamix-only-public",),
         reference=f"{MIXED}, the baseline Only-Public.",
         family="Without private rows",
     )
@@ -231,6 +233,7 @@ class FullyPrivate(GradientHead):
     about: ClassVar[About] = About(
         card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}. "
         "Labelled public rows, if there were any, were treated like them, but are not protected.",
+        paper_names=("adamix-fully-private",),
         reference=f"{MIXED}, the baseline Fully-Private, {RIGHT_STEPS}",
         family="Linear heads",
         options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
@@ -276,6 +279,7 @@ class NGD(AdaMix):
     about: ClassVar[About] = About(
         card="A linear softmax head was trained on private rows and a few labelled public rows together; "
         f"{STEPS_SEE}. Start and clip were fixed or came from public data, which are not protected.",
+        paper_names=("adamix-ngd",),
         reference=f"{MIXED}, the ablation NGD, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
         options=AdaMix.about.options,
@@ -311,6 +315,7 @@ class PPGD(GradientHead):
         card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}, "
         "clipped at the norm of the mean public gradient. Labelled public rows, which are not protected, "
         "were then fitted with a pull toward that head.",
+        paper_names=("adamix-ppgd",),
         reference="Wang, Zhou: Differentially Private Learning with Small Public Data (AAAI 2020), with full "
         "batches as Golatkar et al. (CVPR 2022) run it.",
         family="Linear heads that need labelled public rows",

@@ -70,6 +70,7 @@ class NoisyGD(GradientHead):
     about: ClassVar[About] = About(
         card=f"A linear softmax head was trained by full-batch gradient descent; {STEPS_SEE}. Where the "
         "weights started, and how far the steps went, was fixed without private rows.",
+        paper_names=("linear-probing",),
         reference=f"{MIXED}, Algorithm 1, {RIGHT_STEPS}",
         family="Linear heads",
         options={
@@ -143,6 +144,7 @@ class DPSGDProbe(NoisyGD):
         card="A linear softmax head was trained by DP-SGD: every step drew a fresh Poisson sample of those "
         "who are protected and saw their rows only through a sum of clipped gradients with Gaussian noise. "
         "Neither who was in a sample nor its size is told.",
+        paper_names=("dp-sgd",),
         reference="Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep Learning with Differential "
         "Privacy (CCS 2016), for a linear head and with the sampling that its accounting assumes.",
         family="Linear heads",
@@ -194,6 +196,7 @@ class GlobalAdapt(DPSGDProbe):
         "each step released, in one answer with Gaussian noise, a sum of scaled gradients and a count of "
         "those above an upper clip. That count, as a share of the declared size, moved the clip of the next "
         "step.",
+        paper_names=("dpsgd-global-adapt",),
         reference="Esipova, Ghomi, Luo, Cresswell: Disparate Impact in Differential Privacy from Gradient "
         "Misalignment (ICLR 2023), DPSGD-Global-Adapt.",
         family="Linear heads",
@@ -336,6 +339,7 @@ class WarmStart(DPSGDProbe):
         "them are a first classifier. A second one was then trained by DP-SGD on what the first misses, and "
         f"{STEPS_SEE}, over a fresh Poisson sample. A row is given the class that both together find "
         "likeliest.",
+        paper_names=("mean-estimation-warm-up",),
         reference="Zhu, Zhang: Mean Estimation Strikes Back! An Efficient Solution to Private "
         "Classification, Algorithm 2, with the sum of two logits (or the mean of two softmaxes, as chosen) "
         "where a sum of softmaxes is printed, and both stages composed exactly.",

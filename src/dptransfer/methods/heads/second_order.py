@@ -87,6 +87,7 @@ class LeastSquares(EmbeddingMethod):
         card="Three things were released once, with Gaussian noise: the second moments of all private rows, "
         "those of each class, and the class sums. A regularised least-squares problem per class is solved "
         "from them.",
+        paper_names=("dp-ls",),
         reference=f"{FEATURES}, DP-LS, with exact composition: noise multiplier 6.46 at epsilon 1 (5.94 "
         "under replace-one), where the published conversion needs 8.49.",
         family="Linear heads",
@@ -178,6 +179,7 @@ class NewtonHead(EmbeddingMethod):
         card="A linear softmax head was trained by a few second-order steps; every step saw the private rows "
         "only through a sum of clipped gradients and through a curvature matrix for each class, both with "
         "Gaussian noise. What divides the gradient is the noisy curvature, which is post-processing.",
+        paper_names=("dp-newton",),
         reference=f"{FEATURES}, DP-Newton, with an upper bound in place of the Hessian.",
         family="Linear heads",
         options={"steps": "Noisy steps.", "clip": "Longest gradient of one example."},
@@ -246,6 +248,7 @@ class FeatureCovariance(NoisyGD):
     about: ClassVar[About] = About(
         card="The second moments of the private rows were released once with Gaussian noise; a linear "
         f"softmax head was then trained by gradient descent in the metric they give, and {STEPS_SEE}.",
+        paper_names=("dp-fc",),
         reference=f"{FEATURES}, DP-FC.",
         family="Linear heads",
         options=STEP_OPTIONS,

@@ -46,6 +46,7 @@ class MeanPrototypes(EmbeddingMethod):
     about: ClassVar[About] = About(
         card="The sum of the private rows of each class was released with Gaussian noise, all classes in one "
         "release; a row is given the class whose sum it points along.",
+        paper_names=("dppl-mean",),
         reference=f"{PROTOTYPES}, DPPL-Mean, with sums in place of means: the printed noise reveals class "
         "sizes.",
         family="From sums",

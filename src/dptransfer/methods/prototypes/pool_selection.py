@@ -178,6 +178,7 @@ class PublicPrototypes(PoolSelection):
         card="For each class one public example was chosen as its prototype, with a probability that grows "
         "with its likeness to the private rows of that class; a row is given the class of the nearest "
         "prototype.",
+        paper_names=("dppl-public",),
         reference=f"{PROTOTYPES}, DPPL-Public.",
         family="From public rows",
         options={"mechanism": "How public rows are chosen.", **_CAPS},
@@ -218,6 +219,7 @@ class TopKPrototypes(PoolSelection):
         card="For each class a set of public examples was chosen as prototypes, with a probability that "
         "grows with their likeness to the private rows of that class; a row is given the class whose "
         "prototypes are nearest on average.",
+        paper_names=("dppl-public-top-k", "dppl-publick"),
         reference=f"{PROTOTYPES}, DPPL-PublicK, with the set weights corrected to C(y−1, K−1).",
         family="From public rows",
         options={"k": "Prototypes per class.", **_CAPS},

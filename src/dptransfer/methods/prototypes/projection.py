@@ -77,6 +77,7 @@ class Projection(GradientHead):
         card="The sums of the private rows of each class were released with Gaussian noise. A linear "
         f"projection was then trained by DP-SGD to bring rows near their class's direction, and {STEPS_SEE}, "
         "over a fresh Poisson sample. A row is given the class whose direction is nearest after it.",
+        paper_names=("dppl-projection",),
         reference=f"{PROTOTYPES}, Appendix C.6, with prototypes that are released once: those of the printed "
         "episodes are not private.",
         family="From sums",
