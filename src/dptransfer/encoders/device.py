@@ -8,20 +8,15 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.errors import ArgumentError
-
-if TYPE_CHECKING:
-    import torch
 
 
 def torch_device(name: str) -> torch.device:
     """The torch device of that name; one that is not there is an error, never a silent CPU."""
     checks.import_optional("torch", "torch", "Running an encoder")
-    import torch
-
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -39,8 +34,6 @@ def torch_device(name: str) -> torch.device:
 @contextmanager
 def repeatable() -> Iterator[None]:
     """Inference mode with exact kernels."""
-    import torch
-
     with torch.inference_mode(), exact_kernels():
         yield
 
@@ -52,8 +45,6 @@ def exact_kernels() -> Iterator[None]:
     cuDNN's autotuner may pick another kernel in the next run and TF32 rounds to ten bits; both are off, so
     that a row depends on the picture, the weights, the machine and the batch's size alone.
     """
-    import torch
-
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
         yield
 

@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Picture, PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
@@ -35,7 +36,6 @@ from dptransfer.encoders.torch_module import PixelMap, ResizeCrop, TorchModuleEn
 from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
-    import torch
     from efficientnet_lite_pytorch import EfficientNet
 
 
@@ -345,7 +345,6 @@ NOTE = EncoderNote(
 @cache
 def feature_maps() -> type:
     """The class of the network without its classification head; torch is loaded when it is asked for."""
-    import torch
 
     class FeatureMaps(torch.nn.Module):
         """The network without its classification head."""

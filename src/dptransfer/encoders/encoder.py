@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, Picture, Tensor
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
@@ -125,8 +126,6 @@ def weights_digest(state: Mapping[str, AnyArray | Tensor]) -> str:
         if isinstance(weights, np.ndarray):
             kind, held = f"torch.{weights.dtype}", np.ascontiguousarray(weights).tobytes()
         else:
-            import torch
-
             flat = weights.detach().cpu().contiguous().reshape(-1)
             kind, held = str(weights.dtype), flat.view(torch.uint8).numpy().tobytes() if len(flat) else b""
         digest.update(f"{name}|{kind}|{tuple(weights.shape)}|".encode())

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.encoders.efficientnet import EfficientNetOnnx
@@ -30,7 +31,6 @@ from dptransfer.encoders.transformers import TransformersImage
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    import torch
     from onnxruntime import InferenceSession
 
 
@@ -183,8 +183,6 @@ def _write(encoder: Encoder, file: Path) -> None:
             f"'{encoder.identity.name}' is not, or does not. Use it with torch."
         )
     onnx = checks.import_optional("onnx", "onnx", "Exporting an encoder")
-    import torch
-
     module, (framing, *scaling) = encoder.module, told
     mean, scale = (torch.tensor(values).reshape(-1, 1, 1) for values in scaling)
 

@@ -38,13 +38,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import PixelArray
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
-    import torch
-    from torch import nn
     from torch.fx import Graph, Node
 
     from dptransfer.encoders.torch_module import TorchModuleEncoder
@@ -88,29 +87,24 @@ _PADDINGS = "padding", "_reversed_padding_repeated_twice"
 _ENDS = 4  # of a map's height and width; more would pad the axis of the pictures
 
 
-def keeps_pictures_apart(module: nn.Module) -> bool:
+def keeps_pictures_apart(module: torch.nn.Module) -> bool:
     """Whether a torch module is known to compute each picture of a batch from that picture alone."""
     return not _hooks_on_all() and all(map(_is_plain, module.modules())) and _is_known(module)
 
 
-def is_plain_linear(layer: nn.Module) -> bool:
+def is_plain_linear(layer: torch.nn.Module) -> bool:
     """Whether a torch module is a linear layer and no more, which keeps rows apart."""
-    from torch import nn
-
-    return type(layer) is nn.Linear and _is_plain(layer) and not _hooks_on_all()
+    return type(layer) is torch.nn.Linear and _is_plain(layer) and not _hooks_on_all()
 
 
 def _hooks_on_all() -> bool:
-    from torch.nn.modules import module
-
-    everywhere: Any = module
+    everywhere: Any = torch.nn.modules.module
     return bool(everywhere._has_any_global_hook())
 
 
-def _is_known(module: nn.Module) -> bool:
+def _is_known(module: torch.nn.Module) -> bool:
     """Whether the types of all layers are known."""
-    from torch import nn
-
+    nn = torch.nn
     known: set[type] = {nn.Conv2d, nn.BatchNorm2d, nn.GroupNorm, nn.ReLU, nn.ReLU6, nn.AvgPool2d, nn.Identity}
     layers = list(module.modules())
     if type(module).__name__ == "FeatureMaps":  # torch and the package are not asked for by others
@@ -130,10 +124,8 @@ def _is_known(module: nn.Module) -> bool:
     return all(type(one) in known for one in layers)
 
 
-def _is_plain(layer: nn.Module) -> bool:
+def _is_plain(layer: torch.nn.Module) -> bool:
     """Whether a layer computes what its class says: no hooks, no functions of its own, nothing by batches."""
-    import torch
-
     settings = {name: value for name, value in vars(layer).items() if name not in _TABLES}
     changed = not all(map(_is_data, settings.values()))  # hooks are functions, too
     changed = changed or any(type(vars(layer)[name]) not in (dict, OrderedDict) for name in _TABLES)
@@ -218,15 +210,13 @@ def rows_alone(encoder: TorchModuleEncoder | TransformersImage) -> PerExample:
 
     What the module's code leaves behind when it is recorded stays in a copy, which has the same tensors.
     """
-    import torch
-
     twin = copy(encoder)
     with torch.inference_mode(False):  # whose tensors have no derivative
         twin.module = deepcopy(encoder.module, {id(one): one for one in state_of(encoder.module)})
     return PerExample(twin.rows_of, encoder.identity.name)
 
 
-def state_of(module: nn.Module) -> list[torch.Tensor]:
+def state_of(module: torch.nn.Module) -> list[torch.Tensor]:
     """Parameters and buffers of a module: a recording has these very tensors, whatever is in them."""
     return [*module.parameters(), *module.buffers()]
 
@@ -242,8 +232,6 @@ def plain_kernels() -> Iterator[None]:
 
 def _each(recording: Function, given: Sequence[torch.Tensor]) -> torch.Tensor:
     """What a recording makes of each example."""
-    import torch
-
     return torch.func.vmap(recording)(*(one[:, None] for one in given))[:, 0]
 
 
@@ -255,7 +243,6 @@ def _record(function: Function, form: Form, name: str) -> Function:
         form: what it takes.
         name: of the network, for errors.
     """
-    import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
     def on_copies(*given: torch.Tensor) -> torch.Tensor:
@@ -296,8 +283,6 @@ def _record(function: Function, form: Form, name: str) -> Function:
 
 def _require_pure(node: Node, name: str, varying: set[Node]) -> None:
     """Raise unless the operation is a pure function of torch's own that no value of `varying` makes fail."""
-    import torch
-
     operation = node.target
     if operation is getitem:  # one of several answers of an operation
         return
@@ -318,8 +303,6 @@ def _require_pure(node: Node, name: str, varying: set[Node]) -> None:
 
 def _takes_places(node: Node, varying: set[Node]) -> bool:
     """Whether whole numbers of an example may be places or counts for the operation, and not wrap around."""
-    import torch
-
     operation: Any = node.target
     if torch.Tag.pointwise in operation.tags or _kind(node) in _TAKES_WHOLE_NUMBERS:
         return False
@@ -329,8 +312,6 @@ def _takes_places(node: Node, varying: set[Node]) -> bool:
 
 def _make_total(node: Node, graph: Graph) -> None:
     """Fill memory that nothing was written to, and let indices wrap around that the example may give."""
-    import torch
-
     args: Any = node.args
     aten, kind = torch.ops.aten, _kind(node)
 
@@ -380,8 +361,6 @@ def _refusal(name: str, why: str) -> ArgumentError:
 
 def _noise(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """One example that is the same for everyone."""
-    import torch
-
     if not dtype.is_floating_point:
         return torch.zeros(1, *shape, dtype=dtype, device=device)
     draws = torch.Generator().manual_seed(0)

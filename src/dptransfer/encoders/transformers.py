@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
@@ -29,7 +30,6 @@ from dptransfer.encoders.torch_module import PixelMap, Preprocessing, ResizeCrop
 from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _FILES = ["*.json", "*.txt", "*.model", "model*.safetensors"]
@@ -376,8 +376,6 @@ class TransformersImage(TorchEncoder):
 
 
 def _pooled_model(model: PreTrainedModel, pooler_is_random: bool) -> torch.nn.Module:
-    import torch
-
     class PooledModel(torch.nn.Module):
         """The model with its pooling, from pixels to rows."""
 

@@ -16,19 +16,17 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Tensor
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import side_by_side, slices
-
-if TYPE_CHECKING:
-    import torch
 
 Array: TypeAlias = Any
 """An array of NumPy's, or a tensor of torch's: integers come out equal, and operations are written alike."""
@@ -65,8 +63,6 @@ def namespace(array: Array) -> ModuleType:
     """NumPy, or torch for its tensors: both know the few functions used here by the same names."""
     if isinstance(array, np.ndarray):
         return np
-    import torch
-
     return torch
 
 
@@ -97,8 +93,6 @@ def require_cuda() -> None:
     for package in ("torch", "triton"):
         if importlib.util.find_spec(package) is None:
             raise ArgumentError(f"device='cuda' needs {package}; it is not installed. {todo}")
-    import torch
-
     if not torch.cuda.is_available():
         raise ArgumentError(f"device='cuda' needs a CUDA device; torch finds none. {todo}")
 
@@ -108,8 +102,6 @@ _MOST_COPIERS = 16  # threads: one alone is slower than the device, and more are
 
 def slabs(rows: Array, step: int) -> Iterator[tuple[slice, Tensor]]:
     """(place, rows on the device), `step` rows at a time, in order."""
-    import torch
-
     step = max(1, min(step, len(rows)))
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     lanes = [_InwardLane(), _InwardLane()]
@@ -120,8 +112,6 @@ def slabs(rows: Array, step: int) -> Iterator[tuple[slice, Tensor]]:
 
 def send_slab(rows: Array) -> Tensor:
     """All of these rows on the device: few enough for one slab."""
-    import torch
-
     if on_cuda(rows):
         return rows
     return _InwardLane().take(rows, len(rows), torch.cuda.Stream())  # type: ignore[no-untyped-call]
@@ -129,8 +119,6 @@ def send_slab(rows: Array) -> Tensor:
 
 def fetch_array(found: Tensor) -> AnyArray:
     """A tensor as an array, by way of page-locked memory, where it then is."""
-    import torch
-
     if not found.is_cuda:
         return found.numpy()
     home = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
@@ -157,8 +145,6 @@ def map_slabs(
 
 def to_device(array: Array) -> Tensor:
     """An array or tensor as a tensor on the device."""
-    import torch
-
     return array.cuda() if isinstance(array, torch.Tensor) else torch.from_numpy(np.asarray(array)).cuda()
 
 
@@ -171,8 +157,6 @@ class _InwardLane:
 
     def take(self, rows: Array, step: int, stream: torch.cuda.Stream) -> Tensor:
         """Copy host rows to the device on `stream`; what is asked of the device next waits for it."""
-        import torch
-
         source = rows.numpy() if isinstance(rows, torch.Tensor) else np.asarray(rows)
         if self.locked is None or self.copied is None:
             kind = torch.from_numpy(np.empty(0, dtype=source.dtype.newbyteorder("="))).dtype
@@ -199,8 +183,6 @@ class _OutwardLane:
 
     def give(self, made: Tensor, target: AnyArray, step: int) -> None:
         """Copy results back once they are there."""
-        import torch
-
         if self.locked is None:
             self.locked = torch.empty((step, *made.shape[1:]), dtype=made.dtype, pin_memory=True)
         self.target = target
@@ -242,8 +224,6 @@ def record_graph(
         thrifty: whether memory that trials took is given back before what is recorded gets its own; whoever
             needs some next then waits for it.
     """
-    import torch
-
     if not inputs[0].is_cuda:
         return compute
     cuda: Any = torch.cuda

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject, Tensor
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
@@ -88,8 +89,6 @@ def lattice_on_device(features: FittedFeatures, norm: int, device: str = "cuda")
     if (on_device := getattr(features, "on_device", None)) is not None:
         mapped: RowMap = on_device(norm, device)
         return mapped
-    import torch
-
     return lambda rows: torch.from_numpy(features.lattice(rows.cpu().numpy(), norm)).to(device).double()
 
 
@@ -98,8 +97,6 @@ def mapped_on_cuda(features: FittedFeatures, rows: AnyArray, norm: int) -> Tenso
 
     As `OnLattice` does, norms are taken once more and a row beyond its norm becomes zeros.
     """
-    import torch
-
     mapped = lattice_on_device(features, norm)
     whole = torch.empty((len(rows), features.dimension), dtype=torch.float64, device="cuda")
     for place, slab in slabs(rows, _SLAB_ELEMENTS // features.input_dimension):
@@ -413,8 +410,6 @@ class FittedUnitNorm(StoredMap):
         def mapped(rows: Tensor) -> Tensor:
             if self.pool == 1:
                 return unit_lattice_on_device(rows, norm)
-            import torch
-
             missing = self.dimension * self.pool - self.input_dimension
             fine = torch.nn.functional.pad(unit_lattice_on_device(rows, FINE_NORM), (0, missing))
             pooled = fine.reshape(len(rows), self.dimension, self.pool).sum(dim=2)

@@ -35,6 +35,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import Floats, Integers, Tensor
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.exact import cuda
@@ -333,8 +334,6 @@ class DeviceSample:
 
     def recorded_gradient(self, logits: IntegerLogits, clip: float) -> Integers:
         """`clipped_gradient` of the sample, for coarse logits without offsets, in whole numbers."""
-        import torch
-
         key = clip, logits.row_step, logits.linear.shape
         known = self.recorded.get(key)
         if known is None or known.rows is not self.rows or known.labels is not self.labels:
@@ -350,8 +349,6 @@ class DeviceSample:
         return cuda.fetch_array(total)
 
     def _record(self, logits: IntegerLogits, clip: float) -> RecordedStep:
-        import torch
-
         rows, labels, none = self.rows, self.labels, np.zeros_like(logits.offset)
 
         def step(*given: Tensor) -> Array:

@@ -42,6 +42,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Integers, Tensor
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.chunks import mapped_rows
@@ -230,8 +231,6 @@ def unit_lattice_on_device(rows: Tensor, norm: int, *, root: bool = False) -> Te
 
 def scaled_rows_on_device(rows: Tensor, bits: int, *, root: bool = False) -> Tensor:
     """`scaled_rows` in torch, without the powers."""
-    import torch
-
     rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.double()
     kind = np.finfo(np.float32 if rows.dtype == torch.float32 else np.float64)
     whole = rows.view(torch.int32 if kind.bits == 32 else torch.int64)
@@ -249,8 +248,6 @@ def scaled_rows_on_device(rows: Tensor, bits: int, *, root: bool = False) -> Ten
 
 
 def _lifted_on_device(rows: Tensor, whole: Tensor, kind: np.finfo[Any]) -> Tensor:
-    import torch
-
     sizes = whole & torch.iinfo(whole.dtype).max
     subnormal = sizes.double() * 2.0 ** (kind.minexp - kind.nmant + LIFT)
     subnormal = torch.where(whole < 0, -subnormal, subnormal)

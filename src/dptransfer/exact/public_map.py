@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Integers, Rows, Tensor
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import pieces_of
@@ -148,8 +149,6 @@ class FittedPublicMap(MatrixMap):
 
     def on_device(self, norm: int, device: str) -> RowMap:
         """The same for tensors."""
-        import torch
-
         mean, matrix = (torch.from_numpy(part).to(device) for part in self._floats)
 
         def mapped(rows: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Integers, Tensor
 from dptransfer.exact.capped_similarity import PART, ClassRows, exact_parts
 from dptransfer.exact.cuda import Array, map_slabs, send_slab, to_device
@@ -141,8 +142,6 @@ class CudaCappedSums:
     """
 
     def __init__(self, private: ClassRows, low: int, high: int, *, precision: str = "float16") -> None:
-        import torch
-
         self._precision, self._classes, self._caps = precision, private.classes, (low, high)
         owner = to_device(private.labels).long()
         order = torch.argsort(owner, stable=True)
@@ -162,7 +161,6 @@ class CudaCappedSums:
 
     def of_slab(self, public_rows: Array) -> Tensor:
         """The same, of few enough public rows for one slab, left on the device."""
-        import torch
         from triton.tools.tensor_descriptor import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
             TensorDescriptor,
         )
@@ -198,8 +196,6 @@ class CudaCappedSums:
 
     def _in_precision(self, rows: Tensor) -> Tensor:
         """The kernel's type; rows padded with zeros to whole 16-byte pieces, which the copy engine needs."""
-        import torch
-
         rows = rows.to(torch.int8 if self._precision == "int8" else torch.float16)
         missing = -rows.shape[1] % 16
         return torch.nn.functional.pad(rows, (0, missing)) if missing else rows.contiguous()
@@ -209,8 +205,6 @@ class CudaLinearSums:
     """Sums of dot + shift, as `LinearSums` gives them; float64 takes rows of either norm."""
 
     def __init__(self, private: ClassRows, shift: int, *, norm: int = 2047, any_length: bool = False) -> None:
-        import torch
-
         self._longest = norm**2 if any_length else None
         rows, labels, classes, weights = private
         sums, times = class_sums_on_cuda(rows, labels, classes, weights=weights), None
@@ -227,8 +221,6 @@ class CudaLinearSums:
 
     def of_slab(self, public_rows: Array) -> Tensor:
         """The same, of few enough public rows for one slab, left on the device."""
-        import torch
-
         rows = send_slab(public_rows).double()
         total = (rows @ self._first).long()
         for part in self._rest:

@@ -22,6 +22,7 @@ from functools import cache
 
 import numpy as np
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.cuda import Array, namespace, place_beside
@@ -127,8 +128,6 @@ def _coarse_product(rows: Array, logits: IntegerLogits) -> Array:
         coarse = rows.astype(np.float32)  # exact, for integers of at most 2²⁴
         coarse *= 1.0 / logits.row_step
         return logits.linear @ np.rint(coarse, out=coarse).T
-    import torch
-
     # Torch may have been told to multiply float32 with fewer bits (TF32, or bfloat16), which is not exact.
     rounded = torch.round(rows / logits.row_step)
     return (place_beside(logits.linear, rows).double() @ rounded.T).float()
@@ -190,8 +189,6 @@ def _table(classes: int) -> Floats:
 @cache
 def _table_on(classes: int, device: Array) -> Array:
     """The same in a device's memory, brought there once and not in every step."""
-    import torch
-
     return torch.from_numpy(_table(classes)).to(device)
 
 

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People, Tensor
 from dptransfer.exact.chunks import over_chunks, rows_and_workers, side_by_side
 from dptransfer.exact.cuda import Array, place_beside, slabs, square_root, to_device
@@ -42,8 +43,6 @@ def class_sums_on_cuda(  # pragma: no cover — GPU
         mapped: applied to the rows there; it must work row by row.
         weights: how many times each row counts; once if not given.
     """
-    import torch
-
     owners, each = to_device(labels).long(), None if weights is None else to_device(weights)[:, None]
     width = mapped(to_device(rows[:0])).shape[1]
     sums = torch.zeros((classes, width), dtype=torch.int64, device="cuda")
@@ -252,8 +251,6 @@ def _sums_of_runs(rows: Integers, cuts: Integers) -> Integers:
 
 def group_sums_there(mapped: Callable[[Integers], Array], groups: Groups, width: int, device: str) -> Array:
     """The same where `mapped` gives tensors of integers on a device."""
-    import torch
-
     sums = torch.zeros((len(groups.classes), width), dtype=torch.int64, device=device)
     owners = torch.from_numpy(np.repeat(np.arange(len(groups.classes)), groups.counts)).to(device)
     step = max(1, 32 * _CHUNK_ELEMENTS // max(1, width))  # only a person with very many rows has several

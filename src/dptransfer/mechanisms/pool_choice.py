@@ -17,12 +17,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from dptransfer.base.progress import reported_to
-from dptransfer.base.types import AnyArray, Integers
+from dptransfer.base.types import AnyArray, Integers, Tensor
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import ThisProcess, Workers, pieces_of
 from dptransfer.errors import DataError
@@ -30,9 +30,6 @@ from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.cuda import on_host
 from dptransfer.noise import NoiseSource, race
 from dptransfer.noise.race import Candidate, Choice, Lookup, ScoreBins
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Scores: TypeAlias = "Integers | Tensor"
 """(candidates, classes) scores, where they were computed: as an array, or on a device."""

@@ -68,15 +68,13 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from dptransfer.base.types import Integers
+from dptransfer.base.lazy_torch import torch
+from dptransfer.base.types import Integers, Tensor
 from dptransfer.noise.integer_noise import ExponentialClock, RandomBits, below_exponential
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _COUNTED_AT_ONCE = 2**16
 _COARSER = 8  # levels: what is 2¹⁶ bins below M is 128 widths below it in bins 2⁸ times as wide
@@ -234,8 +232,6 @@ def bins_on_device(scores: Tensor, scale: float, size: int = 1) -> list[ScoreBin
 
 def _counts(scores: Tensor, last: Tensor, finest: int, levels: int, widths: int) -> Integers:
     """(classes, levels, bins below M's) numbers of scores up to M, the last of the largest."""
-    import torch
-
     classes, places = scores.shape[1], 2 * widths + 2
     risen = torch.zeros_like(scores)
     for up in range(finest + 1, finest + levels):

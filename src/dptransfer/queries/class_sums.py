@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People, Tensor
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.exact import sums as exact_sums
@@ -89,8 +90,6 @@ class _SumsByClass(BoundedQuery):
 
     def of_people_there(self, rows: Array, labels: Array, people: People, device: str) -> Integers:
         """The same integers on a torch device, to which some persons' rows are brought at a time."""
-        import torch
-
         features, weight = self.features, self._count_steps
         mapped = lattice_on_device(features, _GRID, device)
         answer = torch.zeros(self.shape, dtype=torch.int64, device=device)

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, JsonObject
 from dptransfer.errors import ArgumentError
+from dptransfer.exact.cuda import namespace
 
 if TYPE_CHECKING:
     from dptransfer.exact.feature_map import RowMap
@@ -171,7 +173,7 @@ class AverageHead(Head):
     def scores(self, rows: Floats) -> Floats:
         """(rows, classes) log probabilities."""
         own, beside = self.offset + rows @ self.weights.T, rows @ self.prior.T
-        mean: Floats = _namespace(rows).logaddexp(_log_softmax(own), _log_softmax(beside)) - math.log(2)
+        mean: Floats = namespace(rows).logaddexp(_log_softmax(own), _log_softmax(beside)) - math.log(2)
         return mean
 
 
@@ -201,8 +203,6 @@ def describe_head(head: Head) -> JsonObject:
 
 def scores_on_device(head: Head, device: str = "cuda") -> RowMap:
     """The head's `scores` for torch tensors there, its arrays moved once."""
-    import torch
-
     moved: dict[str, Any] = {
         name: torch.from_numpy(array).to(device) for name, array in head_arrays(head).items()
     }
@@ -231,16 +231,7 @@ def unit_rows(rows: Floats) -> Floats:
 
 
 def _log_softmax(logits: Floats) -> Floats:
-    xp = _namespace(logits)
+    xp = namespace(logits)
     below = logits - xp.amax(logits, axis=1, keepdims=True)
     found: Floats = below - xp.log(xp.exp(below).sum(axis=1, keepdims=True))
     return found
-
-
-def _namespace(array: Any) -> Any:
-    """NumPy, or torch for its tensors."""
-    if isinstance(array, np.ndarray):
-        return np
-    import torch
-
-    return torch

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.progress import steps as counted
 from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
@@ -421,8 +422,6 @@ class WarmStartNetwork(FineTuning):
         self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
     ) -> PictureLoss:
         """The loss beside the prior that the released centres give."""
-        import torch
-
         from dptransfer.methods.deep.picture_loss import PictureLoss
 
         (paid,), network = before, loss.pictures.parts.network

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.grey_levels import GreyRange
@@ -17,9 +18,6 @@ from dptransfer.encoders.per_example import PerExample, is_plain_linear, rows_al
 from dptransfer.encoders.registry import get_encoder
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.errors import ArgumentError, Incompatible
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Network:
@@ -33,8 +31,6 @@ class Network:
     """
 
     def __init__(self, encoder: Any) -> None:
-        import torch
-
         if not isinstance(getattr(encoder, "module", None), torch.nn.Module):
             raise ArgumentError(
                 f"A method that looks inside of its encoder needs a torch network; "
@@ -76,8 +72,6 @@ class Network:
 
     def inputs(self, pixels: PixelArray) -> torch.Tensor:
         """The network's input for pictures, (pictures, side, side, 3) bytes: (pictures, 3, side, side)."""
-        import torch
-
         self.require_shape(pixels.shape[1:])
         return self.from_bytes(torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device))
 
@@ -107,8 +101,6 @@ class Network:
     @property
     def stages(self) -> list[Callable[[torch.Tensor], torch.Tensor]]:
         """Functions whose composition, with the mean over space if maps are left, is `rows`."""
-        import torch
-
         own = getattr(self.module, "stages", None)
         if callable(own) and not isinstance(own, torch.nn.Module):
             return list(own())
@@ -125,17 +117,14 @@ class Network:
     @cached_property
     def _scaling(self) -> list[torch.Tensor]:
         """What is taken off every byte, and what it is divided by then, for each channel."""
-        import torch
-
         _, *scaling = self.encoder.pixel_map
         made = (torch.tensor(one, dtype=torch.float32, device=self.device) for one in scaling)
         return [one.reshape(-1, 1, 1) for one in made]
 
     def _require_public_statistics(self) -> None:
         """Raise for a layer that would normalise by the other pictures of a batch."""
-        from torch.nn.modules.batchnorm import _BatchNorm
-
-        if any(isinstance(one, _BatchNorm) and one.running_mean is None for one in self.module.modules()):
+        norm = torch.nn.modules.batchnorm._BatchNorm
+        if any(isinstance(one, norm) and one.running_mean is None for one in self.module.modules()):
             raise ArgumentError(
                 "What a network gives must not depend on other pictures, so batch normalisation needs public "
                 f"statistics; a layer of '{self.identity.name}' has none. Train it with running statistics."

@@ -25,20 +25,18 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.exact.cuda import square_root
 from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, grains
 from dptransfer.exact.sums import Groups, by_size, scaled_down, whole_people
 from dptransfer.privacy import Relation
 from dptransfer.queries.query import BoundedQuery
-
-if TYPE_CHECKING:
-    import torch
 
 MOST_PARAMETERS = 2**23
 """How many coordinates a gradient may have: b is 19 then, and rounding costs at most 1 % of the norm."""
@@ -68,8 +66,6 @@ def gradient_lattice(gradients: torch.Tensor, norm: int, *, clip: float) -> torc
             [300, 400],
             [  0,   0]])
     """
-    import torch
-
     parameters = gradients.shape[1]
     largest = torch.linalg.vector_norm(gradients, ord=math.inf, dim=1)
     usable = (largest >= _SMALLEST) & (largest < math.inf)  # a NaN is neither
@@ -96,8 +92,6 @@ def coordinate_bits(parameters: int) -> int:
 
 def _power_of_two(exponents: torch.Tensor) -> torch.Tensor:
     """2**exponent as float64, made of its bits: a library's power need not be exact."""
-    import torch
-
     return ((exponents + 1023) << 52).view(torch.float64)
 
 
@@ -183,8 +177,6 @@ class NetworkGradient(BoundedQuery):
 
     def _integers(self, rows: AnyArray, labels: Labels) -> Iterator[torch.Tensor]:
         """Clipped gradients of these pictures, (some of a micro-batch, parameters), in their order."""
-        import torch
-
         assert self.gradients is not None, "a plan must not read pictures"
         for start in range(0, len(rows), self.micro_batch):
             positions = np.full(self.micro_batch, -1, dtype=np.int64)

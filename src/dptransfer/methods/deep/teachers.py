@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.progress import tell
-from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, Labels, PixelArray
+from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, Labels, PixelArray, Tensor
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.torch_module import PixelMap, ResizeCrop, TorchModuleEncoder
@@ -34,8 +35,6 @@ from dptransfer.errors import ArgumentError
 from dptransfer.queries.votes import ABSTAINS
 
 if TYPE_CHECKING:
-    from torch import Tensor, device
-
     from dptransfer.methods.deep.network import Network
 
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8  # Adam's usual numbers
@@ -78,10 +77,8 @@ def public_layer(bits: np.random.Generator, inputs: int, outputs: int) -> tuple[
     return bits.uniform(-most, most, (inputs, outputs)), np.zeros(outputs)
 
 
-def repeat(arrays: Iterable[AnyArray], count: int, place: device | str) -> list[Tensor]:
+def repeat(arrays: Iterable[AnyArray], count: int, place: torch.device | str) -> list[Tensor]:
     """The same start for so many teachers: a tensor (count, ...) of each array, that gradients flow to."""
-    import torch
-
     copies = (np.repeat(np.asarray(array, dtype=np.float32)[None], count, axis=0) for array in arrays)
     return [torch.from_numpy(copy).to(place).requires_grad_() for copy in copies]
 
@@ -146,8 +143,6 @@ Lessons = tuple[PixelArray, Integers, Integers]
 
 def teach(model: Teachers, course: Course, lessons: Lessons, report: Report) -> list[Tensor]:
     """What the teachers of one group learn from their own pictures."""
-    import torch
-
     raw, wanted, places = (torch.from_numpy(array).to(model.device) for array in lessons)
     weights = model.start(course.together)
     moments = [(torch.zeros_like(one), torch.zeros_like(one)) for one in weights]
@@ -194,8 +189,6 @@ def _favourites(
     model: Teachers, course: Course, weights: list[Tensor], asked: list[PixelArray], report: Report
 ) -> Integers:
     """(teachers, questions) favourites of one group, in passes of the shape that they were taught in."""
-    import torch
-
     found = []
     with torch.no_grad():
         for number, batch in enumerate(asked):
@@ -249,8 +242,6 @@ class Prompts:
         mask: bool = True,
         label_map: str = "one-layer",
     ) -> None:
-        import torch
-
         self.network, self.device, self._label_map = network, network.device, label_map
         name, side, source = network.identity.name, network.side, network.source_classes
         self.inner = round(_INNER * side) if inner is None else inner
@@ -294,8 +285,6 @@ class Prompts:
 
     def with_prompts(self, prompts: Tensor, raw: Tensor) -> Tensor:
         """What the network sees of each picture, (teachers, pictures, 3, side, side)."""
-        import torch
-
         inputs = self.network.from_bytes(raw.flatten(0, 1))
         small = torch.nn.functional.interpolate(
             inputs, (self.inner, self.inner), mode="bilinear", antialias=True
@@ -306,8 +295,6 @@ class Prompts:
 
     def _mapped(self, layers: list[Tensor], source: Tensor) -> Tensor:
         """Logits of the declared classes."""
-        import torch
-
         if not layers:
             return source[..., self._chosen]
         mapped = torch.baddbmm(layers[1][:, None], source, layers[0])
@@ -406,9 +393,7 @@ class SmallTeachers:
 
     def logits(self, weights: list[Tensor], raw: Tensor) -> Tensor:
         """(teachers, pictures, classes) for bytes (teachers, pictures, side, side, 3), each teacher's own."""
-        import torch
-        from torch.nn import functional
-
+        functional = torch.nn.functional
         teachers, pictures = raw.shape[:2]
         inputs = (raw.flatten(0, 1).permute(0, 3, 1, 2).float() - 127) / 64
         small = functional.interpolate(inputs, (_SIDE, _SIDE), mode="bilinear", antialias=True)
