@@ -202,7 +202,7 @@ def test_notes_are_those_of_the_plan_and_of_the_run(votes):
     ):
         assert fails(recorded(votes, notes=notes), "notes")
     default = fit_sample(METHODS["public-prior"]())
-    assert "1 note " in check_record(default).detail
+    assert "(1 note)" in check_record(default).detail
     assert fails(recorded(default, notes=(*default.provenance.notes, "All is well.")), "notes")
 
 

@@ -374,8 +374,8 @@ def check_record(model: PrivateClassifier, plan: Plan) -> Check:
         said = "" if written is None else f"; it was written by {written}, which may record otherwise"
         return Check(RECORD, False, one_line(f"{problem}{said}"), required=written is None)
     more = notes_of_publisher(model, plan)
-    said = f"; {more} note{'s' * (more != 1)} on what a run decided: the publisher's word" if more else ""
-    return Check(RECORD, True, f"notes, lists, map and hold-out are those of the steps{said}")
+    said = f"; what the run decided ({more} note{'s' * (more != 1)}) cannot be checked" if more else ""
+    return Check(RECORD, True, f"notes, lists, feature map and hold-out follow from the steps{said}")
 
 
 def check_words(model: PrivateClassifier) -> Check:

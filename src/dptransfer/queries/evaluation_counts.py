@@ -152,7 +152,7 @@ class EvaluationCounts(BoundedQuery):
     directions: bool = False
     prior: Floats | None = None
 
-    label = "how the classifier does on private rows"
+    label = "test results of the classifier"
     grid = evaluation_layout.GRID
 
     @cached_property

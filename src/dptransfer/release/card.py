@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dptransfer.accounting import membership_advantage
 from dptransfer.base import document as doc
 from dptransfer.base.document_html import escape_html, svg
 from dptransfer.base.types import Floats
@@ -116,8 +117,6 @@ def _about(model: PrivateClassifier) -> tuple[tuple[str, doc.Text], ...]:
 
 
 def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> doc.Table:
-    from dptransfer.accounting import membership_advantage
-
     useful, guarantee = _highlight(best, len(model.classes)), model.guarantee
     delta = f", δ = {terms.up(guarantee.delta)}" if guarantee.delta else ""
     right = terms.percent_up((1 + membership_advantage(model.events)) / 2)
@@ -192,7 +191,9 @@ def _data(model: PrivateClassifier) -> Iterator[doc.Block]:
 
 
 def _use(model: PrivateClassifier) -> doc.Bullets:
-    what = "pictures" if terms.example_word(model) == "picture" else "rows from the same encoder"
+    what = f"rows of {model.dimension} numbers, made as the private ones were"
+    if model.encoder is not None:
+        what = "pictures" if terms.example_word(model) == "picture" else "rows from the same encoder"
     calibrated, calibration = "a ranking and not calibrated", model.calibration
     if calibration is not None:
         times = f" (temperature × {calibration.temperature:.3g})" * (calibration.temperature != 1)
@@ -313,8 +314,9 @@ def _charged(found: ChargedEvaluation) -> Iterator[doc.Block]:
     yield doc.Table(("Measure, test rows protected", "Value"), tuple(_measures(found).items()))
     known = len(found.recalls)
     if known < len(found.classes):
-        few = f"{known} of the {len(found.classes)} classes"
-        yield doc.Paragraph(f"Recall is reported for {few}; the rest had too few test rows for this budget.")
+        said = f"Recall is reported for {known} of the {len(found.classes)} classes; the rest had"
+        said = said if known else "No recall of a single class is reported: all classes had"
+        yield doc.Paragraph(f"{said} too few test rows for this budget.")
     yield from _recalls(found)
 
 

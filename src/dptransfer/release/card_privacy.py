@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 
 from dptransfer import privacy
+from dptransfer.accounting import composition_words, epsilon_of, membership_advantage, rate_ceilings
+from dptransfer.accounting.steps import all_steps, plain_steps
 from dptransfer.base import document as doc
 from dptransfer.base.document_html import svg
 from dptransfer.errors import RelationMismatch
@@ -67,8 +69,6 @@ def counted_as(person_bound: float) -> str:
 
 
 def _guarantee(model: PrivateClassifier) -> Iterator[doc.Block]:
-    from dptransfer.accounting.steps import all_steps
-
     guarantee, unit = model.guarantee, model.guarantee.unit
     changes = f"No single {ONE[unit]} changes the probability of any outcome, this model included, by more"
     most = (" than a factor of ", *factor(guarantee), f"{plus_delta(guarantee)}.")
@@ -109,8 +109,6 @@ def _guarantee(model: PrivateClassifier) -> Iterator[doc.Block]:
 
 
 def _attacker(model: PrivateClassifier) -> tuple[doc.Block, ...]:
-    from dptransfer.accounting import membership_advantage
-
     points, advantage = attack_points(model.events), membership_advantage(model.events)
     limits = {
         "true positive rate at 1% false positives": dict(points)[0.01],
@@ -139,8 +137,6 @@ def attack_points(events: tuple[privacy.Event, ...]) -> tuple[tuple[float, float
     >>> attack_points((GaussianEvent(1.0, privacy.Relation.ADD_REMOVE),))[-1]
     (1.0, 1.0)
     """
-    from dptransfer.accounting import rate_ceilings
-
     return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
 
 
@@ -187,8 +183,6 @@ def _attack_curve(points: tuple[tuple[float, float], ...]) -> doc.Figure:
 
 
 def _covered(model: PrivateClassifier) -> Iterator[doc.Block]:
-    from dptransfer.accounting import epsilon_of
-
     delta, unit = model.guarantee.delta, model.guarantee.unit
     groups = [
         (
@@ -215,7 +209,7 @@ def _covered(model: PrivateClassifier) -> Iterator[doc.Block]:
         (
             tests,
             "the public pool, and the data the encoder was trained on;",
-            "facts declared public, such as a number of examples that counts the person;",
+            "facts declared public, such as a declared number of examples, which includes the person;",
             f"conclusions about a person from patterns that hold without {theirs};",
             "other releases from the same data, whose privacy losses add up (see the ledger);",
             f"{several} beyond these limits:",
@@ -230,8 +224,6 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
     Where persons are added and removed it is: with and without the example a person counts differently, and
     the two are twice as far apart as with and without the person (`privacy.event`).
     """
-    from dptransfer.accounting import epsilon_of
-
     guarantee = model.guarantee
     if guarantee.unit is privacy.Unit.ROW or guarantee.relation is privacy.Relation.REPLACE_ONE:
         return None
@@ -244,8 +236,6 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
 
 
 def _public_facts(model: PrivateClassifier) -> tuple[doc.Block, ...]:
-    from dptransfer.accounting.steps import plain_steps
-
     facts, delta = model.facts, model.encoder_delta
     encoder = model.encoder if delta is None else delta.base  # what was changed in it is under the guarantee
     counts = doc.first_few([str(count) for count in facts.class_counts or ()])
@@ -268,8 +258,6 @@ def _public_facts(model: PrivateClassifier) -> tuple[doc.Block, ...]:
 
 
 def _accounting(model: PrivateClassifier) -> Iterator[doc.Block]:
-    from dptransfer.accounting import composition_words
-
     count = len(model.events)
     if not count:
         yield doc.Paragraph(
@@ -290,8 +278,6 @@ def _accounting(model: PrivateClassifier) -> Iterator[doc.Block]:
 
 
 def _numerics(model: PrivateClassifier) -> doc.Block:
-    from dptransfer.accounting.steps import plain_steps
-
     if not model.events:
         return doc.Paragraph("No noise was drawn.")
     exact = "Private rows are converted to integers before they are summed"
@@ -302,7 +288,7 @@ def _numerics(model: PrivateClassifier) -> doc.Block:
     if model.provenance.answers is not None:
         exact = "Votes of teachers are whole numbers"
     source = (
-        "Noise comes from exact samplers on integers, and selections from an exact race on integer scores. "
+        "Noise comes from exact samplers on integers, and selections from exact draws on integer scores. "
         "Their randomness comes from the operating system's cryptographic generator, or from AES-256 with a "
         "fresh key from it; no seed exists."
     )

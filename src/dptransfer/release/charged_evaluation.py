@@ -525,7 +525,7 @@ def join_fit_and_check(fit: tuple[Event, ...], check: tuple[Event, ...], holdout
     A unit is in one of them alone, by a coin of its own, and so are a unit and its successor: see
     `DisjointEvent`.
     """
-    return (DisjointEvent((fit, check), label=f"a fit, and the check of a hold-out of {holdout:g}"),)
+    return (DisjointEvent((fit, check), label=f"training and testing, with a hold-out of {holdout:g}"),)
 
 
 def without_holdout(model: PrivateClassifier) -> PrivateClassifier:

@@ -16,6 +16,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dptransfer.accounting import guarantee_of
+from dptransfer.accounting.calibrate import weaknesses
 from dptransfer.base.document import one_line
 from dptransfer.base.document_html import escape_html
 from dptransfer.base.document_text import escape_markdown
@@ -202,8 +204,6 @@ def _recomputed(
     name: str, recorded: Guarantee, steps: Sequence[JsonObject]
 ) -> tuple[Guarantee | None, Check]:
     """What the steps promise, and whether it is what was recorded."""
-    from dptransfer.accounting import guarantee_of
-
     delta, relation, unit = recorded.delta, recorded.relation, recorded.unit
     try:
         events = tuple(event_from_dict(fields) for fields in steps)
@@ -233,8 +233,6 @@ def _difference(recorded: Guarantee, found: Guarantee) -> str:
 
 def _promise(name: str, recorded: Guarantee, units: int | None) -> tuple[Check, ...]:
     """A budget that `fit` would refuse promises nothing, and one that it would warn of little."""
-    from dptransfer.accounting.calibrate import weaknesses
-
     least = max(recorded.epsilon, np.finfo(np.float64).tiny)  # a budget is never 0, and a guarantee may be
     try:
         weak = weaknesses(Budget(epsilon=least, delta=recorded.delta, relation=recorded.relation), units)
