@@ -3,7 +3,7 @@
     python benchmarks/shots.py data/ shots.jsonl --workers 2       # runs what is not in the file yet
     python benchmarks/shots.py data/ shots.jsonl --table
 
-`data/` is that of `default_method.py`. At most 2,000 private rows. Noise is seeded: nothing made here may be
+`data/` is that of `default_method.py`. At most `--rows` private rows. Noise is seeded: nothing made here may be
 released.
 """
 
@@ -39,7 +39,6 @@ from dptransfer.methods import (
 from dptransfer.noise import SeededNoise
 
 EPSILONS = (0.25, 1.0, 3.0, 8.0)
-MOST_ROWS = 2_000
 LENGTHS = {"pace": Pace(), "clip": 1.0}  # the defaults until version 0.7
 METHODS = {
     "only-public": OnlyPublic(),
@@ -72,7 +71,7 @@ def task(options, name, shots, seed):
     for label in range(int(y_test.max()) + 1):
         own = order[y[order] == label]
         ranks[own] = np.arange(len(own))
-    public, rest = order[ranks[order] < shots], order[ranks[order] >= shots][:MOST_ROWS]
+    public, rest = order[ranks[order] < shots], order[ranks[order] >= shots][: options.rows]
     return x[rest], y[rest], x[public], y[public], x_test, y_test
 
 
@@ -118,6 +117,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--epsilons", type=lambda text: [float(one) for one in text.split(",")], default=list(EPSILONS)
     )
+    parser.add_argument("--rows", type=int, default=5_000)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--table", action="store_true")

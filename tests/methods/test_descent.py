@@ -71,6 +71,21 @@ def test_no_step_at_the_noise_rate_moves_a_logit_by_more_than_a_few():
     assert moved == pytest.approx(np.full(4, 5.0))
 
 
+def test_the_rate_falls_where_steps_swing_in_a_steep_direction_and_nowhere_else():
+    target, curvature = np.ones((2, 2)), np.array([[40.0, 0.1], [0.1, 0.1]])
+    descent = DescentAtNoiseRate(np.zeros((2, 2)), 30, 0.3)
+    rate = 0.3 * math.log(2) * math.sqrt(4 / 30)
+    assert rate * curvature[0, 0] > 2  # where steps of one length never end
+    for _ in range(30):
+        descent.step(curvature * (descent.weights - target), 1.0)
+    assert abs(descent.weights - target)[0, 0] < 0.01
+    flat, at = DescentAtNoiseRate(np.zeros((2, 2)), 30, 0.3), []
+    for _ in range(30):
+        at.append(flat.weights)
+        flat.step(0.1 * (flat.weights - target), 0.1)
+    assert (at[-1] - at[-2]) == pytest.approx((1 - rate) ** 28 * (at[1] - at[0]))  # the rate it began with
+
+
 def test_the_weights_stay_in_the_ball_around_the_start():
     path, average = walk([ONES] * 8, Pace(reach=50.0, radius=3.0))
     away = np.linalg.norm(path - START, axis=(1, 2))
