@@ -3,8 +3,8 @@
     python benchmarks/shots.py data/ shots.jsonl --workers 2       # runs what is not in the file yet
     python benchmarks/shots.py data/ shots.jsonl --table
 
-`data/` is that of `default_method.py`. At most `--rows` private rows. Noise is seeded: nothing made here may be
-released.
+`data/` is that of `default_method.py`. At most `--rows` private rows. Noise is seeded: nothing made
+here may be released.
 """
 
 from __future__ import annotations
