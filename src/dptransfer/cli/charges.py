@@ -8,19 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dptransfer as dpt
+from dptransfer.cli import lib
 from dptransfer.cli.main import stop_word
 from dptransfer.cli.screen import say, show_table
 from dptransfer.errors import ArgumentError, DataError, DPTransferError, ReleaseError
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, event_to_dict, rounded_up
-
-if TYPE_CHECKING:
-    from dptransfer.base.types import JsonObject
-    from dptransfer.data import Facts
-    from dptransfer.ledger import DatasetSummary, Entry
-    from dptransfer.methods.deep.network import Network
 
 _CHUNK = 2**20
 _RATES = (0.01, 0.001)
@@ -41,7 +35,7 @@ def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bo
     return dpt.Ledger(where, strict_names=strict_names)
 
 
-def room_for(facts: Facts, method: dpt.methods.PrivateMethod, network: Network | None = None) -> int:
+def room_for(facts: lib.Facts, method: dpt.methods.PrivateMethod, network: lib.Network | None = None) -> int:
     """Bytes that a release of this method may take, on the safe side.
 
     Args:
@@ -63,9 +57,7 @@ def require_writable(target: Path, *, overwrite: bool, room: int = _CHUNK) -> No
     The room is really taken, in a file without a name, and given back at once: only that finds a full disk,
     a quota and a read-only folder alike.
     """
-    from dptransfer.release import require_target
-
-    require_target(target, overwrite=overwrite)
+    lib.require_target(target, overwrite=overwrite)
     parents = [parent for parent in target.absolute().parents if parent.exists()]
     try:
         with tempfile.TemporaryFile(dir=parents[0]) as probe:
@@ -91,8 +83,6 @@ def claim_release(
         room: as `require_writable`, which is asked once nobody else can take the name.
         workspace: the folder of the fit, which must not make the name its own.
     """
-    from dptransfer.data.atomic_files import claim
-
     if workspace is not None and workspace.resolve().is_relative_to(target.resolve()):
         raise ReleaseError(
             f"Nothing was charged: a workspace is private and must not be in a release; '{workspace}' is "
@@ -100,7 +90,7 @@ def claim_release(
         )
     with ExitStack() as held:
         try:
-            held.enter_context(claim(target))
+            held.enter_context(lib.claim(target))
         except DataError as problem:
             raise ReleaseError(f"Nothing was charged. {problem}") from None
         require_writable(target, overwrite=overwrite, room=room)
@@ -141,10 +131,8 @@ def explain_interruption(book: dpt.Ledger, workspace: Path | None = None) -> Ite
     try:
         yield
     except KeyboardInterrupt as stopped:
-        from dptransfer.ledger import Charge
-
         new = _entries(book)[before:]
-        own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
+        own = [entry for entry in new if isinstance(entry, lib.Charge) and entry.process == os.getpid()]
         word = stop_word(stopped)
         if workspace is not None:
             goes_on = f"The same command with --workspace {workspace} goes on; nothing is charged twice."
@@ -158,12 +146,12 @@ def explain_interruption(book: dpt.Ledger, workspace: Path | None = None) -> Ite
         raise type(stopped)(said) from None
 
 
-def _entries(book: dpt.Ledger) -> list[Entry]:
+def _entries(book: dpt.Ledger) -> list[lib.Entry]:
     """What is on record; a file that is not there yet is not made for it."""
     return book.history(recheck=False) if book.path is not None and book.path.exists() else []
 
 
-def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> JsonObject:
+def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> lib.JsonObject:
     """The fields that every command's JSON has in common, with the attacker's view."""
     return {
         "method": method,
@@ -177,7 +165,7 @@ def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> 
     }
 
 
-def attack_limits(events: Sequence[Event]) -> JsonObject:
+def attack_limits(events: Sequence[Event]) -> lib.JsonObject:
     """Upper limits on any membership attack."""
     return {
         "true_positive_rate": {
@@ -208,7 +196,7 @@ def attack_sentence(events: Sequence[Event]) -> str:
     return f"any {attack} finds at most {found[0]} false alarms, and {found[1]}"
 
 
-def charge_record(book: dpt.Ledger, head: str | None) -> tuple[JsonObject, dict[str, object]]:
+def charge_record(book: dpt.Ledger, head: str | None) -> tuple[lib.JsonObject, dict[str, object]]:
     """A charge and the account it was made to, as JSON and as facts for people.
 
     Args:
@@ -223,7 +211,7 @@ def charge_record(book: dpt.Ledger, head: str | None) -> tuple[JsonObject, dict[
     }
 
 
-def summary_json(summary: DatasetSummary) -> JsonObject:
+def summary_json(summary: lib.DatasetSummary) -> lib.JsonObject:
     """One data set's account."""
     plain = ("charges", "unfinished", "rule", "sentence", "most_rows_per_person")
     return {

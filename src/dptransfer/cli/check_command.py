@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option, echo
 
 import dptransfer as dpt
-from dptransfer.cli import options
+from dptransfer.cli import lib, options
 from dptransfer.cli.screen import console, on_terminal, say, show_json, show_progress
 from dptransfer.errors import ArgumentError
 
@@ -72,9 +72,9 @@ def check(
         )
     document = found.document()
     if out is not None:
-        from dptransfer.data.atomic_files import owner_only, write_whole
-
-        write_whole(out, document.html().encode(), opener=owner_only)  # nobody else's from its first byte on
+        lib.write_whole(
+            out, document.html().encode(), opener=lib.owner_only
+        )  # nobody else's from its first byte on
     if report.as_json:
         return show_json(document.to_dict())
     echo(document.text(min(console().width, 100), colour=on_terminal()), nl=False)

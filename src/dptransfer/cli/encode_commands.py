@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 import dptransfer as dpt
-from dptransfer.cli import options
+from dptransfer.cli import lib, options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.screen import say, show_result
 
@@ -54,10 +54,6 @@ def encode(
 
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
-    from dptransfer.base.document import name_list
-    from dptransfer.base.workers import ThisProcess
-    from dptransfer.encoders.encoding import note_problems
-
     how_read = reading.reading(rows.runtime.device, rows.runtime.runtime)
     classes, people = declared.class_list, declared.person
     examples = dpt.Source(source, None, classes, people, name, columns.columns(), how_read)
@@ -67,16 +63,16 @@ def encode(
         overwrite=rows.overwrite,
         dtype=rows.row_type,  # type: ignore[arg-type]  # checked there
         shard_rows=rows.shard_rows,
-        workers=None if isinstance(workers, ThisProcess) else workers,
+        workers=None if isinstance(workers, lib.ThisProcess) else workers,
     )
     report = dpt.encode(examples, out, public=public, allow_unreadable=allow_unreadable, options=how)
-    problems = None if public else note_problems(report.unreadable, out)
+    problems = None if public else lib.note_problems(report.unreadable, out)
     found = report.classes
     facts = {
         "written": report.path,
         "rows": report.examples,
         "dimension": report.dimension,
-        "classes": "none" if found is None else len(found) if as_json else name_list(found),
+        "classes": "none" if found is None else len(found) if as_json else lib.name_list(found),
         "people": "numbered, for their owner alone" if report.has_people else "none",
         "encoder": report.encoder.to_dict() if as_json else str(report.encoder),
         "seconds": round(report.seconds, 1),

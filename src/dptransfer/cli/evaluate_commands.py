@@ -6,21 +6,15 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
 import dptransfer as dpt
-from dptransfer.cli import charges, options
+from dptransfer.cli import charges, lib, options
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import Unit
-
-if TYPE_CHECKING:
-    from dptransfer.api.source import EncodedBeside
-    from dptransfer.audit.membership import Given
-    from dptransfer.release import Evaluation
-    from dptransfer.release.charged_evaluation import ChargedEvaluation
 
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
@@ -65,8 +59,6 @@ def evaluate(
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
-    from dptransfer.release import amend_release
-
     released = dpt.load(model)
     source = dpt.Source(test, labels, columns=columns.columns(split=split))
     if charge.private:
@@ -98,7 +90,7 @@ def evaluate(
         new_data_set=about.get("new_data_set", False),
     )
     if add_to_card:
-        amend_release(model, evaluation=found)
+        lib.amend_release(model, evaluation=found)
     if as_json:
         return show_json({**found.to_dict(), "statement": found.statement, "added_to_card": add_to_card})
     _show(found)
@@ -116,9 +108,6 @@ def _evaluate_privately(
     as_json: bool,
 ) -> None:
     """What can fail on public grounds fails before the charge; after it, numbers are shown in any case."""
-    from dptransfer.api.source import EncodedBeside
-    from dptransfer.release.bundle import amend_release, require_room_for_results
-
     # Gaussian noise needs a delta; what was fit to publish will do.
     allowed = charge.budget.budget(released.guarantee.delta or options.DELTA)
     about = options.data_settings(charge.settings, options.ABOUT_DATA)
@@ -135,9 +124,9 @@ def _evaluate_privately(
         reading=dpt.encoders.Reading() if source.is_encoded else dpt.encoders.Reading(encoder.load(released)),
         declared=options.declared_from(about),
     )
-    with EncodedBeside(path) as beside:
+    with lib.EncodedBeside(path) as beside:
         rows = source.private(beside, of=released.row_facts)
-        require_room_for_results(released)
+        lib.require_room_for_results(released)
         charges.require_writable(path, overwrite=True)
         with charges.explain_interruption(book):
             found = dpt.methods.PrivateEvaluation(released).evaluate(
@@ -145,7 +134,7 @@ def _evaluate_privately(
             )
     problem = None
     try:
-        amend_release(path, charged=found)
+        lib.amend_release(path, charged=found)
     except ReleaseError as caught:
         problem = caught
     record, facts = charges.charge_record(book, found.ledger_head)
@@ -163,10 +152,9 @@ def _evaluate_privately(
         raise ReleaseError(f"{problem} The charge stands: keep the numbers that were shown.")
 
 
-def _show_figures(found: ChargedEvaluation) -> None:
-    from dptransfer.release.charged_evaluation import Z
+def _show_figures(found: lib.ChargedEvaluation) -> None:
 
-    size, give = max(0.0, found.size.count), Z * math.sqrt(found.size.variance)
+    size, give = max(0.0, found.size.count), lib.Z * math.sqrt(found.size.variance)
     show_facts(
         {
             "Balanced accuracy": found.balanced_accuracy.words,
@@ -183,7 +171,7 @@ def _show_figures(found: ChargedEvaluation) -> None:
     say()
 
 
-def _show(found: Evaluation) -> None:
+def _show(found: lib.Evaluation) -> None:
     facts: dict[str, object] = {
         "Balanced accuracy": with_interval(found.balanced_accuracy, found.balanced_interval),
         "Accuracy": with_interval(found.accuracy, found.accuracy_interval),
@@ -205,7 +193,7 @@ def _show(found: Evaluation) -> None:
     say(f"{found.statement} With --private they are.", style="yellow")
 
 
-def _show_confusion(found: Evaluation) -> None:
+def _show_confusion(found: lib.Evaluation) -> None:
     """The whole matrix where it fits; the most frequent mistakes otherwise."""
     import numpy as np
 
@@ -245,10 +233,6 @@ def attack(
 
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
-    from dptransfer.api.source import EncodedBeside
-    from dptransfer.audit.membership import CONFIDENCE, UNFAIR_CONFIDENCE, membership_attack
-    from dptransfer.data.tables import NOBODY
-
     dpt.Source(others).require_other_than(dpt.Source(members), "--others")
     released = dpt.load(model)
     by_person = released.guarantee.unit is Unit.PERSON
@@ -257,15 +241,15 @@ def attack(
             "--person is for releases that protect persons; this one protects single rows, and says nothing "
             "about somebody who has several. Leave it out."
         )
-    sources = [dpt.Source(path, people=person if by_person else NOBODY) for path in (members, others)]
+    sources = [dpt.Source(path, people=person if by_person else lib.NOBODY) for path in (members, others)]
     for source in sources:
         source.require_there()
     if not all(source.is_encoded for source in sources):
         reading = dpt.encoders.Reading(encoder.load(released))
         sources = [one if one.is_encoded else replace(one, reading=reading) for one in sources]
-    with EncodedBeside(model) as beside:
+    with lib.EncodedBeside(model) as beside:
         inside, outside = (_given(source, released, beside) for source in sources)
-    found = membership_attack(released, inside, outside)
+    found = lib.membership_attack(released, inside, outside)
     if as_json:
         return show_json({**found.to_dict(), "statement": found.statement})
     low, high = found.interval
@@ -285,13 +269,13 @@ def attack(
     header = ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there")
     show_table(header, rows, numbers=range(5))
     each = f"each {found.confidence:.2%}; Clopper and Pearson's for rates"
-    say(f"All intervals hold together with {CONFIDENCE:.0%} confidence ({each}).")
+    say(f"All intervals hold together with {lib.CONFIDENCE:.0%} confidence ({each}).")
     say()
     apart = found.without_model
     if apart is None:
         say("Too few members or others to test whether the two sets differ without the model.")
     else:
-        ends = f"interval {apart.interval[0]:.1%} to {apart.interval[1]:.1%} at {UNFAIR_CONFIDENCE:.0%}"
+        ends = f"interval {apart.interval[0]:.1%} to {apart.interval[1]:.1%} at {lib.UNFAIR_CONFIDENCE:.0%}"
         say(f"A classifier that never sees the model tells them apart {apart.auc:.1%} of the time ({ends}).")
     say()
     bad = "bold red" if found.contradicts_guarantee else "bold yellow"
@@ -302,13 +286,11 @@ def attack(
     say(f"{found.guarantee} {found.statement}", style="yellow")
 
 
-def _given(source: dpt.Source, released: dpt.PrivateClassifier, beside: EncodedBeside) -> Given:
+def _given(source: dpt.Source, released: dpt.PrivateClassifier, beside: lib.EncodedBeside) -> lib.Given:
     """Rows and classes and, for a release that protects persons, whose each row is."""
-    from dptransfer.data import Labelled
-
     facts = released.row_facts
     rows = source.private(beside, of=facts)
-    labelled = Labelled(rows.labels, facts.classes)
+    labelled = lib.Labelled(rows.labels, facts.classes)
     if facts.unit is Unit.ROW:
         return rows.rows, labelled
     if rows.people is None:

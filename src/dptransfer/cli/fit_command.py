@@ -5,20 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
 import dptransfer as dpt
-from dptransfer.cli import charges, options
+from dptransfer.cli import charges, lib, options
 from dptransfer.cli.evaluate_commands import with_interval
 from dptransfer.cli.methods_command import method_from
 from dptransfer.cli.screen import say, show_facts, show_json, show_progress
 from dptransfer.errors import DPTransferError
-
-if TYPE_CHECKING:
-    from dptransfer.api.fit import OpenFit
-    from dptransfer.release import Evaluation
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,7 @@ def fit(
         say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
 
 
-def _evaluate(ready: OpenFit, model: dpt.PrivateClassifier, *, public: bool) -> Evaluation | None:
+def _evaluate(ready: lib.OpenFit, model: dpt.PrivateClassifier, *, public: bool) -> lib.Evaluation | None:
     """What the test says; the model is paid for, and is not lost where its test fails."""
     if ready.evaluate is None:
         return None
@@ -129,12 +125,14 @@ def _evaluate(ready: OpenFit, model: dpt.PrivateClassifier, *, public: bool) -> 
 
 
 def _show(
-    model: dpt.PrivateClassifier, book: dpt.Ledger, out: Path, scores: Evaluation | None, *, as_json: bool
+    model: dpt.PrivateClassifier,
+    book: dpt.Ledger,
+    out: Path,
+    scores: lib.Evaluation | None,
+    *,
+    as_json: bool,
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
-    from dptransfer.base.document import name_list
-    from dptransfer.release.charged_evaluation import TOO_NOISY
-
     made, charged, calibration = model.provenance, model.charged, model.calibration
     files = sorted(entry.name for entry in out.iterdir())
     charge, facts = charges.charge_record(book, made.ledger_head)
@@ -148,12 +146,12 @@ def _show(
     charges.show_events(model.events)
     say()
     facts["Guarantee"] = model.guarantee
-    facts["Classes"] = f"{name_list(model.classes)}. The release publishes these names"
+    facts["Classes"] = f"{lib.name_list(model.classes)}. The release publishes these names"
     next_step = f"dptransfer card {out}"
     if charged is not None:
         figures = {"accuracy": charged.accuracy, "balanced accuracy": charged.balanced_accuracy}
         narrow = [f"{name} {found.words}" for name, found in figures.items() if found.is_narrow]
-        facts["Hold-out"] = ", ".join(narrow) or f"{TOO_NOISY}: no accuracy can be reported"
+        facts["Hold-out"] = ", ".join(narrow) or f"{lib.TOO_NOISY}: no accuracy can be reported"
     if calibration is not None:
         facts["Probabilities"] = f"{calibration.words}."
     if scores is not None:

@@ -10,20 +10,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option, Typer
 
 import dptransfer as dpt
 from dptransfer import ledger as records
-from dptransfer.cli import charges, options
+from dptransfer.cli import charges, lib, options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.screen import say, show_facts, show_json, show_result, show_table
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, UnknownCharge
 from dptransfer.privacy import Unit, number, rounded_up
-
-if TYPE_CHECKING:
-    from dptransfer.base.types import JsonObject
 
 HEADER = ("Entry", "Time (UTC)", "User", "Data set", "What", "Epsilon (delta)", "Total", "Outcome or note")
 FOOTNOTE = (
@@ -183,22 +180,18 @@ def export(
 
     Example: dptransfer ledger export --out record.jsonl
     """
-    from dptransfer.data.atomic_files import owner_only, write_whole
-
     options.require_new(out)
     book = charges.open_ledger(ledger, must_exist=True)
     entries = book.history(None)
     lines = (json.dumps(entry_json(entry), ensure_ascii=False) + "\n" for entry in entries)
-    write_whole(out, "".join(lines).encode(), opener=owner_only)
+    lib.write_whole(out, "".join(lines).encode(), opener=lib.owner_only)
     facts = {"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}
     show_result(facts, as_json=as_json)
 
 
 def _files(book: dpt.Ledger) -> dict[str, object]:
     """The ledger and its secret key, which is said to be missing where it is."""
-    from dptransfer.ledger.row_key import key_path
-
-    key = None if book.path is None else key_path(book.path)
+    key = None if book.path is None else lib.key_path(book.path)
     missing = key is not None and not key.exists()
     return {"ledger": book.path, "key": f"missing ({key}): nothing can be charged" if missing else key}
 
@@ -252,9 +245,9 @@ def charge_words(charge: records.Charge, *, steps: bool = True) -> str:
     return "; ".join(told)
 
 
-def entry_json(entry: records.Entry) -> JsonObject:
+def entry_json(entry: records.Entry) -> lib.JsonObject:
     """One entry of the record, whatever its kind; what only the ledger needs is left out."""
-    found: JsonObject = {"dataset": asdict(entry.dataset)}
+    found: lib.JsonObject = {"dataset": asdict(entry.dataset)}
     names = ["number", "time", "user", "version", "process", "hash"]
     if isinstance(entry, records.Charge):
         found |= {"kind": "charge", "events": list(entry.steps)}

@@ -6,19 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from typer import Argument
 
 import dptransfer as dpt
-from dptransfer.cli import options
+from dptransfer.cli import lib, options
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.errors import ArgumentError
-from dptransfer.sources import PrivateImages
-
-if TYPE_CHECKING:
-    from dptransfer.base.types import JsonObject
-
 
 _EXAMPLE = "Example: --tune steps=10,30"
 _OF_TUNING = {"mean_trials": float, "tune_on_public": bool}
@@ -26,7 +21,7 @@ _OF_TUNING = {"mean_trials": float, "tune_on_public": bool}
 
 def takes_images(method: dpt.methods.PrivateMethod) -> bool:
     """Whether the method trains on images, rather than on rows of numbers."""
-    return method.takes is PrivateImages
+    return method.takes is lib.PrivateImages
 
 
 def method_from(
@@ -44,32 +39,30 @@ def method_from(
         reading: the encoder, sizes and device that options name: of a method on pictures its own, else of an
             encoder that takes the device too.
     """
-    from dptransfer.api.fit import with_reading
-    from dptransfer.methods.configuration import named_method
-
     if not tune and (alone := [field for field in _OF_TUNING if field in settings]):
         raise ArgumentError(f"--set {alone[0]} needs something to tune; there is no --tune. {_EXAMPLE}")
-    made = _tuned(name, settings, tune) if tune else named_method(name, settings)
+    made = _tuned(name, settings, tune) if tune else lib.named_method(name, settings)
     if reading is None:
         return made
     if not isinstance(made, dpt.methods.ImageMethod):
         return on_device(made, reading.device, encodes=reading.encoder is not None)
     if twice := sorted(field for field in settings if getattr(reading, field, None) is not None):
         raise ArgumentError(f"A setting is given once; '{twice[0]}' is there twice. Leave out --set.")
-    return with_reading(made, reading)
+    return lib.with_reading(made, reading)
 
 
 def _tuned(name: str, settings: Mapping[str, object], tune: Sequence[str]) -> dpt.methods.PrivateMethod:
     """A choice among the configurations that `--tune` lists."""
-    from dptransfer.methods.configuration import in_type, named_method
-    from dptransfer.methods.tuning import every_combination
-
     given = {field: value for field, value in settings.items() if field not in _OF_TUNING}
-    own = {name: in_type(kind, name, settings[name]) for name, kind in _OF_TUNING.items() if name in settings}
+    own = {
+        name: lib.in_type(kind, name, settings[name]) for name, kind in _OF_TUNING.items() if name in settings
+    }
     lists: dict[str, list[object]] = {}
     for text in tune:
         field, equals, listed = (part.strip() for part in text.partition("="))
-        values = in_type(list[object], field, listed)  # as JSON, for values that have commas, or by commas
+        values = lib.in_type(
+            list[object], field, listed
+        )  # as JSON, for values that have commas, or by commas
         if not equals or not field or not values or "" in values:
             raise ArgumentError(f"--tune takes field=value,value; got '{text}'. {_EXAMPLE}")
         if field in given or field in lists:
@@ -79,8 +72,10 @@ def _tuned(name: str, settings: Mapping[str, object], tune: Sequence[str]) -> dp
         raise ArgumentError(
             "mean_trials is for tuning on private rows, tune_on_public tries all. Leave one of them out."
         )
-    alone = named_method(name, given)  # what is wrong with the settings is not the tuning's fault
-    found = every_combination(lambda one: named_method(name, {**given, **one}), lists, option="--tune ")
+    alone = lib.named_method(name, given)  # what is wrong with the settings is not the tuning's fault
+    found = lib.every_combination(
+        lambda one: lib.named_method(name, {**given, **one}), lists, option="--tune "
+    )
     tuning = dpt.methods.PictureTuning if takes_images(alone) else dpt.methods.PrivateTuning
     return tuning(candidates=tuple(candidate for _, candidate in found), **own)
 
@@ -96,9 +91,6 @@ def on_device(
         encodes: whether an encoder takes the device too. A method that cannot follow it stays where it is;
             without an encoder a device that nothing uses is an error.
     """
-    from dptransfer.exact.cuda import require_cuda
-    from dptransfer.methods.configuration import configure
-
     if device is None or device == "cpu":
         return method
     if candidates := getattr(method, "candidates", ()):
@@ -110,13 +102,13 @@ def on_device(
     able = device in devices_of(method)
     if encodes and able:  # an encoder does with less of a GPU than methods need
         try:
-            require_cuda()
+            lib.require_cuda()
         except ArgumentError:
             able = False
     if encodes and not able:
         return method
     if able:
-        return configure(method, {"device": device})
+        return lib.configure(method, {"device": device})
     movable = [name for name, kind in dpt.methods.METHODS.items() if len(devices_of(kind(**{}))) > 1]
     raise ArgumentError(
         "--device must be where the method computes, if no --encoder takes it; "
@@ -127,11 +119,9 @@ def on_device(
 
 def devices_of(method: dpt.methods.PrivateMethod) -> tuple[str, ...]:
     """Where it can compute, as it is set."""
-    from dptransfer.exact.cuda import DEVICES
-
     if "device" not in {one.name for one in fields(method)}:
         return ("cpu",)
-    return tuple(getattr(method, "devices", DEVICES))
+    return tuple(getattr(method, "devices", lib.DEVICES))
 
 
 def methods(
@@ -168,7 +158,7 @@ def _is_called(text: str, method: type[dpt.methods.PrivateMethod]) -> bool:
     return any(f"-{said}-" in f"-{one}-" for one in (method.name, *method.about.paper_names))
 
 
-def _show_method(facts: JsonObject, as_json: bool) -> None:
+def _show_method(facts: lib.JsonObject, as_json: bool) -> None:
     if as_json:
         return show_json(facts)
     settings = facts.pop("settings").items()
@@ -180,16 +170,14 @@ def _show_method(facts: JsonObject, as_json: bool) -> None:
         say("Feature map: --set axes=64 keeps 64 public axes; --set pool=4 averages 4 columns into one.")
 
 
-def _facts(method: type[dpt.methods.PrivateMethod]) -> JsonObject:
+def _facts(method: type[dpt.methods.PrivateMethod]) -> lib.JsonObject:
     """What a method says of itself, with its settings and their defaults."""
-    from dptransfer.methods.configuration import alternatives, setting_names
-
     about, plain = method.about, method(**{})
-    settings = setting_names(plain)
+    settings = lib.setting_names(plain)
     takes = "pictures" if takes_images(plain) else "rows of an encoder"
     words = _documented(method)
     for name in {setting.partition(".")[0] for setting in settings if "." in setting}:
-        for part in alternatives(method, name):
+        for part in lib.alternatives(method, name):
             words |= {f"{name}.{field}": said for field, said in _documented(part).items()}
     words |= about.options
     return {

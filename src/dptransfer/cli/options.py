@@ -7,21 +7,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_type_hints
+from typing import Annotated, TypedDict, cast, get_type_hints
 
 from typer import Argument, Option
 
 import dptransfer as dpt
+from dptransfer.cli import lib
 from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError, UnsafeRelease
 from dptransfer.methods import METHODS
 from dptransfer.privacy import Budget, Relation
-
-if TYPE_CHECKING:
-    from dptransfer.base.workers import Workers
-    from dptransfer.data.facts import DeclaredSizes
-    from dptransfer.noise import NoiseSource
-    from dptransfer.sources import Columns
 
 
 class DataSettings(TypedDict, total=False):
@@ -58,8 +53,6 @@ def settings_of(
     >>> settings_of(["k=5", "data.size=900"], SIZES)
     ({'k': '5'}, {'size': 900})
     """
-    from dptransfer.methods.configuration import in_type
-
     method: dict[str, str] = {}
     data: dict[str, object] = {}
     for text in assignments or ():
@@ -70,7 +63,7 @@ def settings_of(
         if name == field:
             method[field] = value
         elif name in about:
-            data[name] = in_type(get_type_hints(DataSettings)[name], name, value)
+            data[name] = lib.in_type(get_type_hints(DataSettings)[name], name, value)
         else:
             known = f"one of {', '.join(about)} here; got '{name}'"
             raise ArgumentError(f"--set data.FIELD takes {known}. Example: --set data.size=5000")
@@ -86,9 +79,9 @@ def data_settings(assignments: Sequence[str] | None, about: Collection[str]) -> 
     return found
 
 
-def declared_from(about: DataSettings) -> DeclaredSizes:
+def declared_from(about: DataSettings) -> lib.DeclaredSizes:
     """What `--set data.FIELD` declares public."""
-    return cast("DeclaredSizes", {name: value for name, value in about.items() if name in SIZES})
+    return cast("lib.DeclaredSizes", {name: value for name, value in about.items() if name in SIZES})
 
 
 def class_list(text: str) -> tuple[str | int, ...]:
@@ -128,17 +121,13 @@ def require_new(out: Path) -> None:
 
 def note_open_folder(path: Path) -> None:
     """Say it, once and in fixed words, where other users of the machine may read a private `.emb` folder."""
-    from dptransfer.data.atomic_files import others_may_look
-
-    if path.suffix == ".emb" and path.is_dir() and others_may_look(path):
+    if path.suffix == ".emb" and path.is_dir() and lib.others_may_look(path):
         say(f"Note: other users of this machine can read '{path}'. Run: chmod -R go= {path}", err=True)
 
 
-def note_if_idle(workers: Workers, *, public_rows: bool) -> None:
+def note_if_idle(workers: lib.Workers, *, public_rows: bool) -> None:
     """Say it where workers were named and have nothing to do, which is no error: results are the same."""
-    from dptransfer.base.workers import ThisProcess
-
-    if not public_rows and not isinstance(workers, ThisProcess):
+    if not public_rows and not isinstance(workers, lib.ThisProcess):
         say("Note: --engine is for public rows, and there are none; this process does the work.", err=True)
 
 
@@ -246,12 +235,10 @@ class ExampleColumns:
     text_column: Annotated[str | None, data(help="Column of texts; default text.")] = None
     path_column: Annotated[str | None, data(help="Column of image paths in a CSV; default path.")] = None
 
-    def columns(self, *, split: str | None = None) -> Columns:
+    def columns(self, *, split: str | None = None) -> lib.Columns:
         """The columns, and which part is read of a file that has several."""
-        from dptransfer.sources import Columns
-
         features = getattr(self, "feature_columns", None)
-        return Columns(self.path_column, self.text_column, self.label_column, features, split=split)
+        return lib.Columns(self.path_column, self.text_column, self.label_column, features, split=split)
 
 
 @dataclass(frozen=True)
@@ -275,9 +262,7 @@ class ReadingOptions:
 
     def reading(self, device: str | None = None, runtime: str | None = None) -> dpt.encoders.Reading:
         """The same as an object."""
-        from dptransfer.data.grey_levels import declared_range
-
-        greys = declared_range(None if self.grey_range is None else self.grey_range.split(","))
+        greys = lib.declared_range(None if self.grey_range is None else self.grey_range.split(","))
         return dpt.encoders.Reading(self.encoder, self.image_size, greys, device, runtime)
 
 
@@ -300,16 +285,12 @@ class ModelEncoder:
 
     def load(self, released: dpt.PrivateClassifier) -> dpt.encoders.Encoder:
         """The encoder that the release names, or the one that is named here."""
-        from dptransfer.encoders.model_inputs import encoder_behind
-
-        return encoder_behind(released, self.encoder, self.device)
+        return lib.encoder_behind(released, self.encoder, self.device)
 
     @property
     def scoring_device(self) -> str:
         """Where rows are scored, on which fewer devices are known than an encoder may run on."""
-        from dptransfer.exact.cuda import DEVICES
-
-        return self.device if self.device in DEVICES else "cpu"
+        return self.device if self.device in lib.DEVICES else "cpu"
 
 
 @dataclass(frozen=True)
@@ -322,9 +303,7 @@ class PrivateOptions:
     @property
     def class_list(self) -> tuple[str | int, ...] | None:
         """The declared classes."""
-        from dptransfer.data.labels import declared_classes
-
-        return None if self.classes is None else declared_classes(class_list(self.classes))
+        return None if self.classes is None else lib.declared_classes(class_list(self.classes))
 
 
 @dataclass(frozen=True)
@@ -366,7 +345,7 @@ class WorkerOptions:
     workers: Annotated[int | None, _engine(min=1, metavar="N", help="Workers; default one per core.")] = None
     address: Annotated[str | None, _engine(help="Ray cluster: host:port, ray://host:port, or local.")] = None
 
-    def start(self, device: str = "cpu") -> Workers:
+    def start(self, device: str = "cpu") -> lib.Workers:
         """The workers, ready to begin: a cluster that does not answer is found out before anything is spent.
 
         Of processes on GPUs there is one for each, unless another number is given.
@@ -374,8 +353,6 @@ class WorkerOptions:
         >>> WorkerOptions().start(), WorkerOptions("processes", 2).start()
         (ThisProcess(), Processes(workers=2, patience=None))
         """
-        from dptransfer.parallel import Processes, RayCluster, ThisProcess
-
         engine, workers, address = self.engine, self.workers, self.address
         if engine not in (None, "processes", "ray"):
             raise ArgumentError(f"--engine must be processes or ray; got '{engine}'. Choose one of them.")
@@ -386,13 +363,11 @@ class WorkerOptions:
                 "host:6379, or --address local for one on this machine."
             )
         if engine == "processes" and workers is None and device == "cuda":
-            from dptransfer.encoders.device import gpu_count
-
-            workers = max(1, gpu_count())
+            workers = max(1, lib.gpu_count())
         idle = engine is None and workers is None
-        chosen: Workers = ThisProcess() if idle else Processes(workers)
+        chosen: lib.Workers = lib.ThisProcess() if idle else lib.Processes(workers)
         if address is not None:
-            chosen = RayCluster(address, workers)
+            chosen = lib.RayCluster(address, workers)
         chosen.ready()
         return chosen
 
@@ -426,7 +401,7 @@ class NoiseOptions:
     seed: Annotated[int | None, Option(help="Repeatable noise, for tests only.")] = None
     unsafe: Unsafe = False
 
-    def noise(self) -> NoiseSource:
+    def noise(self) -> lib.NoiseSource:
         """Secure noise, unless a test asks for a seed and says so twice."""
         if self.seed is not None and not self.unsafe:
             raise UnsafeRelease(

@@ -9,20 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
 
 import dptransfer as dpt
-from dptransfer.cli import charges, options
+from dptransfer.cli import charges, lib, options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
-
-if TYPE_CHECKING:
-    from dptransfer.base.types import AnyArray
-    from dptransfer.methods.votes.vote_aggregation import VoteAnswers
 
 _report = partial(Option, rich_help_panel="Report")
 _question = partial(Option, rich_help_panel="Questions")
@@ -74,13 +70,9 @@ class Votes:
     threshold: Annotated[float | None, _question(help="Noisy votes that an answer needs.")] = None
     ledger: options.LedgerFile = None
 
-    def load(self) -> tuple[AnyArray, int, tuple[str | int, ...], int]:
+    def load(self) -> tuple[lib.AnyArray, int, tuple[str | int, ...], int]:
         """The votes, unread, with the number of teachers, the classes and the number of questions."""
-        from dptransfer.data import Facts
-        from dptransfer.data.labels import declared_classes
-        from dptransfer.data.numpy_files import load_array
-
-        votes = load_array(self.votes)
+        votes = lib.load_array(self.votes)
         if votes.ndim != 2:
             shapes = "questions × classes, with --ballots teachers × questions"
             raise ArgumentError(f"Votes are {shapes}; '{self.votes}' has {votes.ndim} axes. Reshape it.")
@@ -90,7 +82,7 @@ class Votes:
             raise ArgumentError("Counts do not tell how many teachers there are. Give --teachers.")
         # Names are written once the charge is made, so what cannot be a class must show here.
         listed = range(votes.shape[1]) if self.classes is None else options.class_list(self.classes)
-        names = Facts(tuple(declared_classes(listed)), shape=(1,)).classes
+        names = lib.Facts(tuple(lib.declared_classes(listed)), shape=(1,)).classes
         return votes, self.teachers or votes.shape[0], names, votes.shape[1 if self.ballots else 0]
 
 
@@ -163,8 +155,6 @@ def aggregate(
 
     Example: dptransfer pate aggregate votes.npy --teachers 1000 --noise 89 --name clinic --out answers.csv
     """
-    from dptransfer.methods.votes.vote_aggregation import inquiry_record
-
     source = votes.randomness.noise()
     record = out.with_suffix(".json")
     if out.suffix.lower() != ".csv":
@@ -188,7 +178,7 @@ def aggregate(
         )
         told = {
             **charges.privacy_json("votes", found.guarantee, found.inquiry.events),
-            **inquiry_record(asked, teachers, votes.threshold),
+            **lib.inquiry_record(asked, teachers, votes.threshold),
             "answered": len(found.positions),
             **{name: getattr(found, name) for name in ("statement", "seeded", "created", "ledger_head")},
         }
@@ -258,15 +248,15 @@ def report(
     charges.warn_if_seeded(found.seeded)
 
 
-def _write(out: Path, found: VoteAnswers, names: Sequence[str | int], record: Mapping[str, object]) -> None:
+def _write(
+    out: Path, found: lib.VoteAnswers, names: Sequence[str | int], record: Mapping[str, object]
+) -> None:
     """Write the answers, after the record beside them."""
-    from dptransfer.data.atomic_files import write_whole
-
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("question", "label"))
     pairs = zip(found.positions.tolist(), found.labels.tolist(), strict=True)
     writer.writerows((question, names[label]) for question, label in pairs)
     cost = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-    write_whole(out.with_suffix(".json"), cost.encode())
-    write_whole(out, text.getvalue().encode())
+    lib.write_whole(out.with_suffix(".json"), cost.encode())
+    lib.write_whole(out, text.getvalue().encode())

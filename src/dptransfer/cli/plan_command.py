@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import dptransfer as dpt
-from dptransfer.cli import charges, options
+from dptransfer.cli import charges, lib, options
 from dptransfer.cli.methods_command import method_from, takes_images
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
 from dptransfer.errors import ArgumentError, DPTransferError, MissingDependency
 from dptransfer.privacy import Unit
-
-if TYPE_CHECKING:
-    from dptransfer.data import Facts
-    from dptransfer.data.embeddings import PoolOutline
-    from dptransfer.data.facts import DeclaredSizes
-    from dptransfer.methods.prototypes.pool_sizing import PoolSizing
-    from dptransfer.privacy import Budget
-    from dptransfer.sources import PublicImages
 
 _CLASSES, _WIDTH, _SIDE, _POOL = 10, 1280, 224, 10_000
 
@@ -46,16 +38,10 @@ def plan(
     allowed = budget.budget()
     hands = data.workers.start()
 
-    from dptransfer.data.embeddings import RowsNeeded
-    from dptransfer.data.tables import NOBODY
-    from dptransfer.mechanisms import rounds_of
-    from dptransfer.methods.prototypes.pool_sizing import pool_sizing
-    from dptransfer.release.card_privacy import counted_as
-
     of_method, sizes = options.settings_of(method.settings, options.SIZES)
     chosen = method_from(method.method, of_method, method.tune, reading.reading(method.device))
     rows, shape, unencoded = _public_rows(chosen, data, reading, declared, dim)
-    unit = Unit.ROW if declared.person in (None, NOBODY) else Unit.PERSON
+    unit = Unit.ROW if declared.person in (None, lib.NOBODY) else Unit.PERSON
     facts, assumed = _facts(chosen, rows, declared.class_list, shape, unit, options.declared_from(sizes))
     chosen.require_unit(facts)
     if rows is not None and not unencoded:
@@ -65,7 +51,7 @@ def plan(
         with progress_bar(f"Planning '{chosen.name}'"):
             paid = chosen.plan_fit(facts, allowed, rows, holdout=data.holdout)
             made = paid.plan
-    except RowsNeeded:
+    except lib.RowsNeeded:
         raise ArgumentError(
             f"'{chosen.name}' chooses by the public rows themselves here; '{data.public}' is not encoded. "
             "Encode it first: dptransfer encode POOL --public --out pool.emb"
@@ -73,7 +59,7 @@ def plan(
     sizing = None
     if isinstance(rows, dpt.PublicEmbeddings) and not unencoded:
         with progress_bar("Trying out a part of the pool"):
-            sizing = pool_sizing(made.method, facts, rows.with_workers(hands))
+            sizing = lib.pool_sizing(made.method, facts, rows.with_workers(hands))
     notes = [*([unencoded] if unencoded else []), *made.notes, *paid.notes]
     if rows is None and isinstance(chosen, dpt.methods.Auto):
         notes += _with_a_pool(chosen, facts, allowed)
@@ -83,7 +69,7 @@ def plan(
             "cost of the integer grid, the events' numeric_epsilon and numeric_delta."
         )
     if as_json:
-        rounds = [step.times for step in rounds_of(made.mechanisms)]
+        rounds = [step.times for step in lib.rounds_of(made.mechanisms)]
         told = {
             "asked": method.method,
             "steps": max(rounds) if rounds and hasattr(made.method, "steps") else None,
@@ -107,7 +93,7 @@ def plan(
         "Attacker": charges.attack_sentence(paid.events),
     }
     if unit is Unit.PERSON:
-        facts_shown["A person"] = f"counts as {counted_as(facts.person_bound)}"
+        facts_shown["A person"] = f"counts as {lib.counted_as(facts.person_bound)}"
     if sizing is not None:
         facts_shown |= _pool_facts(sizing, facts)
     show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
@@ -119,11 +105,8 @@ def _public_rows(
     reading: options.ReadingOptions,
     declared: options.PrivateOptions,
     dim: int | None,
-) -> tuple[dpt.PublicEmbeddings | PublicImages | PoolOutline | None, tuple[int, ...] | None, str]:
+) -> tuple[dpt.PublicEmbeddings | lib.PublicImages | lib.PoolOutline | None, tuple[int, ...] | None, str]:
     """The public examples, the shape of an example, and what to say of a pool that is not encoded."""
-    from dptransfer.api.fit import with_shots
-    from dptransfer.api.image_source import public_images, require_images
-
     pool = None if data.public is None else dpt.Source(data.public)
     shots = None if data.shots is None else dpt.Source(data.shots)
     if isinstance(method, dpt.methods.ImageMethod):
@@ -131,11 +114,11 @@ def _public_rows(
             odd = "--shots" if dim is None else "--dim"
             raise ArgumentError(f"{odd} is about rows; '{method.name}' takes images. Leave it out.")
         if pool is not None:
-            require_images(pool, method)
+            lib.require_images(pool, method)
         side = method.size if pool is None else method.network().side
         if side is None:
             return None, None, ""
-        images = None if pool is None else public_images(pool, side, method.grey_range)
+        images = None if pool is None else lib.public_images(pool, side, method.grey_range)
         return images, (side, side, 3), ""
     unencoded = pool if pool is not None and shots is None and not pool.is_encoded else None
     encoder = reading.encoder if unencoded is None else None
@@ -150,7 +133,7 @@ def _public_rows(
             raise ArgumentError(f"Rows of the encoder are {width} wide; got --dim {dim}. Leave it out.")
         return outline, (width,), said
     rows = None if pool is None else pool.public(verify=False)
-    rows = rows if shots is None else with_shots(rows, shots, declared.class_list)
+    rows = rows if shots is None else lib.with_shots(rows, shots, declared.class_list)
     if dim is None and rows is not None:
         dim = rows.dimension
     return rows, None if dim is None else (dim,), ""
@@ -158,12 +141,9 @@ def _public_rows(
 
 def _not_encoded(
     public: dpt.Source, spec: str | None, classes: tuple[str | int, ...] | None
-) -> tuple[PoolOutline, int, str]:
+) -> tuple[lib.PoolOutline, int, str]:
     """A stand-in for the rows of images or texts, their width by the note of the encoder, and what to say."""
-    from dptransfer.data.embeddings import PoolOutline
-    from dptransfer.encoders.registry import DEFAULT_ENCODERS
-
-    name = spec or DEFAULT_ENCODERS[public.form]
+    name = spec or lib.DEFAULT_ENCODERS[public.form]
     note = dpt.encoders.ENCODERS.find(name) if name in dpt.encoders.ENCODERS.names else None
     if note is None or note.dimension is None:
         raise ArgumentError(
@@ -179,20 +159,18 @@ def _not_encoded(
     said = f"'{public.path}' is not encoded: this is the plan for rows of '{name}', {note.dimension} wide."
     if shots:
         said += " With labelled rows of the private classes 'auto' tries other methods, too: encode it first."
-    return PoolOutline(len(found), words, unlabelled=True), note.dimension, said
+    return lib.PoolOutline(len(found), words, unlabelled=True), note.dimension, said
 
 
 def _facts(
     method: dpt.methods.PrivateMethod,
-    public: dpt.PublicEmbeddings | PublicImages | PoolOutline | None,
+    public: dpt.PublicEmbeddings | lib.PublicImages | lib.PoolOutline | None,
     classes: tuple[str | int, ...] | None,
     shape: tuple[int, ...] | None,
     unit: Unit,
-    declared: DeclaredSizes,
-) -> tuple[Facts, dict[str, str]]:
+    declared: lib.DeclaredSizes,
+) -> tuple[lib.Facts, dict[str, str]]:
     """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
-    from dptransfer.data import Facts
-
     shots = public.shots if isinstance(public, dpt.PublicEmbeddings) else None
     if classes is None and "class_counts" in declared:
         classes = tuple(range(len(declared["class_counts"] or ())))
@@ -211,36 +189,33 @@ def _facts(
         shape, assumed["shape"] = (_SIDE, _SIDE, 3), f"pictures of {_SIDE} × {_SIDE} pixels"
     elif shape is None:
         shape, assumed["dimension"] = (_WIDTH,), f"{_WIDTH} dimensions"
-    return Facts(classes, shape, unit=unit, **declared), assumed
+    return lib.Facts(classes, shape, unit=unit, **declared), assumed
 
 
-def _with_a_pool(chosen: dpt.methods.Auto, facts: Facts, budget: Budget) -> list[str]:
+def _with_a_pool(chosen: dpt.methods.Auto, facts: lib.Facts, budget: lib.Budget) -> list[str]:
     """What a fit with public rows would take in place of this plan's method, if it is another."""
-    from dptransfer.data.embeddings import PoolOutline, RowsNeeded
-
     without = chosen.plan(facts, budget).method.name
-    with suppress(RowsNeeded, DPTransferError):
-        name = chosen.plan(facts, budget, PoolOutline(_POOL, None, unlabelled=True)).method.name
+    with suppress(lib.RowsNeeded, DPTransferError):
+        name = chosen.plan(facts, budget, lib.PoolOutline(_POOL, None, unlabelled=True)).method.name
         told = f"This plan has no public rows. With an unlabelled pool 'auto' takes '{name}': to plan what a "
         told += "fit with --public will do, pass the same --public here."
         return [] if name == without else [told]
     return []
 
 
-def _pool_facts(sizing: PoolSizing, facts: Facts) -> dict[str, object]:
+def _pool_facts(sizing: lib.PoolSizing, facts: lib.Facts) -> dict[str, object]:
     """How a pool is gone through, for people."""
-    from dptransfer.base.progress import duration
 
     def amount(count: float) -> str:
         return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
 
-    passes = (f"{one.name} {amount(one.reads)}, {duration(one.seconds)}" for one in sizing.passes)
+    passes = (f"{one.name} {amount(one.reads)}, {lib.duration(one.seconds)}" for one in sizing.passes)
     stand_in = "" if facts.declared_size else " (no data.size is declared)"
     each = "" if sizing.processes == 1 else f" in each of {sizing.processes} processes"
     return {
         "Public pool": f"{sizing.rows:,} rows in {sizing.pieces:,} pieces, on {sizing.cores} cores",
         "It is read for": "; ".join(passes),
-        "Time": f"about {duration(sizing.seconds)} for {sizing.private_rows:,} private rows{stand_in}, by a "
-        "trial on a part of the pool here",
+        "Time": f"about {lib.duration(sizing.seconds)} for {sizing.private_rows:,} private rows{stand_in}, "
+        "by a trial on a part of the pool here",
         **({} if sizing.memory is None else {"Memory": f"about {amount(sizing.memory)}{each}"}),
     }

@@ -6,24 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, TypeAlias
 
 from typer import Argument, Option, echo
 
 import dptransfer as dpt
-from dptransfer.cli import options
+from dptransfer.cli import lib, options
 from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_progress, show_table
 from dptransfer.errors import ArgumentError
 
-if TYPE_CHECKING:
-    from dptransfer.base.types import AnyArray
-    from dptransfer.base.workers import Workers
-    from dptransfer.data import ShardedRows
-    from dptransfer.release import PredictionSets
-    from dptransfer.release.predictions import Answer, Question
-    from dptransfer.sources import Columns, ImageList, TextList
-
-    NamedRows = tuple[list[str], AnyArray]
+NamedRows: TypeAlias = "tuple[list[str], lib.AnyArray]"
 
 
 FORMS = (".csv", ".json", ".jsonl", ".ndjson")
@@ -85,22 +77,17 @@ def predict(
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
-    from dptransfer.data.atomic_files import finish_placing
-
     columns, out = tables.columns(), answers.out
     if out is not None:
-        finish_placing(out)  # where a run in parts was killed at its very end
+        lib.finish_placing(out)  # where a run in parts was killed at its very end
         if not answers.in_parts and out.suffix.lower() not in FORMS:
             raise ArgumentError(f"--out must end in .csv, .json or .jsonl; got '{out.name}'. Name it so.")
     answers.workers.start(encoder.device)  # raises where they cannot be started
 
     import numpy as np
 
-    from dptransfer.data.atomic_files import write_whole
-    from dptransfer.release.predictions import Question, answers_as_csv, format_answers
-
     released = dpt.load(model)
-    sets: PredictionSets | None = None
+    sets: lib.PredictionSets | None = None
     if asked.coverage is not None:  # what can be refused is refused before anything is encoded
         nothing = np.zeros((0, released.dimension))
         sets = released.predict_sets(nothing, coverage=asked.coverage, confidence=asked.confidence)
@@ -109,19 +96,19 @@ def predict(
         dpt.Source(path).require_there()  # a missing file is an error before the encoder is loaded
     if out is not None:  # after all other mistakes, and before minutes of encoding
         options.require_new(out)
-    question = Question(**vars(asked), device=encoder.scoring_device)
+    question = lib.Question(**vars(asked), device=encoder.scoring_device)
     if answers.in_parts:
         _predict_in_parts(model, released, inputs, columns, encoder, question, answers)
         return _say_promise(released, sets, asked.abstain_above)
     names, rows = _rows(released, inputs, columns, answers.batch, encoder)
     found, sets = question.answers(released, names, rows)
     if out is not None:
-        write_whole(out, format_answers(found, out.suffix.lower()).encode())
+        lib.write_whole(out, lib.format_answers(found, out.suffix.lower()).encode())
         say(f"Written: {out}, {len(names)} inputs", err=True)
     elif answers.as_json:
         show_json(found)
     elif answers.as_csv or not on_terminal():
-        echo(answers_as_csv(found), nl=False)
+        echo(lib.answers_as_csv(found), nl=False)
     else:
         _show(found)
     _say_promise(released, sets if names else None, asked.abstain_above)
@@ -131,18 +118,12 @@ def _predict_in_parts(
     model: Path,
     released: dpt.PrivateClassifier,
     inputs: Sequence[Path],
-    columns: Columns,
+    columns: lib.Columns,
     encoder: options.ModelEncoder,
-    question: Question,
+    question: lib.Question,
     answers: AnswerOptions,
 ) -> None:
     """Write a folder of answers about one pool, or go on with what an earlier run has left."""
-    from dptransfer.encoders.encoding import examples_in
-    from dptransfer.encoders.model_inputs import table_for
-    from dptransfer.release import release_digest
-    from dptransfer.release.predictions import PredictPart, predict_in_shards
-    from dptransfer.sources.readers import contents_of
-
     out = answers.out
     if len(inputs) > 1 or out is None or out.suffix.lower() in FORMS:
         raise ArgumentError(
@@ -150,74 +131,70 @@ def _predict_in_parts(
             f"got {len(inputs)} inputs and --out {out}. Example: --out answers/"
         )
     (path,), workers = inputs, answers.workers.start(encoder.device)
-    rows: AnyArray | ShardedRows
+    rows: lib.AnyArray | lib.ShardedRows
     names: Sequence[str] | None
     with ExitStack() as kept:
-        if contents_of(path, columns) == "rows":
-            table = table_for(released, path, columns)
+        if lib.contents_of(path, columns) == "rows":
+            table = lib.table_for(released, path, columns)
             rows, names = table.rows, table.sources
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
         else:
             loaded = encoder.load(released)
-            examples = examples_in(path, loaded, None, columns, labelled=False)
+            examples = lib.examples_in(path, loaded, None, columns, labelled=False)
             rows = kept.enter_context(encoded_in_files(examples, loaded, out, answers, workers))
             names, files = _names(examples, path), list(rows.files)
         # What is there is gone on with if the model and the rows in these files are the same.
         states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
-        request = {"model": release_digest(model), "rows": states}
-        work = PredictPart(released, question, rows, out, str(path), ".jsonl" if answers.as_json else ".csv")
+        request = {"model": lib.release_digest(model), "rows": states}
+        work = lib.PredictPart(
+            released, question, rows, out, str(path), ".jsonl" if answers.as_json else ".csv"
+        )
         each = answers.shard_rows
         with show_progress("Predicting"):
-            parts = predict_in_shards(work, request, names=names, shard_rows=each, workers=workers)
+            parts = lib.predict_in_shards(work, request, names=names, shard_rows=each, workers=workers)
         say(f"Written: {out}, {len(rows)} inputs in {parts} parts", err=True)
 
 
 @contextmanager
 def encoded_in_files(
-    found: ImageList | TextList,
+    found: lib.ImageList | lib.TextList,
     encoder: dpt.encoders.Encoder,
     out: Path,
     answers: AnswerOptions,
-    workers: Workers,
-) -> Iterator[ShardedRows]:
+    workers: lib.Workers,
+) -> Iterator[lib.ShardedRows]:
     """Rows of more examples than memory holds, in files of `shard_rows`, until the block is done.
 
     They are the owner's alone, in `<out>.rows.partial`. After a kill, or an error in the block, they stay,
     and the same call goes on with them.
     """
-    from dptransfer.data import ShardedRows
-    from dptransfer.data.atomic_files import claim, remove_draft
-    from dptransfer.encoders.encoding import refuse_public, unrecognised_images
-    from dptransfer.encoders.shards import BREAKS_OFF, encode_in_shards
-    from dptransfer.sources import ImageList
-
-    if isinstance(found, ImageList):
-        refuse_public(unrecognised_images(found, encoder.identity.grey_range))
+    if isinstance(found, lib.ImageList):
+        lib.refuse_public(lib.unrecognised_images(found, encoder.identity.grey_range))
     place = out.with_name(f"{out.name}.rows")
-    with claim(place):
+    with lib.claim(place):
         with progress_bar("Encoding") as step:
             how = dpt.encoders.EncodeOptions(
                 batch=answers.batch, shard_rows=answers.shard_rows, workers=workers
             )
-            made = encode_in_shards(place, found, encoder, how, step)
-        if made.unreadable and isinstance(found, ImageList):  # and rows of the others are of another request
-            remove_draft(place)
-            refuse_public({found.names()[number]: BREAKS_OFF for number in made.unreadable})
-        yield ShardedRows(made.files)
-        remove_draft(place)
+            made = lib.encode_in_shards(place, found, encoder, how, step)
+        if made.unreadable and isinstance(
+            found, lib.ImageList
+        ):  # and rows of the others are of another request
+            lib.remove_draft(place)
+            lib.refuse_public({found.names()[number]: lib.BREAKS_OFF for number in made.unreadable})
+        yield lib.ShardedRows(made.files)
+        lib.remove_draft(place)
 
 
 def _require_smaller_sets(
-    released: dpt.PrivateClassifier, sets: PredictionSets, abstain_above: int | None
+    released: dpt.PrivateClassifier, sets: lib.PredictionSets, abstain_above: int | None
 ) -> None:
     """Say, or raise where no input would get a label, if every set must hold every class."""
-    from dptransfer.release.prediction_sets import coverage_after_looking
-
     if sets.informative or released.charged is None:
         return
     found = f"At --coverage {sets.coverage:g} every set holds every class: the release has too few test rows "
     found += "for its noise, or too many errors."
-    other = coverage_after_looking(released.charged.counts, sets.coverage, sets.confidence)
+    other = lib.coverage_after_looking(released.charged.counts, sets.coverage, sets.confidence)
     remedy = "Fit with a larger hold-out, or evaluate on more private rows or with a larger budget."
     if other is not None:
         remedy = f"Try --coverage {other[0]:g} --confidence {other[1]:g}. {remedy}"
@@ -227,7 +204,7 @@ def _require_smaller_sets(
 
 
 def _say_promise(
-    released: dpt.PrivateClassifier, sets: PredictionSets | None, abstain_above: int | None
+    released: dpt.PrivateClassifier, sets: lib.PredictionSets | None, abstain_above: int | None
 ) -> None:
     """What the answers promise, and how large sets are; on standard error, beside the answers."""
     if sets is not None:
@@ -247,7 +224,7 @@ def _say_promise(
         say(f"Scores: {released.calibration.words}.", err=True)
 
 
-def _show(found: Sequence[Answer]) -> None:
+def _show(found: Sequence[lib.Answer]) -> None:
     """A table for people."""
     with_sets = any("set" in one for one in found)
     cells = []
@@ -262,48 +239,40 @@ def _show(found: Sequence[Answer]) -> None:
 def _rows(
     released: dpt.PrivateClassifier,
     inputs: Sequence[Path],
-    columns: Columns,
+    columns: lib.Columns,
     batch: int,
     encoder: options.ModelEncoder,
 ) -> NamedRows:
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
 
-    from dptransfer.encoders.encoding import examples_in
-    from dptransfer.encoders.model_inputs import encoded_here, table_for
-    from dptransfer.sources import find_images
-    from dptransfer.sources.listings import IMAGE_ENDINGS
-    from dptransfer.sources.readers import contents_of
-
-    tables = [contents_of(path, columns) == "rows" for path in inputs]
+    tables = [lib.contents_of(path, columns) == "rows" for path in inputs]
     if any(tables) and not all(tables):
         raise ArgumentError(
             "Inputs must be all rows or all images; these are mixed. Predict each kind separately."
         )
     parts: list[NamedRows] = []
     if all(tables):
-        for path, table in ((path, table_for(released, path, columns)) for path in inputs):
+        for path, table in ((path, lib.table_for(released, path, columns)) for path in inputs):
             names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
             parts.append((list(names), table.rows))
     else:
         loaded = encoder.load(released)
-        found: Sequence[ImageList | TextList]
-        if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
-            found = [find_images(inputs)]  # together, so that they share batches
+        found: Sequence[lib.ImageList | lib.TextList]
+        if all(path.is_file() and path.suffix.lower() in lib.IMAGE_ENDINGS for path in inputs):
+            found = [lib.find_images(inputs)]  # together, so that they share batches
         else:
-            found = [examples_in(path, loaded, None, columns, labelled=False) for path in inputs]
+            found = [lib.examples_in(path, loaded, None, columns, labelled=False) for path in inputs]
         groups = zip(inputs, found, strict=False)
-        parts = [(_names(group, path), encoded_here(group, loaded, batch)) for path, group in groups]
+        parts = [(_names(group, path), lib.encoded_here(group, loaded, batch)) for path, group in groups]
     if len(parts) == 1:
         return parts[0]
     return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
 
 
-def _names(group: ImageList | TextList, path: Path) -> list[str]:
+def _names(group: lib.ImageList | lib.TextList, path: Path) -> list[str]:
     """What answers call texts and pictures; unpacked ones are called by where they came from."""
-    from dptransfer.sources import TextList
-
-    if isinstance(group, TextList):
+    if isinstance(group, lib.TextList):
         return list(group.texts)
     inside = "" if group.held is None else f"{path}/"
     return [f"{inside}{name}" for name in group.names()]

@@ -12,7 +12,7 @@ from typer import Option
 
 import dptransfer as dpt
 from dptransfer import release
-from dptransfer.cli import options
+from dptransfer.cli import lib, options
 from dptransfer.cli.ledger_commands import entry_of_release
 from dptransfer.cli.screen import console, on_terminal, say, show_json, show_result, show_table
 from dptransfer.errors import ArgumentError
@@ -72,9 +72,7 @@ def card(
         if form is CardFormat.TEXT and (charged := entry_of_release(model)) is not None:
             say(charged, err=True)  # beside the card: it is for the owner
     else:
-        from dptransfer.data.atomic_files import write_whole
-
-        write_whole(out, text.encode())
+        lib.write_whole(out, text.encode())
         say(f"Written: {out}")
 
 
