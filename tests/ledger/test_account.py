@@ -240,6 +240,20 @@ def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
     assert ledger.privacy_spent("clinic-a").rho == pytest.approx(5.0)  # without amplification
 
 
+def test_what_has_no_amount_in_the_budgets_currency_is_stated_in_epsilon(ledger):
+    ledger.charge("clinic-a", [BestOfManyEvent(((GaussianEvent(8.0, ADD),),), 5, 1.0)], label="search")
+    ledger.set_budget("clinic-a", Budget.zcdp(0.5))
+    (summary,) = ledger.datasets()
+    assert summary.spent.rho is None
+    assert summary.sentence.startswith("epsilon ")
+
+
+def test_the_remedy_names_the_unit_where_it_is_a_person(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=0.1, delta=1e-5), unit=Unit.PERSON)
+    with pytest.raises(BudgetExceeded, match="--unit person"):
+        ledger.charge("clinic-a", [replace(GAUSS, unit=Unit.PERSON)], label="fit")
+
+
 def _same(requests, limit, without):
     return requests.guarantee(1e-5, ADD, limit).epsilon == without
 

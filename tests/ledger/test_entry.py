@@ -1,5 +1,6 @@
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptransfer.errors import ArgumentError, LedgerTampered
-from dptransfer.ledger import DataSet
+from dptransfer.ledger import DataSet, entry
 from dptransfer.ledger.entry import (
     Row,
     entry_fields,
@@ -220,3 +221,11 @@ def test_a_shorter_chain_needs_a_new_seal():
     assert (count, head) == ("3", rows[-1].hash)
     assert first_break(KEY, rows[:2], f"2:{rows[1].hash}:{seal}") is not None
     assert first_break(KEY, rows[:2], seal_tail(KEY, 2, rows[1].hash)) is None
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch):
+    def nobody(number):
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert entry._user.__wrapped__() == f"user {os.geteuid()}"

@@ -15,6 +15,7 @@ from dptransfer.errors import (
     ArgumentError,
     BudgetError,
     BudgetExceeded,
+    DataError,
     LedgerError,
     PrivacyWarning,
 )
@@ -296,3 +297,13 @@ def test_a_ledger_that_cannot_be_read_says_so_and_raises_nothing(tmp_path):
     shown = ledger._repr_html_()
     assert shown.startswith("<p>")
     assert "clinic" not in shown
+
+
+def test_data_without_content_are_refused_before_the_charge(ledger):
+    class AllBlack(Content):
+        def require_content(self):
+            raise DataError("all are black")
+
+    with pytest.raises(DataError):
+        ledger.charge(AllBlack("0" * 64), [GAUSS], label="fit")
+    assert ledger.history() == []

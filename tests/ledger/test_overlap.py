@@ -285,4 +285,5 @@ def test_unprotected_test_rows_are_compared_with_all_that_is_private(ledger):
     strict = Ledger.in_memory(strict_names=True)
     with pytest.raises(PrivateOverlap):
         strict.require_unrelated(people(2)[3:4], private=private(people(2), "mine"))
+    strict.require_unrelated(people(1), private=private(people(2), "mine"))
     Ledger.in_memory().require_unrelated(people())

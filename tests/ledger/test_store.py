@@ -272,3 +272,13 @@ def test_a_new_ledger_is_announced_once(tmp_path, caplog):
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"Created a new ledger: {path.resolve()} (it has no entries yet)")
     ]
+
+
+def test_a_damaged_page_is_tampering(path):
+    content = bytearray(path.read_bytes())
+    root = query(path, "SELECT rootpage FROM sqlite_master WHERE name = 'entries'")[0][0]
+    size = int.from_bytes(content[16:18], "big")
+    content[(root - 1) * size : root * size] = b"\xff" * size
+    path.write_bytes(content)
+    with pytest.raises(LedgerTampered, match="malformed"):
+        Ledger(path)
