@@ -176,7 +176,12 @@ _PANELS = {  # each command with its file; one that has none comes with a packag
         "plan": "plan_command",
     },
     "Make a model": {"encode": "encode_commands", "encoder": "encode_commands:app", "fit": "fit_command"},
-    "Use it": {"predict": "predict_command", "evaluate": "evaluate_commands", "export": "release_commands"},
+    "Use it": {
+        "predict": "predict_command",
+        "evaluate": "evaluate_commands",
+        "serve": "serve_command",
+        "export": "release_commands",
+    },
     "Account for it": {
         "card": "release_commands",
         "verify": "release_commands",

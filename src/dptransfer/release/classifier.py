@@ -177,11 +177,14 @@ class PrivateClassifier:
         Without a calibration they are the softmax of the scores at the head's public temperature: a ranking.
         The likeliest class is the one that `predict` gives, either way.
         """
+        return self.probabilities_of(self.scores(x, device=device))
+
+    def probabilities_of(self, scores: Floats) -> Floats:
+        """Probabilities in the place of these scores, as `predict_proba` has them."""
         made = probabilities if self.calibration is None else self.calibration.probabilities
-        chances = self.scores(x, device=device)
-        for chunk in _chunks(len(chances)):
-            chances[chunk] = made(chances[chunk], self.head.temperature)
-        return chances
+        for chunk in _chunks(len(scores)):
+            scores[chunk] = made(scores[chunk], self.head.temperature)
+        return scores
 
     def predict_sets(
         self, x: object, *, coverage: float = 0.9, confidence: float = 0.95, device: str = "cpu"
@@ -198,6 +201,12 @@ class PrivateClassifier:
         Raises:
             ReleaseError: nobody has paid for an evaluation of this model on private rows.
         """
+        return self.sets_of_scores(self.scores(x, device=device), coverage, confidence)
+
+    def sets_of_scores(
+        self, scores: Floats, coverage: float = 0.9, confidence: float = 0.95
+    ) -> PredictionSets:
+        """Prediction sets for these scores; as `predict_sets`."""
         from dptransfer.release.prediction_sets import PredictionSets, sets_of, threshold_for
 
         if self.charged is None:
@@ -206,7 +215,6 @@ class PrivateClassifier:
                 "hold-out, or evaluate it on private rows with dptransfer evaluate DIR TEST --private."
             )
         threshold = threshold_for(self.charged.counts, coverage, confidence)
-        scores = self.scores(x, device=device)
         members = np.empty(scores.shape, dtype=np.bool_)
         for chunk in _chunks(len(scores)):
             # The head's own softmax, which the counts are of, and no calibration that came after them.

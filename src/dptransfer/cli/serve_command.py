@@ -1,0 +1,77 @@
+"""`dptransfer serve`: answer requests over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from dptransfer.cli import options
+from dptransfer.cli.screen import say
+from dptransfer.errors import ArgumentError
+
+_limit = partial(Option, rich_help_panel="Limits")
+
+
+@dataclass(frozen=True)
+class LimitOptions:
+    """What one client may ask for."""
+
+    megabytes: Annotated[float, _limit(help="Largest request.")] = 32.0
+    inputs: Annotated[int, _limit(min=1, help="Most inputs of a request, and of a batch.")] = 4096
+    megapixels: Annotated[float, _limit(help="Largest picture.")] = 50.0
+    seconds: Annotated[float, _limit(help="For a request to arrive, and to be answered.")] = 30.0
+    waiting: Annotated[int, _limit(min=1, help="Most requests that wait.")] = 256
+
+
+def serve(
+    model: options.Release,
+    limits: LimitOptions,
+    host: Annotated[str, Option(help="Address; other machines' needs --token-file.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", "-p", min=0, max=65535, help="0 for any free one.")] = 8080,
+    unix_socket: Annotated[Path | None, Option(help="Listen on this socket instead.")] = None,
+    name: Annotated[str | None, Option(help="Name of the model; default the folder's.")] = None,
+    token_file: Annotated[Path | None, Option(help="File with the token that requests must carry.")] = None,
+) -> None:
+    """Serve a release over HTTP: Open Inference Protocol v2, MLflow's /invocations, /metrics.
+
+    The release must verify. Rows, pictures and texts become labels, scores and, with a coverage, sets of
+    classes. Inputs are not logged. Ends after Ctrl-C or SIGTERM, when all requests are answered.
+
+    Example: dptransfer serve model/ --port 8080
+    """
+    try:
+        from dptransfer.serve import Limits, run_server
+    except ImportError as problem:
+        raise ArgumentError(
+            f"A server needs the extra 'serve'; {problem.name} is not installed. Run: "
+            "pip install 'dptransfer[serve]'"
+        ) from None
+    token = None if token_file is None else _token_in(token_file)
+
+    def announce(address: str) -> None:
+        say(f"Serving '{name or model.resolve().name}' at {address}; Ctrl-C stops it.", err=True)
+
+    run_server(
+        model,
+        host=host,
+        port=port,
+        unix_socket=unix_socket,
+        name=name,
+        token=token,
+        limits=Limits(**vars(limits)),
+        announce=announce,
+    )
+
+
+def _token_in(file: Path) -> str:
+    token = file.read_text(encoding="utf-8").strip()
+    if len(token) < 16 or not token.isascii() or not token.isprintable():
+        raise ArgumentError(
+            "A token must have at least 16 printable ASCII characters; that in --token-file has not. Write "
+            "one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return token

@@ -1,0 +1,98 @@
+"""Serve a release on a port or a socket: verified first, stopped gracefully."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from dptransfer.errors import ArgumentError, ReleaseError
+from dptransfer.methods.replan import verify_release
+from dptransfer.release import read_release, release_digest
+from dptransfer.serve.app import Limits, make_app
+
+_GRACE = 10  # seconds for requests that are being answered when the server is told to stop
+
+
+def run_server(
+    path: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    unix_socket: Path | None = None,
+    name: str | None = None,
+    token: str | None = None,
+    limits: Limits | None = None,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve the release at `path` until SIGTERM or Ctrl-C.
+
+    Args:
+        path: the release directory; it must verify.
+        host: the address to listen on; other than this machine's own, it needs a token.
+        port: 0 for any that is free.
+        unix_socket: listen on this socket instead.
+        name: what clients call the model; by default the name of the folder.
+        token: what requests must carry.
+        limits: what a client may ask for.
+        announce: told where it listens, once it does.
+
+    Raises:
+        ReleaseError: the release does not verify.
+    """
+    import uvicorn
+
+    if unix_socket is None and token is None and not _is_loopback(host):
+        raise ArgumentError(
+            f"A server that other machines can reach needs a token; --host is '{host}'. Pass --token-file, "
+            "or leave --host out."
+        )
+    found = verify_release(path)
+    if found.outcome == "failed":
+        raise ReleaseError(
+            f"Only a release that verifies is served; '{path}' does not: {', '.join(found.failures)}. "
+            f"See dptransfer verify {path}"
+        )
+    name = name or path.resolve().name
+    model = read_release(path)
+    card = (path / "card.html").read_text(encoding="utf-8")
+    app = make_app(model, name=name, digest=release_digest(path), card=card, limits=limits, token=token)
+    config = uvicorn.Config(
+        app, access_log=False, log_level="warning", timeout_graceful_shutdown=_GRACE, server_header=False
+    )
+    try:
+        with _listening(host, port, unix_socket) as listener:
+            announce(str(unix_socket) if unix_socket else _address(listener))
+            with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has stopped
+                uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        if unix_socket is not None:
+            unix_socket.unlink(missing_ok=True)
+
+
+def _listening(host: str, port: int, unix_socket: Path | None) -> socket.socket:
+    if unix_socket is None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o077)  # the owner's alone; who wants to share it changes its mode
+    try:
+        listener.bind(str(unix_socket))
+    finally:
+        os.umask(before)
+    listener.listen()
+    return listener
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
