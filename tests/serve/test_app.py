@@ -115,7 +115,8 @@ def test_mistakes_are_answered_with_what_to_do_and_what_fails_inside_is_not_told
     monkeypatch.setattr(serve_app, "_outputs", broken)
     found = client.post("/v2/models/m/infer", json=asked())
     assert found.status_code == 500
-    assert found.json()["error"] == "The server failed (RuntimeError)."
+    assert "RuntimeError" in found.text
+    assert "patient" not in found.text
 
 
 def test_requests_have_limits(monkeypatch):
@@ -168,13 +169,13 @@ def test_metrics_count_requests_inputs_and_seconds():
         for _ in range(2):
             client.post("/invocations", json={"inputs": X.tolist()})
         client.post("/invocations", json={})
-        told = client.get("/metrics").text.splitlines()
-    assert 'dptransfer_requests_total{route="/invocations",status="200"} 2' in told
-    assert 'dptransfer_requests_total{route="/invocations",status="400"} 1' in told
-    assert "dptransfer_inputs_total 8" in told
-    assert "dptransfer_batches_total 2" in told
-    assert 'dptransfer_request_seconds_bucket{le="+Inf"} 3' in told
-    counts = [int(one.rsplit(" ", 1)[1]) for one in told if "_bucket" in one]
+        told = dict(one.rsplit(" ", 1) for one in client.get("/metrics").text.splitlines())
+    route = 'dptransfer_requests_total{route="/invocations",'
+    requests = {status: told[f'{route}status="{status}"}}'] for status in (200, 400)}
+    assert requests == {200: "2", 400: "1"}
+    assert (told["dptransfer_inputs_total"], told["dptransfer_batches_total"]) == ("8", "2")
+    assert told['dptransfer_request_seconds_bucket{le="+Inf"}'] == "3"
+    counts = [int(count) for name, count in told.items() if "_bucket" in name]
     assert counts == sorted(counts)
 
 
