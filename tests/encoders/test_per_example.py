@@ -214,7 +214,24 @@ IMPURE = {
     "fails for some values, by target": lambda given: nn.functional.nll_loss(
         given, (given.detach()[:, 0] > 9).long() * 7
     )[None],
+    "fails for some values, if asked to": lambda given: torch.linalg.inv_ex(
+        given[..., None] @ given[:, None] + torch.eye(3), check_errors=True
+    )[0],
+    "memory by strides, where sparse": lambda given: given[0].to_sparse().to_dense()[None],
     "memory by strides": lambda given: given + given.as_strided((3,), (0,)),
+    "memory by strides, in segments": lambda given: torch.segment_reduce(
+        given[0], "sum", lengths=torch.tensor([1, 60]), unsafe=True
+    )[None],
+    "memory by strides, as a copy": lambda given: torch.ops.aten._reshape_alias_copy(
+        given[0], [1, 60], [0, 1]
+    ),
+    "memory by strides, by inner code": lambda given: torch._weight_norm(given, given[:, :1], 0),
+    "memory by strides, by targets": lambda given: nn.functional.ctc_loss(
+        given[:, None], torch.full((1, 1), 99), torch.tensor([1]), torch.tensor([1])
+    )[None],
+    "memory by strides, by a derivative": lambda given: torch.ops.aten._log_softmax_backward_data(
+        given, given[:, :1], 1, torch.float32
+    ),
     "boolean mask": lambda given: given[given > 0].sum()[None],
 }
 COUNTER = torch.zeros(1)

@@ -155,8 +155,21 @@ _FAILS = set(
 _FAILS_FOR_WHOLE_NUMBERS = {"div", "floor_divide", "fmod", "pow", "remainder"}
 """Operations that raise an error for some whole numbers, such as a divisor of zero."""
 
-_BY_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter"}
+_BY_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter", "segment_reduce"}
 """Operations that read memory around an example, where many examples may lie between each other."""
+
+_CHECKED = set(
+    "__lshift__ __rshift__ _adaptive_avg_pool2d _adaptive_avg_pool3d _cdist_forward _conj _conj_physical "
+    "_convolution _euclidean_dist _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fft_c2c "
+    "_fft_c2r _fft_r2c _fused_rms_norm _grouped_mm _int_mm _linalg_det _linalg_slogdet _linalg_solve_ex "
+    "_log_softmax _masked_softmax _native_batch_norm_legit _native_batch_norm_legit_no_training _neg_view "
+    "_pdist_forward _prelu_kernel _safe_softmax _softmax _stack _to_copy _trilinear _unsafe_index "
+    "_unsafe_index_put _unsafe_masked_index _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa "
+    "_upsample_lanczos2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
+    "_upsample_nearest_exact3d".split()
+)
+"""Inner operations of torch that check the shapes they are given. Others of these, and derivatives, trust
+whoever calls them, and with other shapes read or write memory around an example."""
 
 _EMPTY = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 """Operations that give memory as it is, with numbers of whatever was computed before."""
@@ -293,10 +306,12 @@ def _require_pure(node: Node, name: str, varying: set[Node]) -> None:
     kind = _kind(node)
     whole = kind in _FAILS_FOR_WHOLE_NUMBERS and not node.meta["val"].dtype.is_floating_point
     places = _takes_places(node, varying)
-    if kind in _FAILS or places or (whole and isinstance(node.args[1], torch.fx.Node)):
+    whole = whole and isinstance(node.args[1], torch.fx.Node)
+    if kind in _FAILS or places or whole or node.kwargs.get("check_errors"):
         raise _refusal(name, f"{operation} fails for some values, and no run may tell of those")
-    if kind in _BY_STRIDES:
-        raise _refusal(name, f"{operation} addresses memory by strides, where other examples may lie")
+    inner = (kind.startswith("_") or "backward" in kind) and kind not in _CHECKED
+    if node in varying and (inner or kind in _BY_STRIDES):
+        raise _refusal(name, f"{operation} addresses memory by strides or unchecked, where others may lie")
     if torch.Tag.nondeterministic_seeded in operation.tags:
         raise _refusal(name, f"{operation} draws random numbers")
 

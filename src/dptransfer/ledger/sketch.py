@@ -263,7 +263,9 @@ def _rounds(v: list[Words], count: int) -> None:
 
 def distinct(parts: Sequence[Words]) -> Words:
     """Different words of several arrays, in ascending order."""
-    return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.uint64)
+    words: Words = np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *parts]))  # `np.unique` is slower
+    words = words[np.append(True, words[1:] != words[:-1])[: len(words)]]
+    return words
 
 
 KEPT = 8192
