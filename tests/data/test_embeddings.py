@@ -209,7 +209,7 @@ def test_an_outline_knows_numbers_and_whoever_asks_for_more_is_told():
     for name in ("rows", "shots", "fingerprint", "dimension"):
         with pytest.raises(RowsNeeded):
             getattr(pool, name)
-    assert PoolOutline(9, unlabelled=True).shots is None
+    assert PoolOutline(9, classes=()).shots is None
     with pytest.raises(ArgumentError, match="whole number"):
         PoolOutline(0)
 

@@ -55,7 +55,7 @@ def test_a_model_in_words_is_saved_verified_and_read_back(method, people, tmp_pa
 def test_a_plan_for_rows_that_are_not_encoded_yet_is_one_for_the_rows(method, monkeypatch, tmp_path):
     monkeypatch.setattr(vocabularies, "known_vocabulary", lambda identity: VOCABULARY if identity else None)
     data = PrivateEmbeddings(ROWS, LABELS, classes=[0, 1, 2], encoder=ENCODER)
-    plan = method.plan_fit(data.facts, BUDGET, PoolOutline(30, WORDS, unlabelled=True))
+    plan = method.plan_fit(data.facts, BUDGET, PoolOutline(30, WORDS, classes=()))
     pool = PublicEmbeddings(RNG.normal(size=(30, WIDTH)), encoder=ENCODER)
     made = method.fit(data, pool, budget=BUDGET, ledger=Ledger(tmp_path / "l"), plan=plan)
     assert made.events == plan.events
@@ -76,10 +76,10 @@ def test_the_words_of_a_known_encoder_come_by_themselves(monkeypatch, tmp_path):
 def test_a_recorded_number_of_words_that_is_none_is_refused():
     from dptransfer.methods.replan import _recorded_pool
 
-    assert METHOD.features.output_dimension(3, _recorded_pool(5, {"words": 7})) == 7
+    assert METHOD.features.output_dimension(3, _recorded_pool({"rows": 5, "vocabulary": {"words": 7}})) == 7
     for words in (0, -1, 2.5, True, "7"):
         with pytest.raises(ValueError, match="number of words"):
-            _recorded_pool(5, {"words": words})
+            _recorded_pool({"rows": 5, "vocabulary": {"words": words}})
 
 
 NAMES = [

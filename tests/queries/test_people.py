@@ -22,6 +22,7 @@ from dptransfer.queries import (
     CorrectCount,
     EvaluationCounts,
     GradientAndExcess,
+    LikelihoodGain,
     ProjectionGradient,
     SecondMoments,
     SoftmaxGradient,
@@ -81,6 +82,7 @@ QUERIES = {
     "total and count": lambda bound: WeightedTotal(UNIT, FALLING, 0.5, bound=bound),
     "correct": lambda bound: CorrectCount(UNIT, np.eye(CLASSES, WIDTH), np.zeros(CLASSES), bound=bound),
     "confidence": lambda bound: ConfidenceTotal(MAPS["words"], bound=bound),
+    "likelihood gain": lambda bound: LikelihoodGain(UNIT, 30 * np.eye(CLASSES, WIDTH), bound=bound),
     "evaluation": lambda bound: EvaluationCounts(
         UNIT, SLOPES, np.zeros(CLASSES), temperature=0.3, bound=bound
     ),

@@ -335,8 +335,8 @@ class Source:
             return None
         found, words = self._pool(private.encoder), known_vocabulary(private.encoder.identity)
         own = private.class_list if private.private_list is None else private.private_list.classes
-        shots = found.classes is not None and set(found.classes) <= set(own or ())
-        return PoolOutline(len(found), None if words is None else len(words), unlabelled=not shots)
+        known = () if found.classes is None or not set(found.classes) <= set(own or ()) else found.classes
+        return PoolOutline(len(found), None if words is None else len(words), classes=known)
 
     def public(
         self,

@@ -159,7 +159,7 @@ def _not_encoded(
     said = f"'{public.path}' is not encoded: this is the plan for rows of '{name}', {note.dimension} wide."
     if shots:
         said += " With labelled rows of the private classes 'auto' tries other methods, too: encode it first."
-    return lib.PoolOutline(len(found), words, unlabelled=True), note.dimension, said
+    return lib.PoolOutline(len(found), words, classes=()), note.dimension, said
 
 
 def _facts(
@@ -196,7 +196,7 @@ def _with_a_pool(chosen: dpt.methods.Auto, facts: lib.Facts, budget: lib.Budget)
     """What a fit with public rows would take in place of this plan's method, if it is another."""
     without = chosen.plan(facts, budget).method.name
     with suppress(lib.RowsNeeded, DPTransferError):
-        name = chosen.plan(facts, budget, lib.PoolOutline(_POOL, None, unlabelled=True)).method.name
+        name = chosen.plan(facts, budget, lib.PoolOutline(_POOL, None, classes=())).method.name
         told = f"This plan has no public rows. With an unlabelled pool 'auto' takes '{name}': to plan what a "
         told += "fit with --public will do, pass the same --public here."
         return [] if name == without else [told]

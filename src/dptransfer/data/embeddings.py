@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self, Unpack, cast
 
 import numpy as np
@@ -104,6 +105,8 @@ class PublicEmbeddings(PublicData):
         fingerprint: SHA-256 of the content where a store has it on record already.
         vocabulary: the words that the encoder has for its rows, which are then as it gave them. That of an
             encoder on record that we know is found without it.
+        names: rows that the encoder makes of the private classes' names, one for each in their order; public
+            knowledge about what the classes are. Where a text encoder is on record they are made by it.
         source_digests: of the files or texts behind the rows; a fit refuses rows that
             were made from private ones.
     """
@@ -120,6 +123,7 @@ class PublicEmbeddings(PublicData):
         columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
         vocabulary: Vocabulary | None = None,
+        names: ArrayLike | None = None,
         source_digests: ArrayLike | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
@@ -138,6 +142,7 @@ class PublicEmbeddings(PublicData):
                 "Remove them from the pool."
             )
         self._describe(vocabulary)
+        self.names = self._checked_names(names)
 
     def __deepcopy__(self, memo: object) -> PublicEmbeddings:
         """Itself: public rows never change, and scikit-learn copies the settings of whatever it clones."""
@@ -175,6 +180,28 @@ class PublicEmbeddings(PublicData):
         joined._known_fingerprint = self.fingerprint
         return joined
 
+    def with_names(self, names: ArrayLike | None) -> PublicEmbeddings:
+        """The same pool with these rows of class names, one for each private class in order.
+
+        >>> pool = PublicEmbeddings([[0.1, 0.2], [0.3, 0.4]])
+        >>> pool.with_names([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]).record["names"]["rows"]
+        3
+        """
+        joined = copy(self)
+        joined.names = self._checked_names(names)
+        return joined
+
+    def _checked_names(self, names: ArrayLike | None) -> Rows | None:
+        if names is None:
+            return None
+        rows = rows_of(names, "names")
+        if rows.shape[1] != self.dimension or not examples.finite_rows(rows).all():
+            raise Incompatible(
+                f"Rows of class names must be finite and as wide as the pool's, {self.dimension}; got the "
+                f"shape {rows.shape}. Encode the names with the encoder that made the rows."
+            )
+        return rows
+
     def with_workers(self, workers: Workers) -> PublicEmbeddings:
         """The same pool, of which whatever reads it whole is done by these; results are the same."""
         joined = copy(self)
@@ -201,6 +228,7 @@ class PublicEmbeddings(PublicData):
             **super().record,
             **({} if self._shots is None else {"shots": self._shots.record}),
             **({} if self.vocabulary is None else {"vocabulary": self.vocabulary.record}),
+            **({} if self.names is None else {"names": _record_of_names(self.names)}),
         }
 
     def require_match(
@@ -254,6 +282,10 @@ def rows_of(x: ArrayLike, name: str) -> Rows:
     )
 
 
+def _record_of_names(names: Rows) -> JsonObject:
+    return {"rows": len(names), "fingerprint": examples.content_digest(names)}
+
+
 def _looked_through(rows: ShardedRows, fingerprint: str | None) -> str | None:
     """The fingerprint, as far as it is known once all rows are known to be finite.
 
@@ -279,19 +311,34 @@ class PoolOutline(PublicEmbeddings):
     Args:
         count: of the rows.
         words: of their encoder, where it has some.
-        unlabelled: whether it is known that no label of theirs is of use; otherwise a plan that asks for them
-            has asked for too much.
+        names: of classes that it read, 0 for none; None to have them read where that is possible.
+        classes: of labelled rows among or beside these, empty for none; where it is None, a plan that asks
+            for labelled rows has asked for too much.
     """
 
-    def __init__(self, count: int, words: int | None = None, *, unlabelled: bool = False) -> None:
+    def __init__(
+        self,
+        count: int,
+        words: int | None = None,
+        *,
+        names: int | None = None,
+        classes: Sequence[str | int] | None = None,
+    ) -> None:
         self._count = checks.whole("the number of public rows", count)
         # A plan asks how many there are, and nothing else.
         self.vocabulary = None if words is None else cast(Any, range(checks.whole("words", words)))
-        if unlabelled:
-            self.labelled, self._shots = None, None
+        self.names = None if names is None else cast(Any, range(checks.whole("names", names, at_least=0)))
+        if classes is not None:
+            self.labelled = None
+            self._shots = cast(Any, SimpleNamespace(classes=tuple(classes))) if classes else None
 
     def __len__(self) -> int:
         return self._count
 
+    def _checked_names(self, names: ArrayLike | None) -> Rows | None:
+        return None if names is None else cast(Any, range(len(cast(Any, names))))
+
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python asks of what it copies
+            raise AttributeError(name)
         raise RowsNeeded(f"The {name} of public rows were asked for, which are not at hand.")

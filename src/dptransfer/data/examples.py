@@ -197,7 +197,8 @@ class PublicData(LabelledList):
     def record(self) -> JsonObject:
         """What a release tells about them."""
         encoder = None if self.encoder is None else self.encoder.to_dict()
-        return {"name": self.name, "rows": len(self), "fingerprint": self.fingerprint, "encoder": encoder}
+        record = {"name": self.name, "rows": len(self), "fingerprint": self.fingerprint, "encoder": encoder}
+        return record if self.classes is None else {**record, "classes": list(self.classes)}
 
 
 def public_record(

@@ -32,6 +32,9 @@ _COARSE_ROW_NORM = 2**11
 _COARSE_LINEAR_NORM = 2**12
 _LOGIT_BITS = 10
 _LARGEST_COEFFICIENT = 2.0**64
+LOGIT_STEP = 2.0**-_LOGIT_BITS
+"""Of logits that are whole numbers."""
+
 _LOGIT_DEPTH = 24  # exp(−24) is below 2⁻³³ and any table's resolution
 
 

@@ -72,7 +72,8 @@ class FitPlan:
         facts: what is declared of all the private examples.
         budget: of fit and check together.
         plan: of the method, on the examples that are not held out.
-        pool: size of the public data, and number of labels of their encoder; None without public data.
+        pool: size of the public data, numbers of labels of their encoder and of class names that it read;
+            None without public data.
         holdout: the chance with which a unit is held out; None for no hold-out.
         check: the question about the units held out, of a head that is not there yet.
     """
@@ -81,7 +82,7 @@ class FitPlan:
     facts: Facts
     budget: Budget
     plan: Plan
-    pool: tuple[int, int] | None = None
+    pool: tuple[int, int, int] | None = None
     holdout: float | None = None
     check: GaussianMechanism | None = None
 
@@ -102,7 +103,7 @@ class FitPlan:
             own = facts_of_fit(facts, holdout)
             check = mechanism_for(planned_query(facts.classes, facts.bound), budget)
         plan = method.plan(own, budget, public)
-        return cls(method, facts, budget, plan, _pool_of(plan.method, public), holdout, check)
+        return cls(method, facts, budget, plan, _pool_of(plan.method, public, facts), holdout, check)
 
     @property
     def method(self) -> PrivateMethod:
@@ -152,7 +153,7 @@ class FitPlan:
     ) -> None:
         """Raise unless this plan was made for the same request."""
         made = self.asked, self.facts, self.budget, self.holdout, self.pool
-        if made != (method, facts, budget, holdout, _pool_of(self.method, public)):
+        if made != (method, facts, budget, holdout, _pool_of(self.method, public, facts)):
             raise ArgumentError(
                 "A plan belongs to the method, facts, budget, hold-out and public data it was made for; "
                 "some of these are others. Plan again with plan_fit, or leave the plan out."
@@ -200,12 +201,13 @@ class FitPlan:
         return replace(found, holdout=self.holdout)
 
 
-def _pool_of(method: PrivateMethod, public: PublicData | None) -> tuple[int, int] | None:
-    """Size of the public data and number of their encoder's labels, which a plan depends on."""
+def _pool_of(method: PrivateMethod, public: PublicData | None, facts: Facts) -> tuple[int, int, int] | None:
+    """Size of the public data and numbers of what their encoder adds, which a plan depends on."""
     if public is None:
         return None
-    words = method.with_words(public).vocabulary if getattr(method, "takes_words", False) else None
-    return len(public), len(words or ())
+    described = method.with_words(public, facts) if getattr(method, "takes_words", False) else None
+    words, names = (getattr(described, one, None) for one in ("vocabulary", "names"))
+    return len(public), len(words or ()), 0 if names is None else len(names)
 
 
 def facts_of_fit(facts: Facts, chance: float) -> Facts:
@@ -234,7 +236,7 @@ def fit_planned(
     plan, method = made.plan, made.method
     method.require_data(private, public)
     method.require_public(private.facts, public)
-    public = method.with_words(public)
+    public = method.with_words(public, private.facts)
     task = Task(plan, method.prepare(private.facts, public), private, noise, public)
     rehearse(task, made.facts_of_fit)
     public_facts = None if public is None else public.record  # here, as it may read public files

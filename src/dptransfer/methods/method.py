@@ -229,7 +229,7 @@ class PrivateMethod(ABC):
     def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
         """Pick mechanisms and noise for this budget; sees public facts only."""
 
-    def with_words(self, public: Any) -> Any:
+    def with_words(self, public: Any, facts: Facts) -> Any:
         """Add to public data what the method takes from their encoder; `run` gets the result."""
         return public
 
@@ -414,7 +414,7 @@ class EmbeddingMethod(PrivateMethod):
         """Whether the method, or its feature map, reads the words of an encoder."""
         return self.reads_words or isinstance(self.features, VocabularyMap)
 
-    def with_words(self, public: PublicEmbeddings | None) -> PublicEmbeddings | None:
+    def with_words(self, public: PublicEmbeddings | None, facts: Facts) -> PublicEmbeddings | None:
         """Add the words of the encoder on record, for methods that read them."""
         if public is None or not self.takes_words:
             return public
@@ -433,11 +433,11 @@ class EmbeddingMethod(PrivateMethod):
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
         """Fit the feature map."""
-        return self.features.fit(facts.dimension, self.with_words(public))
+        return self.features.fit(facts.dimension, self.with_words(public, facts))
 
     def outline(self, facts: Facts, public: PublicEmbeddings | None) -> Outline:
         """The feature map's width, for planning."""
-        width = self.features.output_dimension(facts.dimension, self.with_words(public))
+        width = self.features.output_dimension(facts.dimension, self.with_words(public, facts))
         return Outline(width, facts.dimension)
 
 

@@ -44,6 +44,7 @@ from dptransfer.methods.configuration import UnknownType, method_from_configurat
 from dptransfer.methods.deep.fine_tuning import FineTuning, WarmStartNetwork
 from dptransfer.methods.deep.network import delta_kind
 from dptransfer.methods.fitting import FitPlan
+from dptransfer.methods.heads.public_start import sources_of_start
 from dptransfer.methods.method import Plan, PrivateMethod
 from dptransfer.methods.private_evaluation import ASSUMPTIONS, is_planned_step
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
@@ -233,6 +234,12 @@ def _map(model: PrivateClassifier, plan: Plan) -> str | None:
                 return "the feature map is in other words than those on record"
         elif isinstance(part, FittedUnitNorm):
             pooled = {one.pool for one in settings if isinstance(one, UnitNorm)}
+            pooled |= (
+                {1}
+                if part is not model.features
+                and sources_of_start(_recorded_pool(model.provenance.public), model.facts)
+                else set()
+            )
             if not pictures and part.pool not in pooled:
                 return "the feature map is not that of the settings on record"
     return None
@@ -416,9 +423,7 @@ def _bounds(method: PrivateMethod, unit: Unit) -> bool:
 def _planned_again(method: PrivateMethod, model: PrivateClassifier) -> Plan:
     if len(model.facts.shape) == 1:
         require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
-    record = model.provenance.public
-    pool = None if record is None else _recorded_pool(record["rows"], record.get("vocabulary"))
-    return _on_cpu(method).plan(model.facts, _budget_of(model), pool)
+    return _on_cpu(method).plan(model.facts, _budget_of(model), _recorded_pool(model.provenance.public))
 
 
 def _budget_of(model: PrivateClassifier) -> Budget:
@@ -496,10 +501,15 @@ def _not_checked(why: str) -> Check:
     return Check(STEPS, False, one_line(f"not checked: {why}"), required=False)
 
 
-def _recorded_pool(count: object, words: Mapping[str, object] | None) -> PoolOutline:
-    """Outline of the public rows by their recorded number, and that of their encoder's words."""
+def _recorded_pool(record: Mapping[str, Any] | None) -> PoolOutline | None:
+    """Outline of the public rows by what is recorded of them: numbers, and classes of labelled ones."""
+    if record is None:
+        return None
+    words, names = record.get("vocabulary"), record.get("names")
     of_words = None if words is None else _counted(words["words"], "words")
-    return PoolOutline(_counted(count, "public rows"), of_words)
+    of_names = 0 if names is None else _counted(names["rows"], "class names")
+    classes = (record.get("shots") or record).get("classes", ())
+    return PoolOutline(_counted(record["rows"], "public rows"), of_words, names=of_names, classes=classes)
 
 
 def _counted(count: object, what: str) -> int:

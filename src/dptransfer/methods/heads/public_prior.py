@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,18 @@ from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 from dptransfer.mechanisms import GaussianShares, SharesLeft
-from dptransfer.methods.about import About, Fraction, Moderate, NonNegative, Whole
+from dptransfer.methods.about import About, Fraction, Moderate, NonNegative, Whole, one_of
 from dptransfer.methods.heads.descent import HeadRows, head_rows
 from dptransfer.methods.heads.hierarchical import class_weights, count_estimates, posterior, recentre
+from dptransfer.methods.heads.public_start import (
+    START_SHARE,
+    ClassStart,
+    public_start,
+    read_start,
+    sources_of_start,
+    way_beside,
+    with_known_names,
+)
 from dptransfer.methods.heads.words import CONFIDENCE_SHARE, read_words
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Outline, Plan, Task
 from dptransfer.privacy import Bound, Budget, Unit
@@ -42,14 +51,16 @@ class PublicPriorPrototypes(EmbeddingMethod):
     """Softmax regression in as many public axes as the classes are large beside the noise; the default.
 
     Releases:      noisy class counts; a noisy sum of all rows, around which the map is centred; noisy softmax
-                   gradients of mapped rows, or class sums where classes have a long tail. Where the encoder
-                   has words of its own, how sure it is of them, and where it is, noisy class sums in words.
-                   All in shares of one Gaussian budget.
+                   gradients of mapped rows, or class sums where classes have a long tail. Where class names
+                   or labelled public rows say something about the classes, whether that helps. Where the
+                   encoder has words of its own, how sure it is of them, and where it is, noisy class sums in
+                   words. All in shares of one Gaussian budget.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see
                    `GaussianShares`.
     Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
                    budget says which relation, the data which unit.
-    Sensitivity:   see `ClassCounts`, `WeightedTotal`, `SoftmaxGradient`, `ConfidenceTotal`, `ClassSums`.
+    Sensitivity:   see `ClassCounts`, `LikelihoodGain`, `WeightedTotal`, `SoftmaxGradient`, `ConfidenceTotal`,
+                   `ClassSums`.
     Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and what
                    words are worth is decided from the noisy counts and the noisy confidence, and the centre
                    from the noisy sum, which is post-processing; the shares add up to 1 on every path.
@@ -65,6 +76,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
         logit_noise: standard deviation of the noise that all steps together put on a logit of a unit row, in
             parts of log(classes), by which a logit must rise to be as likely as all others together; it sets
             how far the steps go.
+        names: 'auto' to start from the class names where they are words and the encoder reads texts, or their
+            rows come with the pool; 'off' to leave them out.
     """
 
     features: Features = field(default_factory=lambda: PublicMap(axes=1024))
@@ -73,14 +86,16 @@ class PublicPriorPrototypes(EmbeddingMethod):
     steps: Whole = 30
     clip: Moderate = 0.3
     logit_noise: Moderate = 0.3
+    names: Annotated[str, one_of("auto", "off")] = "auto"
     name: ClassVar[str] = "public-prior"
     about: ClassVar[About] = About(
         summary="Noisy class counts, a mean, then noisy gradient steps in axes that public data show: the "
         "default when there is a public pool.",
         card="Class counts, one mean of all private rows, and the gradients of softmax steps in axes learned "
         "from public data were released with Gaussian noise; in a long tail class sums instead of gradients. "
-        "Where the encoder has labels of its own, so was its confidence in them and, if that is high enough, "
-        "class sums over these labels. The budget was divided by the noisy counts; the notes say how.",
+        "Where class names or labelled public rows were a start, so was whether they help. Where the encoder "
+        "has labels of its own, so was its confidence in them and, if that is high enough, class sums over "
+        "these labels. The budget was divided by the noisy counts; the notes say how.",
         reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
         options={"steps": "Noisy steps."},
@@ -93,16 +108,25 @@ class PublicPriorPrototypes(EmbeddingMethod):
         """Refuse shares of which nothing is left."""
         super().__post_init__()
         spent = self.count_share + self.centre_share
-        if spent + CONFIDENCE_SHARE >= 1:  # whether words are asked about shows only after the charge
+        most = 1 - CONFIDENCE_SHARE - START_SHARE  # whether these are asked for shows only after the charge
+        if spent >= most:
             raise ArgumentError(
                 "count_share and centre_share must leave something for the gradient steps; they add up to "
-                f"{spent:g}. Keep their sum below {1 - CONFIDENCE_SHARE:g}."
+                f"{spent:g}. Keep their sum below {most:g}."
             )
+
+    def with_words(self, public: PublicEmbeddings | None, facts: Facts) -> PublicEmbeddings | None:
+        """Add the words of the encoder, and what it makes of class names."""
+        found = super().with_words(public, facts)
+        if found is None:
+            return None
+        return with_known_names(found, facts) if self.names == "auto" else found.with_names(None)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian budget, spent in shares."""
         classes, bound = len(facts.classes), facts.bound
-        outline, words = self.outline(facts, public), _words_of(self.with_words(public))
+        described = self.with_words(public, facts)
+        outline, words = self.outline(facts, public), _words_of(described)
         queries: list[L2Query] = [
             SoftmaxGradient(outline, np.zeros((classes, 1)), np.zeros(classes), bound=bound)
         ]
@@ -114,17 +138,21 @@ class PublicPriorPrototypes(EmbeddingMethod):
             whole = Outline(facts.dimension, facts.dimension)
             queries.append(WeightedTotal(whole, np.ones(classes), _centre_count(bound), bound=bound))
             label = f"a centre, {label}"
+        if sources := sources_of_start(described, facts):
+            label = f"whether {' and '.join(sources)} help, {label}"
         largest = max(queries, key=lambda query: math.prod(query.shape))
         label = f"class counts, {label}"
         return self.calibrated_plan(lambda z: [GaussianShares(largest, z, budget.relation, label)], budget)
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> _Maps:
-        """The map into axes, and the one into words where the encoder has some."""
-        described, axes = self.with_words(public), super().prepare(facts, public)
+        """The map into axes, the one into words where the encoder has some, and what is public of classes."""
+        described, axes = self.with_words(public, facts), super().prepare(facts, public)
         # Side by side they must not be too wide for exact norms, which a run would find out after the charge.
         both_fit = axes.dimension + _words_of(described) <= LARGEST_DIMENSION
         has_words = _words_of(described) > 0 and both_fit
-        return _Maps(axes, VocabularyMap().fit(facts.dimension, described) if has_words else None)
+        words = VocabularyMap().fit(facts.dimension, described) if has_words else None
+        beside = axes.dimension + facts.dimension <= LARGEST_DIMENSION
+        return _Maps(axes, words, public_start(described, facts) if beside else None)
 
     def run(self, task: Task[_Maps, PrivateEmbeddings, PublicEmbeddings | None]) -> Outcome:
         """Counts, words, a centre, steps; everything between them is post-processing."""
@@ -138,16 +166,26 @@ class PublicPriorPrototypes(EmbeddingMethod):
         noise_of_sum = purse.scale(purse.budget.query, 1.0)
         typical = math.exp(float(np.log(counts).mean())) / noise_of_sum
 
+        start, said = task.prepared.start, ""
+        if start is not None:
+            helps, said = read_start(purse, start, private, counts)
+            spent.append(f"{START_SHARE:.0%} on whether {start.what} help")
+            start = start if helps else None
         words, in_words = task.prepared.words, None
-        if words is not None:
+        if words is not None and start is None:
             in_words, on_words, part = read_words(purse, words, private, typical, noisy, count_scale)
             spent += on_words
             if in_words is not None and part == 1:
                 alone = LinearHead(in_words, np.zeros(len(counts)))
-                return Outcome(alone, (shares.event,), notes=(_note(spent),), features=words)
+                return Outcome(alone, (shares.event,), notes=(_note(spent, said),), features=words)
 
         features = task.prepared.axes
-        sums_suit = in_words is None and private.people is None and _has_long_tail(counts, noise_of_sum)
+        sums_suit = (
+            start is None
+            and in_words is None
+            and private.people is None
+            and _has_long_tail(counts, noise_of_sum)
+        )
         if isinstance(features, FittedPublicMap):
             readable = min(_AXES * math.sqrt(typical), _MOST_ENTRIES / float(counts.sum()))
             features = features.first(_TAIL_AXES if sums_suit else max(_FEWEST_AXES, round(readable)))
@@ -164,20 +202,24 @@ class PublicPriorPrototypes(EmbeddingMethod):
             model = posterior(sums, noisy, purse.scale(summing, rest), count_scale, moment)
             head = QuadraticHead(*model.predictive(), temperature=features.dimension / _INDEPENDENT_AXES)
             spent.append(f"{rest:.0%} on class sums in {features.dimension} axes")
-            return Outcome(head, (shares.event,), notes=(_note(spent),), features=features)
-        axes = features.dimension
-        start = np.zeros((len(counts), axes))
-        if words is not None and in_words is not None:
+            return Outcome(head, (shares.event,), notes=(_note(spent, said),), features=features)
+        axes, way = features.dimension, 1.0
+        weights = np.zeros((len(counts), axes))
+        if start is not None:
+            features, way = FittedSideBySide(features, start.features), way_beside(typical)
+            weights = np.hstack([weights, STRETCHES[1] * start.beside(typical)])
+        elif words is not None and in_words is not None:
             features = FittedSideBySide(features, words)
             # What all classes have in common tells none from another, and would cost steps their precision.
-            start = np.hstack([start, STRETCHES[1] * (in_words - in_words.mean(axis=0))])
-        weights, steps = self._descend(head_rows(features, private), start, axes, counts, purse, rest)
+            weights = np.hstack([weights, STRETCHES[1] * (in_words - in_words.mean(axis=0))])
+        seen = head_rows(features, private)
+        weights, steps = self._descend(seen, weights, axes, counts, purse, rest, way)
         spent.append(f"{rest:.0%} on {steps} gradient steps in {axes} axes")
         weights[:, :axes] = _evened(weights[:, :axes])
         if in_words is not None:  # as they were read, so that the card can show them
             weights[:, axes:] = STRETCHES[1] * in_words
         linear = LinearHead(weights, np.zeros(len(counts)))
-        return Outcome(linear, (shares.event,), notes=(_note(spent),), features=features)
+        return Outcome(linear, (shares.event,), notes=(_note(spent, said),), features=features)
 
     @property
     def _recentres(self) -> bool:
@@ -204,7 +246,14 @@ class PublicPriorPrototypes(EmbeddingMethod):
         return recentre(features, total, size, scale)
 
     def _descend(
-        self, seen: HeadRows, start: Floats, axes: int, counts: Floats, purse: SharesLeft, share: float
+        self,
+        seen: HeadRows,
+        start: Floats,
+        axes: int,
+        counts: Floats,
+        purse: SharesLeft,
+        share: float,
+        way: float,
     ) -> tuple[Floats, int]:
         """Weights after the steps, of which only those of the axes moved, and how many steps there were.
 
@@ -225,7 +274,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
             seen.features, start, np.log(heard), clip=self.clip, along=axes, weights=weights, bound=bound
         )
         typical = float(counts.mean())
-        noise = self.logit_noise * math.log(max(len(counts), 2))
+        noise = way * self.logit_noise * math.log(max(len(counts), 2))
         reach = noise / purse.scale(query, share) * typical
         far = math.sqrt(reach * _STEP_REACH * self.steps)
         taken = min(max(self.steps, math.ceil(far / _STEP_REACH)), 2 * self.steps)
@@ -239,15 +288,16 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
 
 class _Maps(NamedTuple):
-    """Maps fitted to public data: into axes, and into words where the encoder has some."""
+    """What public data give: maps into axes, and into words where the encoder has some, and a start."""
 
     axes: FittedFeatures
     words: FittedVocabularyMap | None
+    start: ClassStart | None
 
 
-def _note(spent: list[str]) -> str:
-    """What the shares of the budget were spent on, as a sentence for the card."""
-    return f"Spent {', '.join(spent)} (shares of the budget, decided from the noisy counts)."
+def _note(spent: list[str], said: str) -> str:
+    """What the shares of the budget were spent on, as a sentence for the card, after what was found out."""
+    return f"{said} Spent {', '.join(spent)} (shares of the budget, decided from the noisy counts).".lstrip()
 
 
 def _has_long_tail(counts: Floats, noise: float) -> bool:
