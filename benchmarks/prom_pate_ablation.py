@@ -35,6 +35,7 @@ from dptransfer.sources import PrivateImages, PublicImages
 
 DELTA = 1e-5
 ENCODER = "efficientnet-lite0"
+AS_PRINTED = {"epochs": 10, "label_map": "one-layer"}
 FROM_SCRATCH = {"student": "fixmatch", "student_trains": "full", "student_encoder": "small-cnn"}
 OTHERS_STUDENT = "linear teachers, then a student on pixels"
 """Not a method of its own: the student of one method learns from the released answers of another."""
@@ -56,6 +57,8 @@ def settings(side: int) -> Iterator[tuple[str, str, str, dict]]:
         yield "9", "with the mask" if mask else "without the mask", "prom-pate", {"mask": mask}
     for label_map in ("random", "one-layer", "two-layer"):
         yield "10", label_map, "prom-pate", {"label_map": label_map}
+    yield "10", "ridge, prompts not trained", "prom-pate", {"label_map": "ridge", "epochs": 0}
+    yield "10", "ridge, prompts trained", "prom-pate", {"label_map": "ridge", "rate": 0.01}
     for inner in (64, 128, 160, 192, 210):
         yield "11", f"{inner} of 224", "prom-pate", {"inner": round(inner / 224 * side)}
 
@@ -138,7 +141,7 @@ def fitted(options, cells):
         answers = round(0.684 * asked["queries"])
         asked |= {"threshold": 0.6 * teachers, "answers": answers, "labels": "hard"}
     on_pixels = {"encoder": ENCODER, "size": options.size, "device": options.device}
-    on_pixels |= {"student_steps": options.student_steps, **own}
+    on_pixels |= {"student_steps": options.student_steps, **(AS_PRINTED if name == "prom-pate" else {}), **own}
     images = kind.takes is PrivateImages
     network = partial(network_of, size=options.size, device=options.device)
     private, public = pictures.data(None if images else network(ENCODER).encoder)

@@ -32,6 +32,7 @@ SMALL = {
     "features": dpt.features.UnitNorm(),
 }
 METHODS = {
+    "label maps": dpt.methods.PromPATE(**SMALL, inner=4),
     "prom-pate": dpt.methods.PromPATE(**SMALL, inner=4, rate=0.2, epochs=40),
     "pate": dpt.methods.PATE(**SMALL, epochs=12),
 }
@@ -185,6 +186,8 @@ def test_without_an_answer_there_is_a_student_all_the_same(student):
 def test_settings_that_do_not_go_together_are_refused():
     with pytest.raises(ArgumentError, match="linear student"):
         dpt.methods.PromPATE(student_trains="full")
+    with pytest.raises(ArgumentError, match="epochs"):
+        dpt.methods.PromPATE(label_map="one-layer")
     bad = {"student": "mixmatch", "student_trains": "film", "student_steps": 0, "label_map": "three-layer"}
     for setting, value in bad.items():
         with pytest.raises(ArgumentError, match=f"{setting} must be"):

@@ -54,6 +54,7 @@ class Course:
         rate: Adam's rate at the beginning.
         decay: by what the rate is multiplied then.
         together: how many teachers share a pass.
+        looks: in how many batches a label map that is solved for sees pictures, each once.
     """
 
     steps: int
@@ -61,6 +62,7 @@ class Course:
     rate: float
     decay: float
     together: int
+    looks: int = 0
 
     def rates(self) -> list[float]:
         """The rate of each step.
@@ -116,7 +118,13 @@ def ballots_of(
         kept: keeps what a group of teachers says, so that a run that goes on need not teach it again; see
             `NoiseSource.keep`.
     """
-    ballots, asked = [], _batches(questions, course.batch)
+    batches = _batches(questions, course.batch)
+    asked = [torch.from_numpy(batch)[None].to(model.device) for batch in batches]
+    ballots, heard = [], None
+    if course.steps == 0:  # no prompt is trained, so the classifier says the same to all teachers
+        assert isinstance(model, Prompts)
+        with torch.no_grad(), exact_kernels():
+            heard = [model.source(model.start(1)[0], one) for one in asked]
     groups, passes = range(0, len(parts), course.together), course.steps + len(asked)
     for number, first in enumerate(groups):
         few = parts[first : first + course.together]
@@ -127,7 +135,7 @@ def ballots_of(
         def cast(few: Sequence[Integers] = few, report: Report = report) -> Integers:
             with exact_kernels():
                 weights = teach(model, course, _lessons(course, pixels, labels, few), report)
-                return _favourites(model, course, weights, asked, report)
+                return _favourites(model, course, weights, asked, heard, report)
 
         ballots.append(kept(f"ballots from teacher {first} on", cast)[: len(few), : len(questions)])
         report(passes)
@@ -145,16 +153,22 @@ def teach(model: Teachers, course: Course, lessons: Lessons, report: Report) -> 
     """What the teachers of one group learn from their own pictures."""
     raw, wanted, places = (torch.from_numpy(array).to(model.device) for array in lessons)
     weights = model.start(course.together)
-    moments = [(torch.zeros_like(one), torch.zeros_like(one)) for one in weights]
+    solving = model if isinstance(model, Prompts) and model.solves else None
+    if solving:
+        solving.solve(weights, raw, wanted, places[: course.looks])
+    trained = weights[:1] if solving else weights
+    moments = [(torch.zeros_like(one), torch.zeros_like(one)) for one in trained]
     for step, rate in enumerate(course.rates()):
         logits = model.logits(weights, raw[places[step]]).flatten(0, 1)
         losses = torch.nn.functional.cross_entropy(logits, wanted[places[step]].flatten(), reduction="none")
         # The sum of the teachers' mean losses: its gradient in one teacher's weights is that teacher's own.
-        gradients = torch.autograd.grad(losses.sum() / course.batch, weights)
+        gradients = torch.autograd.grad(losses.sum() / course.batch, trained)
         with torch.no_grad():
-            for one, gradient, (first, second) in zip(weights, gradients, moments, strict=True):
+            for one, gradient, (first, second) in zip(trained, gradients, moments, strict=True):
                 _adam(one, gradient, first, second, rate, step + 1)
         report(step + 1)
+    if solving and course.steps:
+        solving.solve(weights, raw, wanted, places[: course.looks])
     return weights
 
 
@@ -168,7 +182,8 @@ def _adam(weights: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate
 
 def _lessons(course: Course, pixels: Any, labels: Labels, few: Sequence[Integers]) -> Lessons:
     """What a group learns from; the first picture is black, for places without a teacher or a picture."""
-    draws, places, read = course.steps * course.batch, [], [np.empty(0, dtype=np.int64)]
+    batches = max(course.steps, course.looks)
+    draws, places, read = batches * course.batch, [], [np.empty(0, dtype=np.int64)]
     for teacher in range(course.together):
         own = few[teacher] if teacher < len(few) else read[0]
         if len(own) == 0:
@@ -181,19 +196,30 @@ def _lessons(course: Course, pixels: Any, labels: Labels, few: Sequence[Integers
     raw = np.zeros((1 + len(rows), *pixels.shape[1:]), dtype=np.uint8)
     raw[1:] = pixels[rows]
     wanted = np.concatenate([[0], labels[rows]]).astype(np.int64)
-    shape = (course.together, course.steps, course.batch)
+    shape = (course.together, batches, course.batch)
     return raw, wanted, np.stack(places).reshape(shape).transpose(1, 0, 2).copy()
 
 
 def _favourites(
-    model: Teachers, course: Course, weights: list[Tensor], asked: list[PixelArray], report: Report
+    model: Teachers,
+    course: Course,
+    weights: list[Tensor],
+    asked: list[Tensor],
+    heard: list[Tensor] | None,
+    report: Report,
 ) -> Integers:
-    """(teachers, questions) favourites of one group, in passes of the shape that they were taught in."""
+    """(teachers, questions) favourites of one group, in passes of the shape that they were taught in.
+
+    `heard` are the classifier's logits where these are the same for all teachers.
+    """
     found = []
     with torch.no_grad():
-        for number, batch in enumerate(asked):
-            raw = torch.from_numpy(batch).to(model.device)
-            logits = model.logits(weights, raw.expand(course.together, *raw.shape))
+        for number, raw in enumerate(asked):
+            if heard is None:
+                logits = model.logits(weights, raw.expand(course.together, *raw.shape[1:]))
+            else:
+                assert isinstance(model, Prompts)
+                logits = model.mapped(weights[1:], heard[number].expand(course.together, -1, -1))
             found.append(logits.argmax(2).cpu().numpy())
             report(course.steps + number + 1)
     return np.concatenate(found, axis=1)
@@ -208,6 +234,8 @@ def _batches(questions: PixelArray, batch: int) -> list[PixelArray]:
 
 _HIDDEN = 64  # width between two layers
 _INNER = 192 / 224  # share of the input's side that the paper leaves to the picture
+_SHARPNESS = 10.0  # of the softmax over the scores of a ridge regression, which lie between 0 and 1 mostly
+_UNSEEN = -1e6
 
 
 class Prompts:
@@ -220,10 +248,13 @@ class Prompts:
       a frame around the picture;
     - without it, ω + ZeroPad(x): the prompt is added to every pixel.
 
-    It answers with logits of its own public classes. `random` takes one of these for each declared class,
-    drawn once with a public seed, whoever's pictures are whose; `one-layer` and `two-layer` learn an affine
-    map of all of them, the latter with ReLU between. Prompts start at zero and layers at public random
-    numbers, the same for every teacher.
+    It answers with logits of its own public classes. `ridge` is the class-balanced ridge regression of
+    `methods.votes.pate` on these logits at unit norm, solved for each teacher's own pictures, each counted
+    once, before its prompt is trained and again after it; in between it is held. A prompt that is not trained
+    stays zero. `random` takes one logit for each declared class, drawn once with a public seed, whoever's
+    pictures are whose; `one-layer` and `two-layer` learn an affine map of all of them with the prompt, the
+    latter with ReLU between. Prompts start at zero and layers at public random numbers, the same for every
+    teacher.
 
     Args:
         network: the frozen classifier.
@@ -240,9 +271,9 @@ class Prompts:
         *,
         inner: int | None = None,
         mask: bool = True,
-        label_map: str = "one-layer",
+        label_map: str = "ridge",
     ) -> None:
-        self.network, self.device, self._label_map = network, network.device, label_map
+        self.network, self.device, self.solves = network, network.device, label_map == "ridge"
         name, side, source = network.identity.name, network.side, network.source_classes
         self.inner = round(_INNER * side) if inner is None else inner
         if source == 0:
@@ -267,8 +298,8 @@ class Prompts:
             self._mask[self._low : self._high, self._low : self._high] = 0
         bits = np.random.Generator(np.random.PCG64(0))
         self._chosen = torch.from_numpy(bits.permutation(source)[:classes].copy()).to(self.device)
-        widths = {"random": (), "one-layer": (source, classes), "two-layer": (source, _HIDDEN, classes)}
-        layers = (public_layer(bits, *pair) for pair in pairwise(widths[label_map]))
+        widths = {"random": (), "two-layer": (source, _HIDDEN, classes)}.get(label_map, (source, classes))
+        layers = (public_layer(bits, *pair) for pair in pairwise(widths))
         self._start = [np.zeros((3, side, side)), *(array for layer in layers for array in layer)]
 
     def start(self, count: int) -> list[Tensor]:
@@ -277,11 +308,31 @@ class Prompts:
 
     def logits(self, weights: list[Tensor], raw: Tensor) -> Tensor:
         """(teachers, pictures, classes) for bytes (teachers, pictures, side, side, 3), each teacher's own."""
-        prompts, *layers = weights
-        teachers, pictures = raw.shape[:2]
+        return self.mapped(weights[1:], self.source(weights[0], raw))
+
+    def source(self, prompts: Tensor, raw: Tensor) -> Tensor:
+        """(teachers, pictures, source classes) logits of the classifier, behind each teacher's prompt."""
         framed = self.with_prompts(prompts, raw)
-        source = self.network.classify(self.network.rows(framed.flatten(0, 1)))
-        return self._mapped(layers, source.reshape(teachers, pictures, -1))
+        logits = self.network.classify(self.network.rows(framed.flatten(0, 1)))
+        if self.solves:
+            logits = logits / logits.norm(dim=1, keepdim=True)
+        return logits.reshape(*raw.shape[:2], -1)
+
+    def solve(self, weights: list[Tensor], raw: Tensor, wanted: Tensor, places: Tensor) -> None:
+        """Set each teacher's layer to the ridge solution for its own pictures, at its prompt as it is."""
+        from dptransfer.methods.votes.pate import ridge
+
+        prompts, layer, offset = weights
+        with torch.no_grad():
+            passes = [self.source(prompts, raw[own]).cpu() for own in places]
+            logits = torch.stack(passes, 1).flatten(1, 2).numpy().astype(np.float64)
+            for teacher, own in enumerate(places.cpu().numpy().transpose(1, 0, 2).reshape(len(logits), -1)):
+                own, once = np.unique(own, return_index=True)
+                seen, labels = np.unique(wanted.cpu().numpy()[own], return_inverse=True)
+                layer[teacher], offset[teacher] = 0, _UNSEEN
+                found = _SHARPNESS * ridge(logits[teacher][once], labels)
+                layer[teacher, :, seen] = torch.from_numpy(found).to(layer)
+                offset[teacher, seen] = 0
 
     def with_prompts(self, prompts: Tensor, raw: Tensor) -> Tensor:
         """What the network sees of each picture, (teachers, pictures, 3, side, side)."""
@@ -293,7 +344,7 @@ class Prompts:
         padded = torch.nn.functional.pad(small, (self._low, after, self._low, after))
         return (self._mask * prompts)[:, None] + padded.reshape(*raw.shape[:2], *padded.shape[1:])
 
-    def _mapped(self, layers: list[Tensor], source: Tensor) -> Tensor:
+    def mapped(self, layers: list[Tensor], source: Tensor) -> Tensor:
         """Logits of the declared classes."""
         if not layers:
             return source[..., self._chosen]
@@ -379,6 +430,7 @@ class SmallTeachers:
     """
 
     device: ClassVar[str] = "cpu"
+    solves: ClassVar[bool] = False
 
     def __init__(self, classes: int) -> None:
         bits = np.random.Generator(np.random.PCG64(0))
