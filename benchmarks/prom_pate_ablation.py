@@ -141,7 +141,8 @@ def fitted(options, cells):
         answers = round(0.684 * asked["queries"])
         asked |= {"threshold": 0.6 * teachers, "answers": answers, "labels": "hard"}
     on_pixels = {"encoder": ENCODER, "size": options.size, "device": options.device}
-    on_pixels |= {"student_steps": options.student_steps, **(AS_PRINTED if name == "prom-pate" else {}), **own}
+    on_pixels |= AS_PRINTED if name == "prom-pate" else {}
+    on_pixels |= {"student_steps": options.student_steps, **own}
     images = kind.takes is PrivateImages
     network = partial(network_of, size=options.size, device=options.device)
     private, public = pictures.data(None if images else network(ENCODER).encoder)
