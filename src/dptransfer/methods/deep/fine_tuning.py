@@ -117,6 +117,16 @@ class FineTuning(ImageMethod):
         "the network computes a picture's gradient alike whatever pictures are beside it",
     )
 
+    def __post_init__(self) -> None:
+        """Refuse blocks where they have no say."""
+        super().__post_init__()
+        if self.blocks is not None and self.train in ("all", "last"):
+            which = "every stage" if self.train == "all" else "no stage"
+            raise ArgumentError(
+                f"blocks says how many of the last stages are trained; with train='{self.train}' {which} is, "
+                f"and blocks is {self.blocks}. Leave it out, or set train to another part."
+            )
+
     def rate(self, facts: Facts) -> float:
         """The sampling rate, as it is set or as the declared number says."""
         if self.sampling_rate is not None:
@@ -266,7 +276,7 @@ class TwoDescents:
 class FiLM(FineTuning):
     """Noisy gradients of a network's normalisation layers: many pictures far from the encoder's.
 
-    DP-SGD on the normalisation layers of a public network, and on a linear head.
+    DP-SGD on the normalisation layers of a public network, or on all of it, and on a linear head.
 
     Releases:      `steps` sums of clipped gradients, with noise, of all pictures or over fresh Poisson
                    samples: of the pictures, or of the people, who are in one with all of theirs or with none.
@@ -280,20 +290,21 @@ class FiLM(FineTuning):
     Reference:     Perez et al. (2018) for the layers; Tobaben et al. (2023) for training them privately.
 
     Attributes:
-        train: 'film' for scales and shifts of normalisation layers, 'bias' for their shifts and all biases.
+        train: 'film' for scales and shifts of normalisation layers, 'bias' for their shifts and all biases,
+            'all' for every parameter: plain fine-tuning by DP-SGD, the baseline of warm starts.
     """
 
-    train: Annotated[str, one_of("film", "bias")] = "film"
+    train: Annotated[str, one_of("film", "bias", "all")] = "film"
     name: ClassVar[str] = "film"
     about: ClassVar[About] = About(
-        card="The scales and shifts of a public network's normalisation layers, or its biases, and a linear "
-        f"head were trained by DP-SGD: {STEPS_SEE}.",
+        card="The scales and shifts of a public network's normalisation layers, its biases or all of its "
+        f"parameters, and a linear head, were trained by DP-SGD: {STEPS_SEE}.",
         paper_names=("dp-film",),
         reference="Tobaben, Shysheya, Bronskill, Paverd, Tople, Zanella-Béguelin, Turner, Honkela: On the "
         "Efficacy of Differentially Private Few-shot Image Classification (TMLR 2023), with Poisson samples "
         "and steps of planned length.",
         family="Networks",
-        options={"train": "'film', or 'bias'.", **OPTIONS},
+        options={"train": "film, bias or all.", **OPTIONS},
     )
 
 
@@ -397,12 +408,6 @@ class WarmStartNetwork(FineTuning):
             raise ArgumentError(
                 f"axes are those of a public map, which a warm start of a network does not have; got "
                 f"{self.axes}. Leave it out."
-            )
-        if self.blocks is not None and self.train in ("all", "last"):
-            which = "every stage" if self.train == "all" else "no stage"
-            raise ArgumentError(
-                f"blocks says how many of the last stages are trained; with train='{self.train}' {which} is, "
-                f"and blocks is {self.blocks}. Leave it out, or set train to 'film', 'bias' or 'low-rank'."
             )
 
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:

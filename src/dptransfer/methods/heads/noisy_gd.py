@@ -169,8 +169,10 @@ class GlobalAdapt(DPSGDProbe):
     by Z, whatever C is. So short gradients keep their proportions, which helps small classes, and the answer
     has sensitivity 1. After each step Z grows or shrinks with the noisy share of gradients above it.
 
-    Releases:      `steps` noisy sums over Poisson samples, each of gradients and a count of long ones.
-    Guarantee:     SampledGaussianEvent(z, rate, steps) for gradient and count together.
+    Releases:      `steps` noisy sums over all rows or Poisson samples, each of gradients and a count of long
+                   ones.
+    Guarantee:     GaussianEvent(z, steps), or SampledGaussianEvent(z, rate, steps), for gradient and count
+                   together.
     Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `GradientAndExcess`.
     Assumes:       declared classes; a public feature map; a declared approximate number of units, for persons
@@ -179,21 +181,24 @@ class GlobalAdapt(DPSGDProbe):
     Reference:     Esipova et al. (2023), DPSGD-Global-Adapt.
 
     Attributes:
+        sampling_rate: probability with which a step looks at an example, or at a person; by default 1, full
+            batches, as for linear probing.
         count_weight: of the count in a step's answer; its noise is that of the gradient ÷ this.
         tolerance: share of examples that may be above the upper clip.
         adapt_rate: how fast the upper clip follows.
     """
 
+    sampling_rate: Rate = 1.0
     count_weight: Annotated[float, require_count_weight] = 0.25
     tolerance: Fraction = 0.1
     adapt_rate: Moderate = 0.2
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     name: ClassVar[str] = "global-adapt"
     about: ClassVar[About] = About(
-        summary="Noisy gradients and counts over Poisson samples: for comparison on imbalanced data, "
+        summary="Noisy gradients and counts of long ones: for comparison on imbalanced data, "
         "where an approximate size is public.",
-        card="A linear softmax head was trained by DP-SGD on Poisson samples of those who are protected; "
-        "each step released, in one answer with Gaussian noise, a sum of scaled gradients and a count of "
+        card="A linear softmax head was trained by DP-SGD, on all rows or on Poisson samples of those who are "
+        "protected; each step released, in one answer with Gaussian noise, a sum of scaled gradients and a count of "
         "those above an upper clip. That count, as a share of the declared size, moved the clip of the next "
         "step.",
         paper_names=("dpsgd-global-adapt",),
@@ -202,6 +207,7 @@ class GlobalAdapt(DPSGDProbe):
         family="Linear heads",
         options=DPSGDProbe.about.options,
     )
+    default_steps: ClassVar[int] = GradientHead.default_steps
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A declared size: the expected sample is a share of it."""
