@@ -70,6 +70,20 @@ def test_metrics_fit_together_and_time_is_accounted_for(toy):
     assert cost["peak_mib"] >= 0
 
 
+def test_a_method_without_noise_is_a_reference_with_no_guarantee(toy):
+    def record(method):
+        cells, tasks = bench(SMALL.replace("[0.5, 2]", "0.01").replace('"mean"', f'"{method}"'), toy)
+        return measure(next(c for c in cells if c.method == method and c.task.seed == 1), tasks)
+
+    bare, noisy = record("as-published-mean-without-noise"), record("mean")
+    assert bare["marks"]["not_private"]
+    assert not noisy["marks"]["not_private"]
+    assert bare["guarantee"] is None
+    assert noisy["guarantee"]["epsilon"] <= 0.01
+    wanted = record("as-published-class-means")["metrics"]["per_class"]
+    assert bare["metrics"]["per_class"] == wanted != noisy["metrics"]["per_class"]
+
+
 def test_a_refusal_is_a_result(toy):
     text = SMALL.replace("epsilon = [0.5, 2]\ndelta = 1e-5", "pure = 1")
     record = first(text, toy, "mean")

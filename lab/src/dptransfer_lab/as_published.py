@@ -22,11 +22,13 @@ from dptransfer.methods.configuration import configure, named_method, setting_na
 from dptransfer.privacy import Budget
 from dptransfer_lab.unprotected import (
     PREFIX,
+    WITHOUT_NOISE,
     ClassMeans,
     FloatArray,
     NotPrivate,
     Paragon,
     Unprotected,
+    WithoutNoise,
     class_sums,
     nearest,
     unit_rows,
@@ -314,18 +316,23 @@ AS_PUBLISHED: dict[str, NotPrivate] = {
 """What a study may name beside the methods; every one of them is marked NOT PRIVATE wherever it is shown."""
 
 
-def method_of(name: str, given: JsonObject) -> PrivateMethod | NotPrivate:
+def method_of(name: str, given: JsonObject) -> PrivateMethod | NotPrivate | WithoutNoise:
     """What runs under this name with these settings.
 
     >>> method_of("mean", {}).name
     'mean'
+    >>> method_of("as-published-mean-without-noise", {}).method.name
+    'mean'
     """
+    if name.startswith(PREFIX) and name.endswith(WITHOUT_NOISE):
+        return WithoutNoise(named_method(name.removeprefix(PREFIX).removesuffix(WITHOUT_NOISE), given))
     return named_method(name, given) if is_private(name) else _printed(name, given)
 
 
 def settings_of(name: str, given: JsonObject) -> JsonObject:
     """All settings, JSON-ready: what was given, and the defaults of the rest."""
-    whole: JsonObject = configuration_of(method_of(name, given))
+    method = method_of(name, given)
+    whole: JsonObject = configuration_of(method.method if isinstance(method, WithoutNoise) else method)
     return {field: value for field, value in whole.items() if field != "type"}
 
 
@@ -338,9 +345,9 @@ def is_private(name: str) -> bool:
     return not name.startswith(PREFIX)
 
 
-def sees_pictures(method: PrivateMethod | NotPrivate) -> TypeGuard[ImageMethod]:
+def sees_pictures(method: PrivateMethod | NotPrivate | WithoutNoise) -> TypeGuard[ImageMethod]:
     """Whether it takes pictures; what is printed takes rows."""
-    return isinstance(method, ImageMethod)
+    return isinstance(method.method if isinstance(method, WithoutNoise) else method, ImageMethod)
 
 
 def _printed(name: str, given: JsonObject) -> NotPrivate:

@@ -27,7 +27,7 @@ from dptransfer_lab.cells import Cell
 from dptransfer_lab.results import COST, METRICS, SIZES, Record
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.tasks import Task, task_of
-from dptransfer_lab.unprotected import Unprotected
+from dptransfer_lab.unprotected import NoNoise, Unprotected, WithoutNoise
 
 OWN = ("evaluate", "attack", "instance_loss", "public_map")
 """What a method's own time goes into, besides the fit; a record's extra has the seconds of each."""
@@ -142,11 +142,15 @@ def _described(cell: Cell, task: Task | None) -> Record:
 
 def _fitted(cell: Cell, task: Task, clock: _Clock) -> JsonObject:
     method, budget = method_of(cell.method, cell.given), Budget.from_dict(cell.budget)
-    pictures = sees_pictures(method)
+    pictures, protected = sees_pictures(method), isinstance(method, PrivateMethod)
+    noise: SeededNoise = SeededNoise(cell.task.seed)
+    if isinstance(method, WithoutNoise):
+        budget, noise = method.budget(budget), NoNoise(cell.task.seed)
+        method = method.method
     private = task.private(cell.declare, cell.unit, cell.person_bound, pictures=pictures)
     public = task.pictures.public if pictures else task.public
     size = int(task.rows_by_person.max()) if cell.unit == "group" else 1
-    if size > 1 and isinstance(method, PrivateMethod):
+    if size > 1 and protected and isinstance(method, PrivateMethod):
         budget = budget_of_one(method, private.facts, public, budget, size)
     if isinstance(method, PrivateMethod):
         _map_once(method, task, clock)
@@ -157,7 +161,7 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> JsonObject:
         if isinstance(method, PrivateMethod):
             pool = None if public is None else Source(public)
             request = Fit(Source(private), budget, method, pool, calibrate=False)  # scores as they are
-            model = request.run(Ledger.in_memory(strict_names=True), SeededNoise(cell.task.seed))
+            model = request.run(Ledger.in_memory(strict_names=True), noise)
         else:
             model = method.fit(task, budget, np.random.default_rng([cell.task.seed, _PRINTED]))
     peak = _resident("VmHWM")
@@ -168,13 +172,13 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> JsonObject:
     with clock.on("attack"):
         attack = _attacked(model, task) if cell.attack else {}
     losses = None
-    if cell.instance_loss and isinstance(method, PrivateMethod) and has_instance_losses(method):
+    if cell.instance_loss and protected and isinstance(method, PrivateMethod) and has_instance_losses(method):
         with clock.on("instance_loss"):
             noise = SeededNoise(cell.task.seed)  # the path of the fit above, once more
             own = instance_losses(method, private, public, budget=budget, noise=noise)
             losses = loss_summary(own, task.labels, len(task.classes), private.people)
     promise = None
-    if isinstance(model, PrivateClassifier):
+    if isinstance(model, PrivateClassifier) and protected:
         whole = model.guarantee.to_dict()
         promise = {name: whole[name] for name in ("epsilon", "delta", "relation", "rho", "mu")}
         if size > 1:

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dptransfer.accounting.calibrate import LARGEST_EPSILON
+from dptransfer.methods import PrivateMethod
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget
+
 if TYPE_CHECKING:
-    from dptransfer.privacy import Budget
     from dptransfer_lab.tasks import Task
 
 
@@ -126,3 +130,33 @@ class ClassMeans:
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit; the budget is not looked at."""
         return nearest(class_sums(task)[0], "no noise")
+
+
+WITHOUT_NOISE = "-without-noise"
+
+
+@dataclass(frozen=True)
+class WithoutNoise:
+    """A method of the library with its noise left out: the column ε = ∞ of a table.
+
+    It is planned at the largest ε there is, where choices are those of the best candidates.
+
+    Attributes:
+        method: what runs.
+    """
+
+    method: PrivateMethod
+
+    def budget(self, asked: Budget) -> Budget:
+        """The largest of the relation that was asked for."""
+        return Budget(epsilon=LARGEST_EPSILON, delta=1e-5, relation=asked.relation)
+
+
+class NoNoise(SeededNoise):
+    """Zeros in place of noise; samples are drawn all the same."""
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Zeros."""
+        return np.zeros(shape, dtype=np.int64)
+
+    discrete_laplace = discrete_gaussian

@@ -197,10 +197,10 @@ class GlobalAdapt(DPSGDProbe):
     about: ClassVar[About] = About(
         summary="Noisy gradients and counts of long ones: for comparison on imbalanced data, "
         "where an approximate size is public.",
-        card="A linear softmax head was trained by DP-SGD, on all rows or on Poisson samples of those who are "
-        "protected; each step released, in one answer with Gaussian noise, a sum of scaled gradients and a count of "
-        "those above an upper clip. That count, as a share of the declared size, moved the clip of the next "
-        "step.",
+        card="A linear softmax head was trained by DP-SGD, on all rows or on Poisson samples of those who "
+        "are protected; each step released, in one answer with Gaussian noise, a sum of scaled gradients and "
+        "a count of those above an upper clip. That count, as a share of the declared size, moved the clip "
+        "of the next step.",
         paper_names=("dpsgd-global-adapt",),
         reference="Esipova, Ghomi, Luo, Cresswell: Disparate Impact in Differential Privacy from Gradient "
         "Misalignment (ICLR 2023), DPSGD-Global-Adapt.",
