@@ -1,4 +1,4 @@
-"""More rows than memory: one array in many files, of which only the rows that are asked for are read."""
+"""One array in many files, larger than memory: rows are read when asked for, and a snapshot finds changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan, prepare, charge, run, wrap: a fit, written once for every method.
+"""Plan, prepare, draw a hold-out, charge, run, wrap: a fit, written once for every method.
 
 With a hold-out, fit and test are under one charge. Who is held out is drawn by a coin per unit. No unit is in
 both parts, and under replace-one neither are a unit and its successor, so the fit and the check may each

@@ -1,4 +1,4 @@
-"""Clipped gradients of softmax losses: of a head, alone or with a count of long ones, and of a projection."""
+"""Per-example gradient clipping for softmax losses of heads, also with a count of long rows, and of a map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open an image the way a person sees it: upright, in colour, eight bits; in a subprocess if need be."""
+"""Open an image the way a person sees it: upright, in colour, eight bits; in a sandbox if need be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads for mixed public and private data: AdaMix, and its baselines."""
+"""Heads for mixed public and private data: AdaMix, whose clip is a quantile, and its baselines."""
 
 from __future__ import annotations
 
