@@ -31,7 +31,7 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.encoders import (
     EncodeOptions,
     ImageEncoder,
-    encode_images,
+    encode_examples,
     encode_images_in_memory,
     get_encoder,
 )
@@ -115,7 +115,7 @@ def measure(images, options, folder: Path) -> None:
             network.forward(pixels[start : start + options.batch])
 
     ways = {
-        name: lambda encoder=encoder: encode_images(
+        name: lambda encoder=encoder: encode_examples(
             images, encoder, folder / "x.emb", EncodeOptions(batch=options.batch, overwrite=True)
         )
         for name, encoder in encoders.items()

@@ -217,7 +217,7 @@ def test_texts_in_both_are_found(ledger, encoders):
 
 def test_the_same_pictures_by_another_encoder_are_on_record(ledger, tmp_path):
     """Another encoder, another size and another format of the rows: the files are the same."""
-    from dptransfer.encoders import EncodeOptions, encode_images
+    from dptransfer.encoders import EncodeOptions, encode_examples
     from dptransfer.sources import find_images, read_private, read_public
 
     class Wider(MeanColour):
@@ -231,10 +231,10 @@ def test_the_same_pictures_by_another_encoder_are_on_record(ledger, tmp_path):
 
     photos = pictures(tmp_path / "photos", 40)
     for name, encoder in (("one", MeanColour()), ("two", Wider())):
-        encode_images(find_images(photos), encoder, f"{name}.emb")
+        encode_examples(find_images(photos), encoder, f"{name}.emb")
     pool = pictures(tmp_path / "pool", 40, seed=1)
     shutil.copy(photos / "cat/001.png", pool / "cat/x.png")
-    encode_images(find_images(pool), Wider(), "pool.emb", EncodeOptions(public=True))
+    encode_examples(find_images(pool), Wider(), "pool.emb", EncodeOptions(public=True))
     MeanPrototypes().fit(read_private("one.emb", name="one"), budget=BUDGET, ledger=ledger)
     with pytest.raises(dpt.errors.RowsOnRecord):
         MeanPrototypes().fit(read_private("two.emb", name="two"), budget=BUDGET, ledger=ledger)

@@ -11,7 +11,7 @@ import dptransfer as dpt
 from dptransfer.cli.commands import app
 from dptransfer.data import atomic_files as on_disk
 from dptransfer.data import write_embeddings
-from dptransfer.encoders import EncodeOptions, encode_images
+from dptransfer.encoders import EncodeOptions, encode_examples
 from dptransfer.sources import find_images
 from encoders.toys import MeanColour
 
@@ -75,7 +75,7 @@ def write(folder):
 def encode(folder, **how):
     """Encode photographs."""
     found, options = find_images(folder / "photos"), EncodeOptions(batch=4, **how)
-    encode_images(found, MeanColour(), folder / "out.emb", options)
+    encode_examples(found, MeanColour(), folder / "out.emb", options)
 
 
 def encode_again(folder):

@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from dptransfer.data import EncoderIdentity
-from dptransfer.encoders import EncodeOptions, ImageEncoder, encode_images, encode_texts
+from dptransfer.encoders import EncodeOptions, ImageEncoder, encode_examples
 
 
 class MeanColour(ImageEncoder):
@@ -59,9 +59,8 @@ def random_images(count, size=40):
 
 
 def encode(found, encoder, out, *, progress=None, **options):
-    """Either way to encode, with options by name."""
-    way = encode_images if hasattr(found, "paths") else encode_texts
-    return way(found, encoder, out, EncodeOptions(**options), progress=progress)
+    """Encode images or texts, with options by name."""
+    return encode_examples(found, encoder, out, EncodeOptions(**options), progress=progress)
 
 
 def contents(folder):

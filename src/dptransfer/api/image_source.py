@@ -67,11 +67,22 @@ def private_images(source: Source, side: int, grey_range: GreyRange | None) -> P
     )
 
 
-def public_images(source: Source, side: int, grey_range: GreyRange | None) -> PublicImages:
-    """Public images, resized to side × side; one that cannot be read is an error that names it."""
+def public_images(
+    source: Source, side: int, grey_range: GreyRange | None, *, labelled: bool = False
+) -> PublicImages:
+    """Public images, resized to side × side; one that cannot be read is an error that names it.
+
+    Args:
+        source: the images.
+        side: height and width.
+        grey_range: as `open_image` takes it.
+        labelled: whether they must have labels, as a test must; those of class folders are always taken.
+    """
     if isinstance(source.x, PublicImages):
         return source.x
-    found = None if source.path is None else _listed(source)
+    found = None if source.path is None else cast(ImageList, source.find("image", labelled=labelled))
+    if found is not None and labelled:
+        labels_of(found, source.at_path("Images"), "test images")
     return PublicImages(
         source.in_memory if found is None else decode_once(found, side, grey_range, private=False),
         source.labels if found is None else found.labelled,
@@ -87,15 +98,9 @@ def public_images(source: Source, side: int, grey_range: GreyRange | None) -> Pu
 def test_images(source: Source, method: ImageMethod, facts: Facts) -> tuple[PublicImages, Labelled, str]:
     """Test images, their labels and a name; what can be wrong with them is wrong before a charge."""
     path = source.at_path("Test images")
-    found = _listed(replace(source, classes=facts.classes), labelled=True)
-    labelled = labels_of(found, path, "test images")
-    pixels = decode_once(found, facts.shape[0], method.grey_range, private=False)
-    tested = PublicImages(pixels, grey_range=method.grey_range, source_digests=found.source_digests)
-    return tested, labelled, path.name
-
-
-def _listed(source: Source, *, labelled: bool = False) -> ImageList:
-    return cast(ImageList, source.find("image", labelled=labelled))
+    source = replace(source, classes=facts.classes)
+    tested = public_images(source, facts.shape[0], method.grey_range, labelled=True)
+    return tested, labels_of(tested, path, "test images"), path.name
 
 
 def decode_once(found: ImageList, side: int, grey_range: GreyRange | None, *, private: bool) -> PixelArray:

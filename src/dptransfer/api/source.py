@@ -249,9 +249,7 @@ class Source:
         """
         path, classes = self.at_path("Images and texts"), self.class_list if labelled else None
         columns = replace(self.columns, person=self.people if isinstance(self.people, str | Path) else None)
-        if isinstance(by, str):
-            return encoding.examples_at(path, by, classes, columns, labelled=labelled)
-        return encoding.examples_in(path, by, classes, columns, labelled=labelled)
+        return encoding.examples_in(path, by, columns, classes=classes, labelled=labelled)
 
     @property
     def source_digests(self) -> NDArray[np.uint64] | None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 import dptransfer as dpt
 from dptransfer.cli import lib, options
-from dptransfer.cli.screen import console, on_terminal, say, show_json, show_progress
+from dptransfer.cli.screen import say, show_document, show_json, show_progress
 from dptransfer.errors import ArgumentError
 
 _ABOUT = ("size", "person_bound", "rows_per_person", "split", "labels")
@@ -77,6 +77,6 @@ def check(
         )  # nobody else's from its first byte on
     if report.as_json:
         return show_json(document.to_dict())
-    echo(document.text(min(console().width, 100), colour=on_terminal()), nl=False)
+    show_document(document)
     if out is not None:
         say(f"Written: {out}")

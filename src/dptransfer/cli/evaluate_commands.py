@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +11,12 @@ from typer import Argument, Option
 
 import dptransfer as dpt
 from dptransfer.cli import charges, lib, options
-from dptransfer.cli.screen import say, show_facts, show_json, show_table
+from dptransfer.cli.screen import say, show_document, show_facts, show_json, show_table
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import Unit
 
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
-_BAR = 24
 _private = partial(Option, rich_help_panel="Private tests")
 
 
@@ -93,7 +91,12 @@ def evaluate(
         lib.amend_release(model, evaluation=found)
     if as_json:
         return show_json({**found.to_dict(), "statement": found.statement, "added_to_card": add_to_card})
-    _show(found)
+    show_document(lib.results_summary(found, most=None))
+    say()
+    _show_confusion(found)
+    if found.minority_classes:
+        say(f"Smallest quarter: {lib.name_list(found.minority_classes)}")
+    say("With --private the test rows are protected, and results may be published.", style="yellow")
     if add_to_card:
         say(f"The card in '{model}' has these numbers now, and release.json the new checksums.")
 
@@ -145,52 +148,12 @@ def _evaluate_privately(
     else:
         charges.show_events(found.events)
         say()
-        _show_figures(found)
+        show_document(lib.results_summary(found, most=None))
+        say()
         show_facts({**facts, "Written": "nothing" if problem else f"{path}: its card and release.json"})
         say(found.statement)
     if problem is not None:
         raise ReleaseError(f"{problem} The charge stands: keep the numbers that were shown.")
-
-
-def _show_figures(found: lib.ChargedEvaluation) -> None:
-
-    size, give = max(0.0, found.size.count), lib.Z * math.sqrt(found.size.variance)
-    show_facts(
-        {
-            "Balanced accuracy": found.balanced_accuracy.words,
-            "Accuracy": found.accuracy.words,
-            "Calibration error": found.calibration_error.words,
-            "Measured on": f"{found.whose}; about {size:.0f}, give or take {give:.0f}",
-        }
-    )
-    say()
-    both = zip(found.classes, found.recall, found.precision, strict=True)
-    told = [(name, recall.words, precision.words) for name, recall, precision in both]
-    show_table(("Class", "Recall", "Precision"), told)
-    say("Intervals are 95%, for sampling and noise together.")
-    say()
-
-
-def _show(found: lib.Evaluation) -> None:
-    facts: dict[str, object] = {
-        "Balanced accuracy": with_interval(found.balanced_accuracy, found.balanced_interval),
-        "Accuracy": with_interval(found.accuracy, found.accuracy_interval),
-    }
-    if found.minority_accuracy is not None and found.minority_interval is not None:
-        share = with_interval(found.minority_accuracy, found.minority_interval)
-        smallest = ", ".join(str(name) for name in found.minority_classes[:8])
-        facts["Smallest quarter"] = f"{share}, by {found.minority_source}: {smallest}"
-    show_facts(facts | {"Macro F1": f"{found.macro_f1:.3f}", "Measured on": found.words})
-    say()
-    each = zip(found.classes, found.support, found.recall, strict=True)
-    rows = [
-        (name, support, "-" if recall is None else f"{recall:.3f}", "█" * round(_BAR * (recall or 0.0)))
-        for name, support, recall in each
-    ]
-    show_table(("Class", "Rows", "Recall", ""), rows, numbers=(1, 2))
-    say()
-    _show_confusion(found)
-    say(f"{found.statement} With --private they are.", style="yellow")
 
 
 def _show_confusion(found: lib.Evaluation) -> None:
@@ -206,11 +169,6 @@ def _show_confusion(found: lib.Evaluation) -> None:
     worst = sorted(cells, key=lambda mistake: -mistake[0])[:_MOST_CONFUSIONS]
     told = [(count, classes[true], classes[guess]) for count, true, guess in worst]
     show_table(("Rows", "True", "Predicted"), told, numbers=(0,))
-
-
-def with_interval(value: float, interval: tuple[float, float]) -> str:
-    """A share with the ends of its interval."""
-    return f"{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
 
 
 def attack(

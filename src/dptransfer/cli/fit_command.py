@@ -11,7 +11,6 @@ from typer import Argument, Option
 
 import dptransfer as dpt
 from dptransfer.cli import charges, lib, options
-from dptransfer.cli.evaluate_commands import with_interval
 from dptransfer.cli.methods_command import method_from
 from dptransfer.cli.screen import say, show_facts, show_json, show_progress
 from dptransfer.errors import DPTransferError
@@ -155,7 +154,7 @@ def _show(
     if calibration is not None:
         facts["Probabilities"] = f"{calibration.words}."
     if scores is not None:
-        tested = with_interval(scores.balanced_accuracy, scores.balanced_interval)
+        tested = scores.estimates["balanced accuracy"].percent
         facts["Tested"] = f"balanced accuracy {tested} on {scores.words}. {scores.statement}"
     elif charged is None:
         next_step += f"; with test rows: dptransfer evaluate {out} TEST --private -e 0.2 -d 1e-5"

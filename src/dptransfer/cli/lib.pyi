@@ -69,10 +69,9 @@ from dptransfer.release import amend_release as amend_release
 from dptransfer.release import release_digest as release_digest
 from dptransfer.release import require_target as require_target
 from dptransfer.release.bundle import require_room_for_results as require_room_for_results
+from dptransfer.release.card import results_summary as results_summary
 from dptransfer.release.card_privacy import counted_as as counted_as
 from dptransfer.release.charged_evaluation import TOO_NOISY as TOO_NOISY
-from dptransfer.release.charged_evaluation import ChargedEvaluation as ChargedEvaluation
-from dptransfer.release.charged_evaluation import Z as Z
 from dptransfer.release.prediction_sets import coverage_after_looking as coverage_after_looking
 from dptransfer.release.predictions import Answer as Answer
 from dptransfer.release.predictions import PredictPart as PredictPart

@@ -140,7 +140,7 @@ def _predict_in_parts(
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
         else:
             loaded = encoder.load(released)
-            examples = lib.examples_in(path, loaded, None, columns, labelled=False)
+            examples = lib.examples_in(path, loaded, columns, labelled=False)
             rows = kept.enter_context(encoded_in_files(examples, loaded, out, answers, workers))
             names, files = _names(examples, path), list(rows.files)
         # What is there is gone on with if the model and the rows in these files are the same.
@@ -262,7 +262,7 @@ def _rows(
         if all(path.is_file() and path.suffix.lower() in lib.IMAGE_ENDINGS for path in inputs):
             found = [lib.find_images(inputs)]  # together, so that they share batches
         else:
-            found = [lib.examples_in(path, loaded, None, columns, labelled=False) for path in inputs]
+            found = [lib.examples_in(path, loaded, columns, labelled=False) for path in inputs]
         groups = zip(inputs, found, strict=False)
         parts = [(_names(group, path), lib.encoded_here(group, loaded, batch)) for path, group in groups]
     if len(parts) == 1:

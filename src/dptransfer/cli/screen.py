@@ -29,6 +29,8 @@ from dptransfer.errors import DPTransferError, PrivacyWarning
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dptransfer.base.document import Document
+
 _PIPE_WIDTH = 120
 
 
@@ -75,6 +77,11 @@ def show_facts(facts: Mapping[str, object]) -> None:
     for name, value in facts.items():
         table.add_row(name, printable(value))
     console().print(table)
+
+
+def show_document(document: Document) -> None:
+    """A document as text, in colour on a terminal."""
+    typer.echo(document.text(min(console().width, 100), colour=on_terminal()), nl=False)
 
 
 def show_result(facts: Mapping[str, object], *, as_json: bool, **only_json: object) -> None:

@@ -21,8 +21,7 @@ from dptransfer.encoders.registry import vocabulary as vocabulary
 from dptransfer.encoders.registry import with_known_vocabulary as with_known_vocabulary
 from dptransfer.encoders.shards import EncodeOptions as EncodeOptions
 from dptransfer.encoders.shards import EncodeReport as EncodeReport
-from dptransfer.encoders.shards import encode_images as encode_images
-from dptransfer.encoders.shards import encode_texts as encode_texts
+from dptransfer.encoders.shards import encode_examples as encode_examples
 from dptransfer.encoders.torch_module import TorchModuleEncoder as TorchModuleEncoder
 from dptransfer.encoders.transformers import reachable as reachable
 from dptransfer.encoders.transformers import transformers_encoder as transformers_encoder

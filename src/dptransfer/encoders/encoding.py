@@ -28,7 +28,7 @@ from dptransfer.data.atomic_files import cache_folder, claim, discard, owner_onl
 from dptransfer.data.emb_folder import read_store
 from dptransfer.data.examples import slabs
 from dptransfer.data.grey_levels import GreyRange
-from dptransfer.data.labels import Classes, Labelled
+from dptransfer.data.labels import Classes, Labelled, LabelledList
 from dptransfer.data.tables import NOBODY, USUAL_COLUMNS, Columns
 from dptransfer.encoders.encoder import Encoder, Kind, blank_picture
 from dptransfer.encoders.shards import EncodeOptions, EncodeReport, encode_examples
@@ -51,41 +51,33 @@ _IN_USE = 24 * 3600  # seconds for which a pool stays in any case: somebody may 
 
 def examples_in(
     path: Path,
-    encoder: Encoder,
-    classes: Classes | None,
-    columns: Columns | None = None,
+    by: Encoder | Kind,
+    columns: Columns = USUAL_COLUMNS,
     *,
-    labelled: bool = True,
+    classes: Classes | None = None,
+    labelled: bool,
 ) -> ImageList | TextList:
-    """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at.
+    """The images or texts at `path`, as an encoder takes them; without `labelled` no label is looked at.
 
     Args:
         path: where they are.
-        encoder: what will encode them.
-        classes: the declared list.
+        by: what will encode them, or the kind of encoder; texts are refused for an encoder of images.
         columns: those of a table, and what tells whose each example is.
+        classes: the declared list.
         labelled: whether they come with labels.
     """
-    text_column = None if columns is None else columns.text
-    if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
-        what = "Texts need" if text_column is None else "--text-column needs"
+    kind = by if isinstance(by, str) else by.kind
+    if not isinstance(by, str) and kind == "image" and (columns.text or path.suffix.lower() == ".txt"):
+        what = "Texts need" if columns.text is None else "--text-column needs"
         raise ArgumentError(
-            f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
+            f"{what} an encoder for texts; '{by.identity.name}' is for images. Example: --encoder minilm"
         )
-    return examples_at(path, encoder.kind, classes, columns, labelled=labelled)
-
-
-def examples_at(
-    path: Path, kind: Kind, classes: Classes | None, columns: Columns | None = None, *, labelled: bool = True
-) -> ImageList | TextList:
-    """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
-    columns = columns or USUAL_COLUMNS
     person = None if columns.person == NOBODY else columns.person
     find = find_texts if kind == "text" else find_images
     return find(path, replace(columns, person=person), classes=classes, labelled=labelled)
 
 
-def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:
+def labels_of(found: LabelledList, path: Path, what: str) -> Labelled:
     """The labels of what was found; an error where there are none."""
     if found.labelled is None:
         remedy = "Use a folder per class, or a CSV with a column 'label' (another name: --label-column NAME)."
@@ -116,7 +108,7 @@ def encode_to(
             options = replace(options, drop_unreadable=options.public)
             if refuse is not None:
                 refuse(unrecognised_images(found, encoder.identity.grey_range))
-        return encode_examples(found, encoder, out, options, step)
+        return encode_examples(found, encoder, out, options, progress=step)
 
 
 @contextmanager

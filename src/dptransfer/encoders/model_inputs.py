@@ -145,7 +145,7 @@ def _at_path(model: InputModel, path: Path, device: str) -> AnyArray | ShardedRo
     if contents_of(path) == "rows":
         return table_for(model, path).rows
     encoder = encoder_behind(model, None, device)
-    return encoded_here(encoding.examples_in(path, encoder, None, labelled=False), encoder, _BATCH)
+    return encoded_here(encoding.examples_in(path, encoder, labelled=False), encoder, _BATCH)
 
 
 def _of_texts(model: InputModel, texts: Sequence[str], device: str) -> EncodedRows:

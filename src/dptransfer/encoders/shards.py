@@ -458,51 +458,33 @@ class EncodeReport:
 _DEFAULTS = EncodeOptions()
 
 
-def encode_images(
-    images: ImageList,
+def encode_examples(
+    found: ImageList | TextList | Sequence[str],
     encoder: Encoder,
     out: str | Path,
     options: EncodeOptions = _DEFAULTS,
     *,
     progress: Progress | None = None,
 ) -> EncodeReport:
-    """Encode images into an `.emb` folder; run it again after a kill and it goes on where it stopped.
+    """Encode images or texts into an `.emb` folder; run it again after a kill and it resumes.
 
     The result is the same, bit for bit, whether or not it was interrupted. A file that cannot be read
     becomes a row of zeros and is named in the report: refusing a private data set over one file, or leaving
-    the file out, would let a release depend on it in a way no mechanism covers.
+    the file out, would let a release depend on it in a way no mechanism covers. Texts of like length are
+    encoded together, which is faster; the rows keep the order of the texts.
 
     Args:
-        images: what `find_images` found; labels and people go into `out` with the rows.
-        encoder: an image encoder.
+        found: what `find_images` or `find_texts` found, or a list of texts; labels and people go into `out`
+            with the rows.
+        encoder: an encoder of that kind.
         out: the `.emb` folder to write; unfinished work is kept in `<out>.partial` beside it.
         options: batch, shards, workers, element type and the like.
         progress: called with (done, total) after each batch; default whoever listens, see
             `dptransfer.base.progress.show_progress`.
     """
-    return encode_examples(images, encoder, Path(out), options, progress or partial(tell, what=""))
-
-
-def encode_texts(
-    texts: TextList | Sequence[str],
-    encoder: Encoder,
-    out: str | Path,
-    options: EncodeOptions = _DEFAULTS,
-    *,
-    progress: Progress | None = None,
-) -> EncodeReport:
-    """Encode texts into an `.emb` folder; resumable, as `encode_images` is, with the same arguments.
-
-    Texts of like length are encoded together, which is faster; the rows keep the order of the texts.
-    """
-    listed = texts if isinstance(texts, TextList) else TextList(tuple(texts))
-    return encode_examples(listed, encoder, Path(out), options, progress or partial(tell, what=""))
-
-
-def encode_examples(
-    found: ImageList | TextList, encoder: Encoder, target: Path, options: EncodeOptions, progress: Progress
-) -> EncodeReport:
-    """Encode images or texts, as `encode_images` does."""
+    if not isinstance(found, ImageList | TextList):
+        found = TextList(tuple(found))
+    target, progress = Path(out), progress or partial(tell, what="")
     started = time.monotonic()
     kind: Kind = "image" if isinstance(found, ImageList) else "text"
     in_memory.require_kind(encoder, kind)

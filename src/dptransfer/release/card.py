@@ -7,7 +7,7 @@ as HTML, Markdown, terminal text or JSON; so are a few lines of a model or of te
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -43,7 +43,7 @@ _SEEDED_WARNING = (
     "numbers below would hold for secure noise; they do not hold for this file."
 )
 _MOST_BARS = 50
-_MOST_IN_NOTEBOOK = 8
+_MOST_IN_NOTEBOOK, _WIDEST_BAR = 8, 24
 _MOST_LABELS = 5
 _LEAST_SHARE = 0.02  # below, and in a vocabulary of a thousand, a label says little
 _MOST_CLASSES = 50
@@ -303,10 +303,9 @@ def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterato
 
 
 def _charged(found: ChargedEvaluation) -> Iterator[doc.Block]:
-    size, give = found.size.count, Z * math.sqrt(found.size.variance)
     what = "examples" if found.counts.bound.unit is Unit.ROW else "votes"
     yield doc.Paragraph(
-        f"Measured on {found.whose}. The noisy number of {what} is {max(0.0, size):.0f} ± {give:.0f}. "
+        f"Measured on {found.whose}. The noisy number of {what} is {_noisy_size(found)}. "
         "Intervals are 95% and cover sampling and noise together."
     )
     twice = " For people who are also in the training data, the two privacy costs add up."
@@ -384,32 +383,44 @@ def _recall_bars(bars: list[tuple[str, Estimate]]) -> doc.Figure:
     )
 
 
-def results_summary(found: Results) -> doc.Document:
-    """Test results in a few lines, with the sentence that belongs to them."""
-    counts: dict[str | int, str] = {}
-    about: tuple[tuple[str, str], ...] = ()
+def results_summary(found: Results, most: int | None = _MOST_IN_NOTEBOOK) -> doc.Document:
+    """Test results: all measures with their intervals, and those of each class.
+
+    Args:
+        found: the results.
+        most: how many classes are listed; None for all.
+    """
+    about = [(name[0].upper() + name[1:], value) for name, value in _measures(found).items()]
+    each: dict[str, Iterable[object]] = {"Class": found.classes}
     if isinstance(found, Evaluation):
-        whose, warning, about = found.words, None, (("Worst class", str(found.worst_class)),)
-        counts = dict(zip(found.classes, map(str, found.support), strict=False))
+        whose, warning, together, recalls = found.words, None, "", found.recalls
+        shown = [recalls[str(name)].percent if str(name) in recalls else "–" for name in found.classes]
+        each |= {"Test rows": found.support or ["–"] * len(shown), "Recall": shown}
+        each[""] = ["█" * round(_WIDEST_BAR * (recall or 0.0)) for recall in found.recall]
     else:
         whose, warning = found.whose, NOT_PRIVATE if found.seeded else None
-    recalls, measures = found.recalls, _measures(found)
-    rows = tuple(
-        (str(name), counts.get(name, "–"), recalls[str(name)].percent if str(name) in recalls else "–")
-        for name in found.classes[:_MOST_IN_NOTEBOOK]
-    )
+        together = ", for sampling and noise together"
+        about.append(("Test rows", _noisy_size(found)))
+        each |= {
+            "Recall": [one.words for one in found.recall],
+            "Precision": [one.words for one in found.precision],
+        }
+    rows = tuple(tuple(map(str, row)) for row in zip(*each.values(), strict=True))[:most]
     caption = f"The first {len(rows)} of {len(found.classes)} classes." * (len(rows) < len(found.classes))
-    names = ("balanced accuracy", "accuracy")
+    align = "lrl" if isinstance(found, Evaluation) else ""
     return doc.Document(
         f"Test on {whose}",
         found.statement,
         warning=warning,
-        highlights=tuple(doc.Highlight(name.capitalize(), measures[name]) for name in names),
-        about=about,
-        sections=(
-            doc.Section("Recall", (doc.Table(("Class", "Test rows", "Recall"), rows, caption, "lrr"),)),
-        ),
+        about=tuple(about),
+        sections=(doc.Section("Classes", (doc.Table(tuple(each), rows, caption, align),)),),
+        footer=f"Intervals are 95%{together}.",
     )
+
+
+def _noisy_size(found: ChargedEvaluation) -> str:
+    size, give = max(0.0, found.size.count), Z * math.sqrt(found.size.variance)
+    return f"{size:.0f} ± {give:.0f}"
 
 
 def words_of(model: PrivateClassifier) -> tuple[Labels, ...] | None:

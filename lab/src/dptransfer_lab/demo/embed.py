@@ -17,7 +17,7 @@ from PIL import Image
 
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, read_store
-from dptransfer.encoders import EncodeOptions, Encoder, encode_images
+from dptransfer.encoders import EncodeOptions, Encoder, encode_examples
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.sources import ImageList, read_private, read_public
 from dptransfer_lab.demo.sets import DemoSets, PictureSet
@@ -79,7 +79,7 @@ def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) ->
         listed = _write_pictures(out / "images" / part, pictures, sets.classes if part != "public" else None)
         name = sets.name if part == "private" else None
         options = EncodeOptions(name=name, overwrite=True, public=part == "public")
-        encode_images(listed, encoder, store, options, progress=partial(progress, part))
+        encode_examples(listed, encoder, store, options, progress=partial(progress, part))
         record[part] = digest
         (out / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     test = read_store(out / "test.emb")
