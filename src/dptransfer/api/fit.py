@@ -79,6 +79,7 @@ class OpenFit:
             workspace=request.workspace,
             holdout=request.holdout,
             plan=self.plan,
+            witnesses=request.witnesses,
         )
         if request.calibrate:
             with suppress(KeyboardInterrupt):  # the model is paid for: an interruption here must not lose it
@@ -122,6 +123,7 @@ class Fit:
         new_data_set: the owner's word that examples on record under another name are other people's here.
         workspace: a folder from which a killed fit goes on.
         calibrate: whether probabilities are calibrated on public rows, where these allow for it.
+        witnesses: whether noise is drawn beside the answers, to check it by (`privacy.witnesses`).
     """
 
     private: Source
@@ -136,6 +138,7 @@ class Fit:
     new_data_set: bool = field(default=False, kw_only=True)
     workspace: Path | None = field(default=None, kw_only=True)
     calibrate: bool = field(default=True, kw_only=True)
+    witnesses: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         others = {"public (--public)": self.public, "shots (--shots)": self.shots, "test (--test)": self.test}

@@ -49,7 +49,8 @@ def fit(
     Fields of --set data.FIELD=VALUE: size, class_counts and rows_per_person (declared public);
     person_bound (how many examples a person counts as); split and labels (of the file);
     vocabulary (labels of the public rows' encoder: a file of Vocabulary.save, or an encoder's name);
-    new_data_set and strict_names (for the ledger); test_is_public (the card shows the sizes of the test).
+    new_data_set and strict_names (for the ledger); test_is_public (the card shows the sizes of the test);
+    witnesses=false (no noise is drawn beside the answers to check it by).
 
     Methods on images take folders of images; --encoder then names the network to train.
 
@@ -78,6 +79,7 @@ def fit(
         holdout=pool.holdout,
         workers=hands,
         new_data_set=about.get("new_data_set", False),
+        witnesses=about.get("witnesses", True),
         workspace=workspace,
     )
     book = charges.open_ledger(release.ledger, strict_names=about.get("strict_names", False))

@@ -31,6 +31,7 @@ class DataSettings(TypedDict, total=False):
     new_data_set: bool  # rows that the ledger has under another name are other people's
     strict_names: bool  # names alone tell data sets apart; rows are not compared
     vocabulary: str  # labels of the public rows' encoder
+    witnesses: bool  # false: no noise is drawn beside the answers, to check it by
     test_is_public: bool  # the sizes of test data that are not protected may be told
 
 

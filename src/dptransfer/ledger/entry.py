@@ -154,7 +154,8 @@ class Charge(Entry):
     unit. `sketch` is that of the rows, and `sources` that of the files or texts behind them, where these were
     not on record under this data set before and the ledger's key is there; `apart_from` lists the ids of data
     sets that hold the same rows and that the owner said are other people's. `workspace` is the random number
-    of the folder from which its run can go on. `outcome` is None until the entry `closed_by` closes it.
+    of the folder from which its run can go on. `coins` is the digest of the seed of its canaries
+    (`privacy.witnesses`). `outcome` is None until the entry `closed_by` closes it.
     """
 
     label: str
@@ -166,6 +167,7 @@ class Charge(Entry):
     sources: Sketch | None = field(default=None, repr=False)
     apart_from: tuple[str, ...] = ()
     workspace: str | None = None
+    coins: str | None = None
     outcome: str | None = None
     detail: str = ""
     closed_by: int | None = None

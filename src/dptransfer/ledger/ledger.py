@@ -160,6 +160,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         new_data_set: bool = False,
         workspace: str | None = None,
         beside: object = None,
+        coins: str | None = None,
     ) -> Receipt:
         """Record that `events` are about to run on `dataset`, or refuse; call it before they do.
 
@@ -180,6 +181,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             beside: public data, with the shots at their side, that go into the same run. They must not have
                 rows or sources of `dataset`, nor of any data set on record; the latter not under
                 `strict_names`, and of other data sets not under `new_data_set`.
+            coins: digest of the seed of the run's canaries, which is on record before anything is drawn.
 
         Raises:
             PrivateOverlap: public data are private. For the owner only.
@@ -242,6 +244,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 rule=rule,
                 apart_from=[one.id for one in holders] or None,
                 workspace=workspace,
+                coins=coins,
                 **{name: sealed_sketch(one, key) for name, one in new.items() if one and one not in known},
                 **cost,
             )

@@ -24,8 +24,8 @@ from dptransfer.exact.feature_map import OnLattice
 from dptransfer.exact.gradient_sums import DeviceSample, RecordedSteps
 from dptransfer.exact.lattice import SUM_BITS
 from dptransfer.exact.sums import sampled_rows, units_of
-from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.mechanism import ROUND_UP, Step, exact_answer, require_noise
+from dptransfer.mechanisms import row_shares, witness
+from dptransfer.mechanisms.mechanism import ROUND_UP, Step, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent, Unit
 from dptransfer.queries.joint_sensitivity import joint_reach, kind_and_width
@@ -83,13 +83,17 @@ class GaussianMechanism:
         """Answer and noise are added as integers; scaling back is post-processing."""
         # An answer on record must have the noise it is paid for here: a share may follow from other answers.
         what = f"{self.query.label}, noise multiplier {self.noise_multiplier:.9g}"
-        return noise.draw_once(what, lambda: self._draw(rows, labels, people, noise))
+        drawn = noise.draw_once(what, lambda: self._draw(rows, labels, people, noise))
+        query, moved = self.query, self.query.l2_sensitivity(self.relation)
+        return witness.answer_of(drawn, query, self.noise_multiplier, moved)
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.
-        draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, self.query.shape)
+        draws = witness.sampler(noise)(self.scale * self.query.grid * ROUND_UP, self.query.shape)
         row_shares.note(self, self.query, rows, labels, people)
-        return (exact_answer(self.query, rows, labels, people) + draws) / float(self.query.grid)
+        exact = row_shares.answer_told(self.query, rows, labels, people)
+        moved = self.query.l2_sensitivity(self.relation)
+        return witness.noisy(exact, draws, moved * self.query.grid) / float(self.query.grid)
 
 
 _ROUNDING = 1e-9  # shares are floats; a sum of 1 + 1e-9 is still 1, and is paid for by `_HAIR`
@@ -302,7 +306,9 @@ class RoundsLeft:
                 "Map the rows with `head_rows` first."
             )
         self.asked += 1
-        return self.noise.draw_once(query.label, lambda: self._draw(query, rows, labels, people))
+        drawn = self.noise.draw_once(query.label, lambda: self._draw(query, rows, labels, people))
+        paid = self.paid
+        return witness.answer_of(drawn, query, paid.noise_multiplier, paid.sensitivity)
 
     def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None) -> Floats:
         # What is random first: if it cannot be drawn, no row was read.
@@ -313,7 +319,8 @@ class RoundsLeft:
             self._begin_with_next(*law, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2)
             chosen = sampled_rows(taken, people)
             rows, labels, people = self._taken(query, rows, labels, people, chosen)
-        return (exact_answer(query, rows, labels, people) + noise) / float(query.grid)
+        exact = row_shares.answer_told(query, rows, labels, people)
+        return witness.noisy(exact, noise, self.paid.sensitivity * query.grid) / float(query.grid)
 
     def _drawn(self, scale: float, shape: tuple[int, ...], units: int) -> tuple[Integers, Integers]:
         """Noise, and which of so many units are in a fresh sample: those drawn ahead, if of this law.
@@ -329,7 +336,7 @@ class RoundsLeft:
         self, scale: float, shape: tuple[int, ...], units: int
     ) -> Callable[[], tuple[Integers, Integers]]:
         """Draws both; samplers are asked for here, inside of an answer, as a workspace demands."""
-        gaussian, rate = self.noise.discrete_gaussian, self.paid.sampling_rate
+        gaussian, rate = witness.sampler(self.noise), self.paid.sampling_rate
         if not self.paid.is_sampled:
             return lambda: (gaussian(scale, shape), np.arange(0))
         sample = self.noise.poisson_sample

@@ -1,7 +1,7 @@
-"""Record how much of a release's privacy cost each row uses, for reports about single rows.
+"""Record how much of a release's privacy cost each row uses, and let an audit watch what is asked.
 
-For reports about single rows (`dptransfer.audit`), which are private themselves. Nothing is computed unless
-somebody is recording, and what is recorded never influences an answer.
+For reports about single rows (`dptransfer.audit`), which are private themselves, and for audits on made-up
+rows. Nothing is computed unless somebody is recording, and what is recorded never influences an answer.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, Floats, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError
-from dptransfer.mechanisms.mechanism import Step
+from dptransfer.mechanisms.mechanism import Step, exact_answer
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 from dptransfer.queries.query import Query, contribution_norms, contribution_ranges, largest_contribution
 
@@ -38,6 +38,38 @@ class RowShares:
 
 
 _RECORD: ContextVar[list[RowShares] | None] = ContextVar("row shares", default=None)
+
+
+class Watcher:
+    """Is told what mechanisms are asked inside of `watch`."""
+
+    def step(self, step: Step, query: Query, rows: AnyArray, labels: Labels, people: People | None) -> None:
+        """A release begins: what it costs, and the question about all rows."""
+
+    def answer(self, exact: Integers) -> None:
+        """Its exact answer, before the noise; of sampled rows, where it is about a sample."""
+
+
+_WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watch(watcher: Watcher) -> Iterator[None]:
+    """Tell the watcher of the releases of the calls inside; for made-up rows alone."""
+    token = _WATCHER.set(watcher)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+def answer_told(query: Query, rows: AnyArray, labels: Labels, people: People | None) -> Integers:
+    """The exact answer, which a watcher is told."""
+    exact = exact_answer(query, rows, labels, people)
+    watcher = _WATCHER.get()
+    if watcher is not None:
+        watcher.answer(exact)
+    return exact
 
 
 @contextmanager
@@ -63,7 +95,9 @@ def not_recording() -> Iterator[None]:
 
 def note(step: Step, query: Query, rows: AnyArray, labels: Labels, people: People | None = None) -> None:
     """Record a release if recording is on; `step` costs what this one release does."""
-    record = _RECORD.get()
+    record, watcher = _RECORD.get(), _WATCHER.get()
+    if watcher is not None:
+        watcher.step(step, query, rows, labels, people)
     if record is not None:
         event = step.event
         shares = shares_of(event, query, rows, labels, people)

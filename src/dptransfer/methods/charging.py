@@ -35,6 +35,7 @@ def charge_run(
     new_data_set: bool = False,
     workspace: str | None = None,
     public: PublicData | None = None,
+    coins: str | None = None,
 ) -> Iterator[Receipt]:
     """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error.
 
@@ -46,9 +47,17 @@ def charge_run(
         new_data_set: the owner's word that rows on record under another name are other people's here.
         workspace: number of the workspace, if there is one.
         public: the public data of the run, in which nothing private may be.
+        coins: digest of the seed of its canaries.
     """
+    more = {} if coins is None else {"coins": coins}
     receipt = ledger.charge(
-        private, tuple(events), label=label, new_data_set=new_data_set, workspace=workspace, beside=public
+        private,
+        tuple(events),
+        label=label,
+        new_data_set=new_data_set,
+        workspace=workspace,
+        beside=public,
+        **more,
     )
     try:
         yield receipt

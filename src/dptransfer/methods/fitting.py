@@ -15,8 +15,10 @@ otherwise on real data: `require_as_planned` asks again after the run.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -35,8 +37,17 @@ from dptransfer.errors import ArgumentError, DPTransferError, WorkspaceError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.mechanisms import (
+    GaussianMechanism,
+    GaussianRounds,
+    GaussianShares,
+    JointRounds,
+    Selection,
+    Step,
+    rounds_of,
+)
 from dptransfer.mechanisms.row_shares import not_recording
+from dptransfer.mechanisms.witness import draw_witnesses
 from dptransfer.methods import METHODS
 from dptransfer.methods.charging import charge_run, open_workspace
 from dptransfer.methods.checkpoint import RecordedNoise
@@ -57,6 +68,7 @@ from dptransfer.methods.private_evaluation import (
 )
 from dptransfer.noise import NoiseSource, SeededNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Unit, event_to_dict
+from dptransfer.privacy.witnesses import coin_digest
 from dptransfer.release.charged_evaluation import ChargedEvaluation, join_fit_and_check
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.manifest import current_versions
@@ -231,6 +243,7 @@ def fit_planned(
     noise: NoiseSource,
     new_data_set: bool,
     workspace: str | os.PathLike[str] | None,
+    witnesses: bool = True,
 ) -> PrivateClassifier:
     """Prepare, charge the ledger, run, and wrap the result; arguments as for `PrivateMethod.fit`."""
     plan, method = made.plan, made.method
@@ -245,12 +258,16 @@ def fit_planned(
         number = (
             None if checkpoint is None else checkpoint.bind(_request(made, private, public, public_facts))
         )
-        charge = charge_run(ledger, private, made.events, method.name, new_data_set, number, public)
+        answers = gaussian_answers(plan.mechanisms) if witnesses else 0
+        seed = _coin_seed(noise, number)
+        coins = coin_digest(seed) if answers else None
+        charge = charge_run(ledger, private, made.events, method.name, new_data_set, number, public, coins)
         with charge as receipt:
             if checkpoint is not None:
                 noise = RecordedNoise(noise, checkpoint, finished=receipt.finished)
             train, held_out = made.split(private, noise)
-            outcome = method.run(replace(task, private=train, noise=noise))
+            with draw_witnesses(seed, answers) if answers else nullcontext() as drawn:
+                outcome = method.run(replace(task, private=train, noise=noise))
             require_as_planned(plan, outcome)
             features = task.prepared if outcome.features is None else outcome.features
             evaluation = made.evaluate(held_out, outcome, features, noise, receipt.head)
@@ -276,7 +293,30 @@ def fit_planned(
         ),
         encoder_delta=outcome.encoder_delta,
         charged=evaluation,
+        witnesses=None if drawn is None else drawn.witnesses,
     )
+
+
+def gaussian_answers(steps: Iterable[Step]) -> int:
+    """How many answers with Gaussian noise these steps give; 0 where it must not be known, or is not.
+
+    Shares of one budget are told by and by, and are taken for four.
+    """
+    count = 0
+    for step in steps:
+        if isinstance(step, GaussianRounds | JointRounds):
+            count += sum(one.times for one in rounds_of([step]))
+        elif isinstance(step, GaussianMechanism | GaussianShares):
+            count += 4 if isinstance(step, GaussianShares) else 1
+        elif not isinstance(step, Selection):
+            return 0
+    return count
+
+
+def _coin_seed(noise: NoiseSource, workspace: str | None) -> str:
+    """Seed of the canaries' coins: of a run that goes on, and of seeded noise, the same as before."""
+    known = workspace or (repr(noise) if noise.seeded else None)
+    return secrets.token_hex(32) if known is None else hashlib.sha256(f"coins {known}".encode()).hexdigest()
 
 
 def _request(

@@ -423,10 +423,10 @@ def _bounds(method: PrivateMethod, unit: Unit) -> bool:
 def _planned_again(method: PrivateMethod, model: PrivateClassifier) -> Plan:
     if len(model.facts.shape) == 1:
         require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
-    return _on_cpu(method).plan(model.facts, _budget_of(model), _recorded_pool(model.provenance.public))
+    return _on_cpu(method).plan(model.facts, budget_of(model), _recorded_pool(model.provenance.public))
 
 
-def _budget_of(model: PrivateClassifier) -> Budget:
+def budget_of(model: PrivateClassifier) -> Budget:
     """The budget that the guarantee exhausts; in μ or ρ where there is one, since ε may be 0 at a large δ."""
     promise = model.guarantee
     delta, relation = promise.delta, promise.relation

@@ -335,18 +335,19 @@ class Proposal:
     surely: Integers
 
 
-def discrete_gaussian(scale: float, count: int) -> Integers:
+def discrete_gaussian(scale: float, count: int, stream: WordStream | None = None) -> Integers:
     """Independent integers k with probability ∝ exp(−k²/2·scale²), exactly.
 
     Args:
         scale: s in grid steps, at most 2⁵⁷; the caller has checked it.
         count: How many.
+        stream: Where words come from; a new one, if none is given.
 
     >>> draws = discrete_gaussian(1e6, 10_000)
     >>> bool(0.9e6 < draws.std() < 1.1e6)
     True
     """
-    return _draws(proposal(GAUSSIAN, scale), count)
+    return _draws(proposal(GAUSSIAN, scale), count, stream or WordStream())
 
 
 def discrete_laplace(scale: float, count: int) -> Integers:
@@ -356,11 +357,10 @@ def discrete_laplace(scale: float, count: int) -> Integers:
     >>> bool(0.9e6 < abs(draws).mean() < 1.1e6)
     True
     """
-    return _draws(proposal(LAPLACE, scale), count)
+    return _draws(proposal(LAPLACE, scale), count, WordStream())
 
 
-def _draws(table: Proposal, count: int) -> Integers:
-    stream = WordStream()
+def _draws(table: Proposal, count: int, stream: WordStream) -> Integers:
     kept, found = np.empty(count, dtype=np.int64), 0
     while found < count:
         # Some are thrown away; asking for a few more than are missing mostly saves a second round.

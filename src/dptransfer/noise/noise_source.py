@@ -202,6 +202,10 @@ class NoiseSource(Protocol):
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Integers k with probability ∝ exp(−k² / 2·scale²), independently."""
 
+    def gaussian_with_more(self, more: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Flat: draws for an answer of this shape, and after them `more` of the same call."""
+        return self.discrete_gaussian(scale, (math.prod(shape) + more,))
+
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Integers k with probability ∝ exp(−|k| / scale), independently."""
 
@@ -249,13 +253,16 @@ class SecureNoise(NoiseSource):
     def __repr__(self) -> str:
         return "SecureNoise()"
 
+    def _stream(self) -> WordStream:
+        return WordStream()
+
     def _bits(self, count: int) -> int:
         return secrets.randbits(count)
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Exact; see `noise.integer_noise`."""
         _require_room(scale, LARGEST_GAUSSIAN_SCALE)
-        return integer_noise.discrete_gaussian(float(scale), math.prod(shape)).reshape(shape)
+        return integer_noise.discrete_gaussian(float(scale), math.prod(shape), self._stream()).reshape(shape)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Exact; see `noise.integer_noise`."""
@@ -287,7 +294,7 @@ class SeededNoise(NoiseSource):
     seeded = True
 
     def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
+        self._rng, self._aside = np.random.default_rng(seed), np.random.default_rng((seed, 1))
         self._seed = seed
 
     def __repr__(self) -> str:
@@ -300,6 +307,15 @@ class SeededNoise(NoiseSource):
         """A rounded normal draw: within 1/(8·scale²) of the discrete Gaussian's probabilities."""
         _require_room(scale, LARGEST_GAUSSIAN_SCALE)
         return np.rint(self._rng.normal(0.0, scale, shape)).astype(np.int64)
+
+    def gaussian_with_more(self, more: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Those after the answer's come from a generator of their own: without them the rest is the same."""
+        own = self.discrete_gaussian(scale, shape).ravel()
+        self._rng, kept = self._aside, self._rng
+        try:
+            return np.concatenate([own, self.discrete_gaussian(scale, (more,))])
+        finally:
+            self._rng = kept
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Difference of two geometric draws."""

@@ -33,6 +33,7 @@ from dptransfer.data.atomic_files import replaced_whole, write_synced
 from dptransfer.errors import DataError, DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.exact.feature_map import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
+from dptransfer.privacy.witnesses import Witnesses
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
@@ -48,6 +49,7 @@ from dptransfer.release.manifest import (
     READ_AGAIN,
     SCHEMA_VERSION,
     WEIGHTS_NAME,
+    WITNESSES,
     ArrayEntry,
     Manifest,
     current_versions,
@@ -95,7 +97,7 @@ def write_release(
     model = _stamped(model, title, contact)
     _require_fit(model)
     card = card_of(model, evaluation)
-    written = (weights_bytes(model.weights), card.markdown().encode(), card.html().encode())
+    written = (weights_bytes(_arrays(model)), card.markdown().encode(), card.html().encode())
     contents = dict(zip(FILE_NAMES, written, strict=True))
     manifest = manifest_bytes(_manifest_fields(model, evaluation, contents))
     target = Path(path)
@@ -180,10 +182,11 @@ def _manifest_fields(
         "features": describe(model.features),
         "encoder_delta": None if delta is None else {"kind": delta.kind, "base": delta.base.to_dict()},
         "head": describe_head(model.head),
-        "arrays": _array_entries(model.weights),
+        "arrays": _array_entries(_arrays(model)),
         "evaluation": None if evaluation is None else evaluation.to_dict(),
         "charged_evaluation": None if model.charged is None else model.charged.to_dict(),
         "simulated_calibration": None if model.simulated is None else model.simulated.to_dict(),
+        WITNESSES: None if model.witnesses is None else model.witnesses.to_dict(),
         "about": {"title": provenance.title, "contact": provenance.contact},
         "files": {
             name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
@@ -194,8 +197,15 @@ def _manifest_fields(
     return {name: fields[name] for name in Manifest.model_fields if name in fields}
 
 
+def _arrays(model: PrivateClassifier) -> dict[str, AnyArray]:
+    """What the weights file holds: the model's arrays, and its witnesses."""
+    more = {} if model.witnesses is None else {WITNESSES: model.witnesses.values}
+    return {**model.weights, **more}
+
+
 def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
     arrays = _read_weights(weights, manifest.arrays)
+    told, drawn = manifest.witnesses, arrays.pop(WITNESSES, None)
     of_map, of_encoder = (
         {name.removeprefix(mark): array for name, array in arrays.items() if name.startswith(mark)}
         for mark in (OF_MAP, OF_ENCODER)
@@ -223,10 +233,11 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
             encoder_delta=delta,
             charged=None if charged is None else ChargedEvaluation.from_dict(charged),
             simulated=None if calibrated is None else Calibration.from_dict(calibrated),
+            witnesses=None if told is None or drawn is None else Witnesses.from_dict(told, drawn),
         )
         tested = None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)
         _require_same_classes(model, tested, model.charged)
-        used = set(model.weights) == set(arrays)
+        used = set(model.weights) == set(arrays) and (told is None) == (drawn is None)
         require(used, "The weights file holds an array that the model does not use.")
         _require_fit(model)
     except (DPTransferError, KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:

@@ -23,6 +23,7 @@ from dptransfer.release.heads import Head, head_arrays, scores_on_device
 
 if TYPE_CHECKING:
     from dptransfer.encoders.encoder import EncoderDelta
+    from dptransfer.privacy.witnesses import Witnesses
     from dptransfer.release.calibration import Calibration
     from dptransfer.release.charged_evaluation import ChargedEvaluation
     from dptransfer.release.prediction_sets import PredictionSets
@@ -84,6 +85,7 @@ class PrivateClassifier:
         encoder_delta: what was changed in a public encoder, where the rows it takes come from a changed one.
         charged: how well it does on private rows, if that was asked for and paid for.
         simulated: a calibration from public rows, which stands in as long as there is no charged evaluation.
+        witnesses: noise and public canaries drawn beside the answers of the fit, to check the noise by.
     """
 
     head: Head
@@ -95,6 +97,7 @@ class PrivateClassifier:
     encoder_delta: EncoderDelta | None = None
     charged: ChargedEvaluation | None = None
     simulated: Calibration | None = None
+    witnesses: Witnesses | None = None
 
     def __repr__(self) -> str:
         promise = f"ε = {rounded_up(self.guarantee.epsilon)}"

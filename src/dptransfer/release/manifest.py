@@ -34,6 +34,8 @@ MANIFEST_NAME = "release.json"
 WEIGHTS_NAME = "model.safetensors"
 OF_MAP, OF_ENCODER = "features.", "encoder."
 """How the names of arrays begin that are not the head's."""
+WITNESSES = "witnesses"
+"""Name of the array of witness coordinates, and of what is recorded of them."""
 CARD_NAMES = ("CARD.md", "card.html")
 FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
@@ -151,6 +153,7 @@ class Manifest(_Entry):
     evaluation: JsonObject | None
     charged_evaluation: JsonObject | None
     simulated_calibration: JsonObject | None
+    witnesses: JsonObject | None = None
     ledger_head: str | None
     about: AboutEntry
     versions: dict[str, str]

@@ -51,7 +51,7 @@ UNVERIFIABLE = {
     "notes on what was decided by trials and released values": "notes*",
     "results on test rows that are not protected": "evaluation*",
     "the released numbers themselves": (
-        "head.temperature charged_evaluation.counts.blocks.* simulated_calibration.*"
+        "witnesses* head.temperature charged_evaluation.counts.blocks.* simulated_calibration.*"
     ),
     "whether the noise was secret": "seeded publishable charged_evaluation.seeded",
     "whether noise was drawn for this unit and relation, and rows were filed under the right persons": "",
@@ -64,6 +64,7 @@ _STATED = (  # how the numbers stand on a card, in Markdown and in HTML
     re.compile(r"^\| (epsilon|delta|relation) \| (.+) \|$", re.MULTILINE),
     re.compile(r'data-number="(epsilon|delta|relation)" data-value="([^"]*)"'),
 )
+_FALSE_ALARM = 1e-6  # that a sound release fails by its witnesses
 _ROUNDING = 1e-9  # what another build of the same library may differ by
 _MATERIAL = 1e-3  # a recorded ε this much (relatively) above the recomputed one is not that of these steps
 
@@ -174,6 +175,7 @@ def verify_files(path: str | Path) -> Verification:
         agreement,
         *_promise("promise", recorded, manifest.facts.declared_units),
         *_charged(manifest),
+        *(_attempt("witnesses", _witnessed, directory) for _ in [manifest.witnesses] if _ is not None),
         *(_attempt("evaluation", _tested, own) for own in [manifest.evaluation] if own is not None),
         _attempt("publishable", _publishable, manifest),
         _attempt("card numbers", _card_numbers, directory, manifest),
@@ -272,6 +274,20 @@ def _loads(directory: Path) -> str:
     model = bundle.read_release(directory)
     count = len(model.weights)
     return f"loads; {count} released array{'s' * (count != 1)}, all finite"
+
+
+def _witnessed(directory: Path) -> str:
+    """The noise of the run: as large as stated, and normal; a sound run fails once in a million."""
+    from dptransfer.privacy.witnesses import shape_p_value, size_p_value
+
+    drawn = bundle.read_release(directory).witnesses
+    require(drawn is not None, "the release records witnesses and has none")
+    assert drawn is not None
+    spread = float(np.sqrt(np.mean(np.square(drawn.draws))))
+    said = f"{len(drawn.values)} draws of the fit's noise vary by {spread:.3f} times"
+    enough = min(size_p_value(drawn.draws), shape_p_value(drawn.draws)) >= _FALSE_ALARM / 2
+    require(enough, f"{said} what is stated, or by another law")
+    return f"{said} what is stated"
 
 
 def _publishable(manifest: Manifest) -> str:
