@@ -5,7 +5,8 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.errors import PrivateOverlap, RowsOnRecord
 from dptransfer.ledger import Ledger
 from dptransfer.ledger import sketch as row_hashes
-from dptransfer.ledger.overlap import OverlapCheck, rows_of, sketches_of, sources_of
+from dptransfer.ledger.overlap import OverlapCheck, RowOverlap, rows_of, sketches_of, sources_of
+from dptransfer.ledger.sketch import KEPT_GRID
 from dptransfer.privacy import GaussianEvent, Relation
 
 KEY = b"k" * 32
@@ -92,6 +93,20 @@ def test_a_tenth_of_a_pool_is_found_where_rounding_moves_rows_by_hundredths_of_t
     rows, others = people(width=384), people(1, 2700, 384)
     assert refused(rows, quantised(np.vstack([others, rows[:300]]), 60))
     assert not refused(rows, quantised(others, 60))
+
+
+def test_private_rows_are_counted_once_where_they_are_rounded_as_well(tmp_path):
+    narrow, others = people(0, 200, 12), people(1, 4000, 12)
+    assert refused(narrow, as_int8(tmp_path, np.vstack([others, narrow[:14]])))
+    assert not refused(narrow, as_int8(tmp_path, np.vstack([others, narrow[:7]])))
+
+
+def test_a_grid_is_used_where_but_one_row_in_a_thousand_shares_its_cells():
+    rows = people(1, 3000, 64)
+    alike = lambda count: RowOverlap(np.vstack([rows, rows[:count] + 1e-3]), KEY).grids  # noqa: E731
+    assert 0 in alike(2)
+    assert 0 not in alike(12)
+    assert KEPT_GRID not in alike(12)
 
 
 def test_rows_with_one_large_common_part_are_told_apart():
@@ -195,6 +210,22 @@ def test_rows_of_any_set_on_record_are_refused_and_nothing_is_charged(ledger):
         assert not any(digit.isdigit() for digit in str(refusal.value))  # no counts
     assert ledger.head == before
     charge(ledger, others, PublicEmbeddings(people(1)))
+
+
+def test_rows_on_record_that_repeat_by_chance_are_refused_where_they_are_many():
+    book, narrow, other = Ledger.in_memory(), people(0, 400, 5), private(people(2, 50, 5), "other")
+    charge(book, private(narrow))
+    charge(book, other, PublicEmbeddings(np.vstack([people(1, 1000, 5), narrow[:5]])))
+    with pytest.raises(PrivateOverlap):
+        charge(book, other, PublicEmbeddings(np.vstack([people(1, 400, 5), narrow[:100]])))
+
+
+def test_rows_of_one_kind_are_not_those_on_record():
+    kind, rng, book = people(5, 1, 64), np.random.default_rng(6), Ledger.in_memory()
+    like = lambda count: kind + 1e-3 * rng.normal(size=(count, 64))  # noqa: E731
+    charge(book, private(np.vstack([people(0, 600, 64), like(200)])))
+    other = private(people(2, 50, 64), "other")
+    charge(book, other, PublicEmbeddings(np.vstack([people(1, 600, 64), like(40)])))
 
 
 def test_a_tenth_of_a_pool_from_a_large_set_on_record_is_found():

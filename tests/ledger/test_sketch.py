@@ -75,6 +75,7 @@ def test_a_small_part_of_a_large_set_is_compared_as_far_as_both_samples_reach():
     whole, part = Sketch(tuple(range(KEPT))), Sketch(tuple(range(0, 40 * KEPT, 40)))
     assert whole.overlaps(part)  # all seven of the part's that the larger sample would hold
     assert part.overlaps(whole)
+    assert not Sketch(range(100)).overlaps(Sketch(range(99, 300)))  # both are whole
 
 
 def test_the_rates_in_the_docstring():
