@@ -31,7 +31,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --no-compile --prefer-binary --constraint constraints.txt
 SOURCES := pyproject.toml lab/pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint types layers pytest test-slow test-gpu fuzz mutants coverage docs-check bench lock clean
+.PHONY: help setup demo test lint types layers pytest test-slow test-gpu fuzz mutants coverage docs docs-check figures release-check bench lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
@@ -75,6 +75,17 @@ coverage: $(VENV)/.dev ## lines and branches that no test of the guarantee's pac
 	  $(foreach part,privacy accounting noise exact queries mechanisms ledger,tests/$(part) src/dptransfer/$(part)) \
 	  tests/test_event_plugins.py tests/test_new_event_kind.py
 
+docs: $(VENV)/.docs ## build the site into site/; a warning is an error
+	rm -rf site docs/generated
+	$(BIN)/sphinx-build -W --keep-going -n -q -b html -d $(VENV)/doctrees docs site
+	@echo "Open site/index.html"
+
+figures: $(VENV)/.docs ## fit and draw the figure of the README again; some minutes
+	$(BIN)/python docs/figures/accuracy.py
+
+release-check: $(VENV)/.dev ## build wheel and sdist, install them into empty environments, run the README's story
+	$(BIN)/python tools/release_check.py
+
 docs-check: $(VENV)/.dev ## run the documents' examples, follow their links
 	$(BIN)/pytest --quiet tests/test_docs.py
 
@@ -90,14 +101,14 @@ lock: ## resolve the newest versions pyproject.toml allows, and write constraint
 	pip() { "$$fresh/venv/bin/python" -m pip --disable-pip-version-check "$$@"; }; \
 	pip install --quiet 'torch==$(TORCH)+cpu' \
 	|| pip install --quiet --extra-index-url $(TORCH_INDEX) 'torch==$(TORCH)+cpu' || true; \
-	pip install --quiet --editable '.[dev]' --editable lab 'torch==$(TORCH)'; \
+	pip install --quiet --editable '.[dev,docs]' --editable lab 'torch==$(TORCH)'; \
 	{ echo "# Versions that are known to work together; written by 'make lock', used by the Makefile."; \
 	  pip freeze --exclude-editable --exclude dptransfer | sed -E '/^#/d; / @ /d; s/\+cpu$$//'; } > "$$fresh/constraints.txt"; \
 	mv "$$fresh/constraints.txt" constraints.txt
 	@echo "Wrote constraints.txt: $$(grep -c == constraints.txt) packages."
 
 clean: ## remove the virtual environment, caches and the demo's output
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist site docs/generated
 	find src tests lab benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 	@if [ -e "$(OUT)/.dptransfer-demo.json" ]; then rm -rf "$(OUT)"; fi
 
@@ -111,6 +122,11 @@ $(VENV)/.dev: $(SOURCES) | $(VENV)/.torch
 	@echo "Installing dptransfer with what the tests need (once)."
 	@$(INSTALL) --editable '.[dev]' --editable lab
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: $(SOURCES) | $(VENV)/.torch
+	@echo "Installing dptransfer with what the site needs (once)."
+	@$(INSTALL) --editable '.[docs,images]' --editable lab
+	@touch $@
 
 $(VENV)/.torch: | $(VENV)/bin/python
 	@echo "Installing torch $(TORCH) without CUDA (once)."

@@ -1,6 +1,6 @@
 """Documents are tested like code: blocks run, links resolve, commands and names exist.
 
-`python tests/test_docs.py` writes the README's table of methods again.
+`python tests/test_docs.py` writes the table of methods in docs/methods/index.md again.
 """
 
 import ast
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from dptransfer.cli.commands import app
 
@@ -22,6 +23,8 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PLACEHOLDERS = {"src/dptransfer/a/b.py", "tests/a/test_b.py"}
 NOT_MODULES = {"ledger.sqlite", "ledger.sqlite.key", "release.json", "sources.json", "noise.draw_once"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+METHODS_INDEX = ROOT / "docs" / "methods" / "index.md"
+INSTALL = ROOT / "docs" / "start" / "install.md"
 ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 _TABLE_HEAD = "| Command line | Class | What it releases, and when to use it |\n|---|---|---|\n"
 _METHODS = re.compile(rf"(?<={re.escape(_TABLE_HEAD)})(\|.*\n)*")
@@ -42,14 +45,26 @@ def prose(text: str) -> str:
     return _FENCE.sub("", text)
 
 
-def run_blocks(text: str, name: str) -> int:
-    """Run the Python blocks of a page in one namespace; how many there were."""
-    namespace = {"__name__": "page"}
-    found = blocks(text, "python")
-    for line, block in found:
-        # Blank lines in front, so that a traceback names the line of the page.
-        exec(compile("\n" * line + block, name, "exec", dont_inherit=True), namespace)
-    return len(found)
+def run_blocks(text: str, name: str, *, commands: bool = False) -> int:
+    """Run the Python blocks of a page in one namespace, and its commands; how many blocks there were."""
+    namespace, ran = {"__name__": "page"}, 0
+    for found in _FENCE.finditer(text):
+        line, block = text.count("\n", 0, found.start()) + 1, found[2]
+        if found[1] == "python":
+            # Blank lines in front, so that a traceback names the line of the page.
+            exec(compile("\n" * line + block, name, "exec", dont_inherit=True), namespace)
+            ran += 1
+        elif found[1] == "sh" and commands:
+            for command, _ in shown_commands(found[0]):
+                run_command(command)
+    return ran
+
+
+def run_command(command: str) -> str:
+    """What a command prints; it must end well."""
+    ended = CliRunner().invoke(app, shlex.split(command, comments=True)[1:])
+    assert ended.exit_code == 0, f"{command}\n{ended.output}"
+    return ended.output
 
 
 def anchors(text: str) -> set[str]:
@@ -111,13 +126,65 @@ def contract() -> list[str]:
     return [re.sub(r"dptransfer\.|[()]", "", layer) for layer in layers]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def each_page(page: Path):
+    """A page as a parameter; one that encodes photographs takes long."""
+    marks = [pytest.mark.slow] if page.name == "photographs.md" else []
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", [each_page(page) for page in PAGES])
 def test_every_python_block_runs(page, tmp_path, monkeypatch, repeatable_noise):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "default-ledger.sqlite"))
-    ran = run_blocks(page.read_text(), str(page))
-    needed = page.parent.name in ("methods", "tutorials") or page.name in ("README.md", "adding-a-method.md")
-    assert ran or not needed, "this page must show at least one example"
+    ran = run_blocks(page.read_text(), str(page), commands=page.parent.name == "tutorials")
+    needed = page.parent.name == "methods" or page.name in ("README.md", "adding-a-method.md")
+    assert ran or not needed or page.name == "index.md", "this page must show at least one example"
+
+
+def shown_session(text: str) -> list[tuple[str, list[str]]]:
+    """The commands of the README's session, each with the lines of its output that are shown."""
+    ((_, session),) = blocks(text, "console")
+    commands = [part.splitlines() for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]]
+    return [(command, shown) for command, *shown in commands]
+
+
+def is_shown(line: str, output: str) -> bool:
+    """Whether a line stands in an output, apart from its numbers, ids and what … leaves out."""
+
+    def plain(text):
+        return re.sub(r"[0-9a-f]{12}|\d+(\.\d+)?", "#", " ".join(text.split()))
+
+    return plain(line.rstrip("…")).strip() in plain(output)
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_its_commands_print(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.setenv("COLUMNS", "400")
+    draw = blocks((ROOT / "docs" / "tutorials" / "photographs.md").read_text(), "python")[0][1]
+    exec(compile(draw, "photographs.md", "exec"), {})
+    session = shown_session((ROOT / "README.md").read_text())
+    assert len(session) == 6
+    for command, shown in session:
+        output = run_command(command)
+        missing = [line for line in shown if not is_shown(line, output)]
+        assert not missing, f"{command} printed:\n{output}"
+    assert not is_shown("new/0.png,scar,0.98", "new/0.png,mole,0.98")
+
+
+def test_the_readme_shows_what_its_python_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    readme = (ROOT / "README.md").read_text()
+    run_blocks(readme, "README.md")
+    ((_, shown),) = blocks(readme, "text")
+    assert is_shown(shown, capsys.readouterr().out)
+
+
+def test_the_readme_is_read_in_two_minutes():
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) <= 140
+    assert len(readme.split()) <= 900
 
 
 def test_a_block_that_fails_is_noticed():
@@ -208,15 +275,15 @@ def test_make_targets_and_extras_shown_exist():
 
 
 def listed_extras(text: str) -> list[str]:
-    """The extras that have a row in the README's table of them."""
+    """The extras that have a row in the table of them."""
     return re.findall(r"^\| `([a-z]+)` \|", text.split("| Extra |")[1].split("\n\n")[0], re.MULTILINE)
 
 
-def test_the_readme_lists_every_extra_once_and_no_other():
-    readme = (ROOT / "README.md").read_text()
+def test_the_page_on_installing_lists_every_extra_once_and_no_other():
+    page = INSTALL.read_text()
     extras = sorted(PROJECT["project"]["optional-dependencies"])
-    assert sorted(listed_extras(readme)) == extras
-    assert sorted(listed_extras(readme.replace("| `ray` |", "| `rays` |"))) != extras
+    assert sorted(listed_extras(page)) == extras
+    assert sorted(listed_extras(page.replace("| `ray` |", "| `rays` |"))) != extras
 
 
 def test_torch_has_one_version_for_developers_and_a_range_for_everybody():
@@ -224,7 +291,7 @@ def test_torch_has_one_version_for_developers_and_a_range_for_everybody():
     (pinned,) = re.findall(r"^torch==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     (asked,) = re.findall(r"^TORCH := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert pinned == asked
-    assert f"tests run with {pinned}" in (ROOT / "README.md").read_text()
+    assert f"tests run with {pinned}" in INSTALL.read_text()
     extras = PROJECT["project"]["optional-dependencies"]
     wanted = {need for needs in extras.values() for need in needs if re.match(r"torch\b", need)}
     assert wanted == {"torch>=2.2"}
@@ -237,17 +304,17 @@ def test_the_layers_shown_are_the_contract():
 
 
 def table_of_methods() -> str:
-    """Every method in its own words, as the README shows them."""
+    """Every method in its own words, as their index shows them."""
     from dptransfer.methods import METHODS
 
     return "".join(
-        f"| [`{name}`](docs/methods/{name}.md) | `{method.__name__}` | {method.about.summary} |\n"
+        f"| [`{name}`]({name}.md) | `{method.__name__}` | {method.about.summary} |\n"
         for name, method in METHODS.items()
     )
 
 
-def test_the_readme_shows_every_method_in_its_own_words_and_with_its_page():
-    assert _METHODS.search((ROOT / "README.md").read_text())[0] == table_of_methods(), (
+def test_the_index_shows_every_method_in_its_own_words_and_with_its_page():
+    assert _METHODS.search(METHODS_INDEX.read_text())[0] == table_of_methods(), (
         "write it again with: python tests/test_docs.py"
     )
 
@@ -282,5 +349,4 @@ def test_a_wrong_default_is_noticed():
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(_METHODS.sub(lambda _: table_of_methods(), readme.read_text()))
+    METHODS_INDEX.write_text(_METHODS.sub(lambda _: table_of_methods(), METHODS_INDEX.read_text()))
