@@ -14,7 +14,21 @@ _FIELD = re.compile(rf"^({_FIELDS}):\s*(.*)$")
 
 
 # Pages in this order: a name that two modules export is described where it comes first.
-_ORDER = ("dptransfer", "dptransfer.methods", "dptransfer.extensions", "dptransfer.testing")
+_ORDER = (
+    "dptransfer",
+    "dptransfer.methods",
+    "dptransfer.extensions",
+    "dptransfer.testing",
+    "dptransfer.accounting",
+    "dptransfer.data",
+    "dptransfer.encoders",
+    "dptransfer.errors",
+    "dptransfer.features",
+    "dptransfer.parallel",
+    "dptransfer.privacy",
+    "dptransfer.sklearn",
+    "dptransfer.sources",
+)
 
 
 class PublicNames(SphinxDirective):
@@ -57,7 +71,7 @@ def exported(name):
 
 
 def _place(name):
-    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+    return _ORDER.index(name)
 
 
 def _is_in(one, found, module):
@@ -68,7 +82,8 @@ def _value_in_words(found):
     if isinstance(found, Mapping):
         return f"By name: {', '.join(f'``{one}``' for one in found)}."
     if isinstance(found, tuple):
-        return f"In order: {', '.join(f'``{one.__name__}``' for one in found)}."
+        names = [str(getattr(one, "__name__", one)) for one in found]
+        return f"In order: {', '.join(f'``{one}``' for one in names)}."
     return f"A ``{type(found).__name__}``."
 
 
