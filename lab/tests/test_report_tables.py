@@ -5,6 +5,7 @@ from dptransfer_lab.points import place_cells
 from dptransfer_lab.report_tables import (
     accuracy_tables,
     cost_table,
+    excess_table,
     format_mean,
     loss_section,
     other_metrics,
@@ -132,3 +133,18 @@ def test_printed_mechanisms_are_told_with_claim_truth_and_audit():
     assert wasteful.blocks[0].rows[0][-1].startswith("holds")
     assert printed_section(cells(grid(("mean",), seeds=1))) is None
     assert printed_section(cells(grid(("as-published-paragon",), seeds=1))) is None
+
+
+def test_the_increase_of_the_error_is_a_mean_over_data_sets_against_the_paragon():
+    errors = {
+        "a": {"mean": 0.3, "as-published-paragon": 0.1},
+        "b": {"mean": 0.2, "as-published-paragon": 0.1},
+    }
+    records = [
+        record(name, data=data, epsilon=1.0, metrics={"accuracy": 1 - error})
+        for data, both in errors.items()
+        for name, error in both.items()
+    ]
+    table = made(excess_table, records)
+    assert [row[1:] for row in table.rows] == [("mean", "+150")]
+    assert made(excess_table, [record("mean")]) is None

@@ -76,7 +76,11 @@ def test_no_method_of_a_built_in_study_is_refused(name):
     assert list(refusals(STUDIES[name])) == []
 
 
-@pytest.mark.parametrize("name", [name for name, text in STUDIES.items() if "declare = " in text])
+# Teachers are planned by a declared size, and do without.
+DECLARING = [name for name, text in STUDIES.items() if "declare = " in text and "transfer-pate" not in text]
+
+
+@pytest.mark.parametrize("name", DECLARING)
 def test_a_declaration_that_is_forgotten_is_noticed(name):
     lines = STUDIES[name].splitlines()
     forgotten = "\n".join(line for line in lines if not line.startswith("declare = "))

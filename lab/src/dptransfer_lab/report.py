@@ -40,6 +40,7 @@ from dptransfer_lab.points import SIZE_WORDS, UNIT_WORDS, finished_cells, place_
 from dptransfer_lab.report_tables import (
     accuracy_tables,
     cost_table,
+    excess_table,
     loss_section,
     other_metrics,
     printed_section,
@@ -244,7 +245,8 @@ def _sections(one: Results, home: Path) -> list[Section]:
     if one.drawings:
         sections.append(Section("Figures", tuple(drawing.block() for drawing in one.drawings)))
     if len(cells):
-        more = (*other_metrics(cells, styles), cost_table(cells, styles))
+        excess = excess_table(cells, styles)
+        more = (*other_metrics(cells, styles), *([excess] if excess else []), cost_table(cells, styles))
         sections.append(Section("Other measures and cost", more))
     sections += [part for part in (loss_section(cells, styles), printed_section(cells)) if part]
     unfinished = unfinished_table(one.cells, styles)

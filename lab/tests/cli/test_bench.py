@@ -145,3 +145,16 @@ def test_ctrl_c_says_how_to_go_on(study, tmp_path):
     assert "command to go" in said
     assert "Traceback" not in said
     assert results.read_bytes().endswith(b"\n")
+
+
+def test_a_long_tail_of_a_file_is_shown_and_written(cli, cli_json, tmp_path):
+    labels = np.repeat(["a", "b", "c"], 40)
+    np.savez(tmp_path / "rows.npz", embeddings=np.ones((120, 4), dtype=np.float32), labels=labels)
+    told = ("bench", "long-tail", str(tmp_path / "rows.npz"), "--ratio", "1", "--ratio", "10")
+    even, tail = cli_json(*told, "--out", str(tmp_path / "tail.npz"))
+    assert even == {"ratio": 1.0, "rows": 120, "largest": 40, "median": 40.0, "smallest": 40}
+    assert (tail["largest"], tail["smallest"]) == (40, 4)
+    with np.load(tmp_path / "tail.npz") as written:
+        assert len(written["embeddings"]) == tail["rows"]
+        assert sorted(np.unique(written["labels"], return_counts=True)[1].tolist())[::2] == [4, 40]
+    cli(*told, "--out", str(tmp_path / "tail.npz"), code=2)

@@ -149,6 +149,50 @@ def list_studies(as_json: AsJson = False) -> None:
     say("Run one with: dptransfer bench run NAME. Copy one with: dptransfer bench new my.toml --from NAME")
 
 
+@app.command(name="long-tail")
+def cut_long_tail(
+    file: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), for benchmarks alone.")],
+    ratio: Annotated[list[float], typer.Option(help="Largest class over smallest; may be repeated.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="An .npz of the rows at the last ratio.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Which class is where in the tail, and which rows are drawn.")
+    ] = 0,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show class sizes of exponential long tails of a file, and write one of them.
+
+    Example: dptransfer bench long-tail cifar10.npz --ratio 1 --ratio 50 --out cifar10-50.npz
+    """
+    import numpy as np
+
+    from dptransfer_lab.long_tail import long_tail
+    from dptransfer_lab.sources import part_of
+
+    if out is not None and out.exists() and not overwrite:
+        raise DataError(f"'{out}' exists already. Pass --overwrite to replace it, or choose another name.")
+    whole = part_of(file, "train", private_too=True)
+    if whole.labels is None or whole.classes is None:
+        raise DataError(f"A long tail needs labels; '{file}' has none. Name labelled rows.")
+    lines, kept = [], np.arange(0)
+    for one in ratio:
+        kept = long_tail(whole.labels, one, rng=np.random.default_rng(seed), classes=whole.classes)
+        sizes = np.bincount(whole.labels[kept], minlength=len(whole.classes))
+        numbers = (len(kept), int(sizes.max()), float(np.median(sizes)), int(sizes.min()))
+        lines.append(
+            dict(zip(("ratio", "rows", "largest", "median", "smallest"), (one, *numbers), strict=True))
+        )
+    if out is not None:
+        names = np.array(whole.classes)[whole.labels[kept]]
+        np.savez(out, embeddings=whole.rows[kept], labels=names)
+    if as_json:
+        return show_json(lines)
+    shown = [tuple(f"{value:g}" for value in line.values()) for line in lines]
+    show_table(("Ratio", "Rows", "Largest class", "Median", "Smallest"), shown, numbers=range(5))
+
+
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="A results folder.")],
