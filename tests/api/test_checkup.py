@@ -1,11 +1,13 @@
 """Every fault that a checkup knows is planted and found; in sets without a fault nothing is."""
 
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from dptransfer import encoders
 from dptransfer.api.checkup import ALMOST_NO_NOISE, check, encoding_time
 from dptransfer.api.findings import advice
 from dptransfer.api.source import Source
@@ -19,6 +21,7 @@ from dptransfer.data import (
 )
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.methods import auto
+from dptransfer.methods.heads.public_start import IN_CODES, UNMEASURED
 
 
 def keys(found, role="private"):
@@ -400,3 +403,27 @@ def test_pictures_to_encode_are_counted_over_all_sets(photos):
     found = check(photos / "private", photos / "public", encoder=Slow())
     assert "80 examples" in found.encoding
     assert "Time to encode" in str(found)
+
+
+class Reads:
+    """An encoder that tells three classes apart by a word."""
+
+    identity, dimension, kind = EncoderIdentity("reads", "ab" * 32, "texts"), 3, "text"
+
+    def encode(self, batch):
+        return np.array([[word in text for word in ("card", "rate", "refund")] for text in batch], np.float32)
+
+
+def test_what_class_names_alone_reach_is_measured_on_test_examples(tmp_path, monkeypatch):
+    classes = ("lost card", "exchange rate", "late refund")
+    for name, of in (("private.csv", [0, 1, 2]), ("test.csv", [0, 1, 2, 1])):
+        lines = (f"the {classes[one].split()[1]} of day {n},{classes[one]}" for n, one in enumerate(of))
+        (tmp_path / name).write_text("\n".join(["text,label", *lines]))
+    monkeypatch.setattr(encoders, "ENCODERS", SimpleNamespace(names=("reads",)))
+    monkeypatch.setattr(encoders, "encoder_of", lambda identity: Reads())
+    found = check(tmp_path / "private.csv", test=tmp_path / "test.csv", classes=classes, encoder=Reads())
+    assert "100%" in found.names
+    assert found.names in " ".join(str(found).split())
+    assert check(tmp_path / "private.csv", classes=classes, encoder=Reads()).names == UNMEASURED
+    assert check(tmp_path / "private.csv", classes=("C1", "C2"), encoder=Reads()).names == IN_CODES
+    assert check(tmp_path / "private.csv", classes=classes).names in (UNMEASURED, "")

@@ -6,6 +6,7 @@ import pytest
 from dptransfer.cli.methods_command import method_from
 from dptransfer.cli.options import settings_of
 from dptransfer.methods import METHODS
+from dptransfer.methods.heads.public_start import IN_CODES, UNMEASURED
 from dptransfer.sources import PrivateImages
 from encoders.toys import pictures
 
@@ -130,6 +131,14 @@ def test_a_pool_that_is_not_encoded_is_planned_for_as_rows_of_the_encoder(cli, c
     assert "'efficientnet-lite0', 1280 wide" in told["notes"][0]
     (tmp_path / "pool.txt").write_text("one\ntwo\n")
     assert cli_json(*words, tmp_path / "pool.txt")["dimension"] == 384
+    texts = ("plan", *BUDGET, "--public", tmp_path / "pool.txt", "--classes")
+    named, coded = (cli_json(*texts, names) for names in ("lost card,refund", "C34.1,C34.2"))
+    assert "class names" in named["events"][0]["label"]
+    assert "class names" not in coded["events"][0]["label"]
+    assert IN_CODES in coded["notes"][0]
+    assert UNMEASURED in named["notes"]
+    off = cli_json(*texts, "lost card,refund", "-m", "public-prior", "--set", "names=off")
+    assert off["events"][0]["label"] == coded["events"][0]["label"]
     assert "small-cnn" in cli(*words, flat, "--encoder", "small-cnn").stdout
     assert cli_json(*words, flat, "--dim", "1280") == told
     assert "1280 wide; got --dim 64" in cli(*words, flat, "--dim", "64", code=2).stderr.replace("\n", " ")

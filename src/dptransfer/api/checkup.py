@@ -24,9 +24,17 @@ from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings, ShardedR
 from dptransfer.data.labels import Classes
 from dptransfer.data.tables import NOBODY
 from dptransfer.encoders.encoder import Encoder, blank_picture
+from dptransfer.encoders.in_memory import encode_texts_in_memory
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.methods.auto import fitted_on, tasks_like
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes
+from dptransfer.methods.heads.public_start import (
+    IN_CODES,
+    UNMEASURED,
+    accuracy_of_names,
+    are_in_words,
+    with_known_names,
+)
 from dptransfer.methods.surrogate import FAMILIES
 from dptransfer.privacy import Budget, Unit
 
@@ -36,6 +44,7 @@ ALMOST_NO_NOISE = 100.0
 _FEWEST_PUBLIC = 200  # rows that tasks are made from; `Auto` asks for as many
 _MOST_PUBLIC = 20_000  # of a pool in many files: four times as many as the largest task has
 _BATCH = 8
+_MOST_READ = 200  # labelled texts that are encoded to see what class names alone reach
 _A_TEXT = "word " * 50
 _SIZES = ("size", "person_bound", "rows_per_person")
 
@@ -134,6 +143,7 @@ class Checkup:
         findings: what to look at, the worst first.
         expected: accuracies on public tasks, one for each ε that was asked for; empty where there is no pool.
         encoding: the time an encoding would take, if an encoder was named.
+        names: what class names alone would reach, in words, if an encoder can read them.
         unchecked: what was not looked at, and why.
         facts: what the accuracies assume.
         sets: what was read: private, test, public.
@@ -143,6 +153,7 @@ class Checkup:
     findings: tuple[Finding, ...]
     expected: tuple[Forecast, ...]
     encoding: str | None
+    names: str
     unchecked: tuple[str, ...]
     facts: Facts | None
     sets: tuple[Examples, ...]
@@ -189,6 +200,8 @@ class Checkup:
             yield Section("Pictures", (_table("Form", forms),))
         if self.encoding is not None:
             yield Section("Time to encode", (Paragraph(self.encoding),))
+        if self.names:
+            yield Section("Class names", (Paragraph(self.names),))
         if self.expected and self.facts is not None:
             yield Section("Expected accuracy", tuple(_accuracies(self.expected, self.facts)))
         if self.unchecked:
@@ -343,11 +356,37 @@ def check(
         findings=tuple(sorted(findings, key=lambda one: worst_first.index(one.key))),
         expected=() if facts is None or pool is None else expected_accuracy(facts, pool, budgets),
         encoding=encoding_time(encoder, to_encode, opening) if encoder is not None and to_encode else None,
+        names=_about_names(sets, mine.classes, encoder),
         unchecked=tuple(unchecked),
         facts=facts,
         sets=tuple(sets.values()),
         looks=looks,
     )
+
+
+def _about_names(
+    sets: Mapping[Role, Examples], classes: Sequence[str | int] | None, encoder: Encoder | None
+) -> str:
+    """What class names alone reach on labelled public or test examples, in words."""
+    identity = sets["private"].encoder if encoder is None else encoder.identity
+    if identity is None or identity.transform.startswith("rgb") or classes is None or len(classes) < 2:
+        return ""
+    if not are_in_words(classes):
+        return IN_CODES
+    for role in ("public", "test"):
+        one = sets.get(role)
+        if one is None or one.positions is None:
+            continue
+        own = np.flatnonzero(one.positions >= 0)
+        own = own[np.linspace(0, len(own) - 1, min(len(own), _MOST_READ)).astype(np.int64)]
+        rows = one.rows[own] if one.rows is not None else None
+        if rows is None and encoder is not None and one.texts:
+            rows = encode_texts_in_memory([one.texts[place] for place in own], encoder)
+        if rows is not None and len(rows):
+            facts = Facts(tuple(classes), (rows.shape[1],), encoder=identity)
+            labelled = PublicEmbeddings(rows, one.positions[own], classes=facts.classes, encoder=identity)
+            return accuracy_of_names(with_known_names(labelled, facts), facts, role)
+    return UNMEASURED
 
 
 def _read_test(test: Source, people: Whose) -> Examples:

@@ -54,6 +54,9 @@ from dptransfer.methods.configuration import in_type as in_type
 from dptransfer.methods.configuration import named_method as named_method
 from dptransfer.methods.configuration import setting_names as setting_names
 from dptransfer.methods.deep.network import Network as Network
+from dptransfer.methods.heads.public_start import IN_CODES as IN_CODES
+from dptransfer.methods.heads.public_start import accuracy_of_names as accuracy_of_names
+from dptransfer.methods.heads.public_start import are_in_words as are_in_words
 from dptransfer.methods.prototypes.pool_sizing import PoolSizing as PoolSizing
 from dptransfer.methods.prototypes.pool_sizing import pool_sizing as pool_sizing
 from dptransfer.methods.tuning import every_combination as every_combination

@@ -61,6 +61,9 @@ def plan(
         with progress_bar("Trying out a part of the pool"):
             sizing = lib.pool_sizing(made.method, facts, rows.with_workers(hands))
     notes = [*([unencoded] if unencoded else []), *made.notes, *paid.notes]
+    if isinstance(rows, dpt.PublicEmbeddings):
+        told_of_names = lib.accuracy_of_names(made.method.with_words(rows, facts), facts)
+        notes += [told_of_names] if told_of_names else []
     if rows is None and isinstance(chosen, dpt.methods.Auto):
         notes += _with_a_pool(chosen, facts, allowed)
     if assumed:
@@ -159,7 +162,10 @@ def _not_encoded(
     said = f"'{public.path}' is not encoded: this is the plan for rows of '{name}', {note.dimension} wide."
     if shots:
         said += " With labelled rows of the private classes 'auto' tries other methods, too: encode it first."
-    return lib.PoolOutline(len(found), words, classes=()), note.dimension, said
+    names = classes if note.kind == "text" and classes is not None else ()
+    if names and not lib.are_in_words(names):
+        said, names = f"{said} {lib.IN_CODES}", ()
+    return lib.PoolOutline(len(found), words, names=len(names), classes=()), note.dimension, said
 
 
 def _facts(

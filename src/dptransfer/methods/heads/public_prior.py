@@ -23,6 +23,8 @@ from dptransfer.methods.heads.hierarchical import class_weights, count_estimates
 from dptransfer.methods.heads.public_start import (
     START_SHARE,
     ClassStart,
+    may_help,
+    notes_on_names,
     public_start,
     read_start,
     sources_of_start,
@@ -142,7 +144,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
             label = f"whether {' and '.join(sources)} help, {label}"
         largest = max(queries, key=lambda query: math.prod(query.shape))
         label = f"class counts, {label}"
-        return self.calibrated_plan(lambda z: [GaussianShares(largest, z, budget.relation, label)], budget)
+        made = self.calibrated_plan(lambda z: [GaussianShares(largest, z, budget.relation, label)], budget)
+        return replace(made, notes=notes_on_names(described, facts)) if self.names == "auto" else made
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> _Maps:
         """The map into axes, the one into words where the encoder has some, and what is public of classes."""
@@ -166,7 +169,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         noise_of_sum = purse.scale(purse.budget.query, 1.0)
         typical = math.exp(float(np.log(counts).mean())) / noise_of_sum
 
-        start, said = task.prepared.start, ""
+        start, said = task.prepared.start if may_help(typical) else None, ""
         if start is not None:
             helps, said = read_start(purse, start, private, counts)
             spent.append(f"{START_SHARE:.0%} on whether {start.what} help")
