@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +31,8 @@ SMALLEST_CLIP = 0.3  # shots that are fitted well have hardly any gradient left 
 REUSES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # pulls toward the private head that the shots are asked about
 
 _PARTS = 5  # that the shots are cut into to choose among them
+_SCALES = 2.0 ** np.arange(-3, 6)  # of logits, whose length says nothing about their order
+_INDISTINCT = 1.0  # log loss of all shots, in nats, within which pulls are as good as each other
 
 
 @dataclass(frozen=True)
@@ -304,9 +306,9 @@ class PPGD(GradientHead):
                    it.
 
     Attributes:
-        reuse: strength of the pull toward the private model while the shots are fitted; by default the one
-            that predicts shots best which were left out. The private model is released by then, and shots
-            are public, so this choice costs nothing.
+        reuse: strength of the pull toward the private model while the shots are fitted; by default the
+            strongest that predicts left-out shots as well as any, or none where the shots alone do better.
+            The private model is released by then, and shots are public, so this choice costs nothing.
     """
 
     reuse: Moderate | None = None
@@ -314,7 +316,7 @@ class PPGD(GradientHead):
     about: ClassVar[About] = About(
         card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}, "
         "clipped at the norm of the mean public gradient. Labelled public rows, which are not protected, "
-        "were then fitted with a pull toward that head.",
+        "were then fitted with a pull toward that head, unless they predicted each other better without.",
         paper_names=("adamix-ppgd",),
         reference="Wang, Zhou: Differentially Private Learning with Small Public Data (AAAI 2020), with full "
         "batches as Golatkar et al. (CVPR 2022) run it.",
@@ -351,23 +353,42 @@ class MeanClip(UpdateRule):
 
     def head(self, weights: Floats) -> Head:
         """The shots, fitted near the private model."""
-        reuse = self.reuse or min(REUSES, key=lambda one: self.loss_left_out(weights, one))
-        return super().head(starts.fitted_softmax(self.rows, self.labels, weights, reuse))
+        centre, strength = (weights, self.reuse) if self.reuse else self.chosen(weights)
+        return super().head(starts.fitted_softmax(self.rows, self.labels, centre, strength))
+
+    def chosen(self, weights: Floats) -> tuple[Floats, float]:
+        """What the fit is pulled toward and how strongly: the strongest pull that the shots do not refute.
+
+        Nothing is pulled toward the private head where the shots alone predict better.
+        """
+        if np.bincount(self.labels).max() < 2:  # nobody can be left out
+            return weights, REUSES[0]
+        axes = np.linalg.qr(self.rows.T)[0]  # of the shots: nothing else of a fit changes their logits
+        inside = replace(self, rows=self.rows @ axes)
+        seen = weights @ axes
+        losses = {one: inside.loss_left_out(seen, one) for one in REUSES}
+        good = min(losses.values()) + _INDISTINCT
+        alone = 0 * weights, starts.FromShots.strength
+        if inside.loss_left_out(0 * seen, alone[1]) < good - _INDISTINCT:
+            return alone
+        return weights, max(one for one, loss in losses.items() if loss <= good)
 
     def loss_left_out(self, weights: Floats, reuse: float) -> float:
-        """Log loss of the shots, each predicted by a head that was fitted without its part of them."""
+        """Log loss of the shots at the best scale, each predicted by a fit without its part of them.
+
+        The scale is free because the private head's is set by its noise, not by how sure it may be.
+        """
         rank = np.zeros(len(self.labels), dtype=np.int64)  # of a shot among those of its class
         for label in np.unique(self.labels):
             rank[self.labels == label] = np.arange((self.labels == label).sum())
-        loss, parts = 0.0, min(_PARTS, int(rank.max()) + 1)
+        parts = min(_PARTS, int(rank.max()) + 1)
+        logits = np.empty((len(self.labels), len(weights)))
         for part in range(parts):
             left_out = rank % parts == part
             seen, labels = self.rows[~left_out], self.labels[~left_out]
-            fitted = weights if not len(seen) else starts.fitted_softmax(seen, labels, weights, reuse)
-            logits = self.rows[left_out] @ fitted.T
-            own = logits[np.arange(len(logits)), self.labels[left_out]]
-            loss += float((logsumexp(logits, axis=1) - own).sum())
-        return loss
+            logits[left_out] = self.rows[left_out] @ starts.fitted_softmax(seen, labels, weights, reuse).T
+        own = logits[np.arange(len(logits)), self.labels]
+        return min(float((logsumexp(c * logits, axis=1) - c * own).sum()) for c in _SCALES)
 
 
 @dataclass(frozen=True)
