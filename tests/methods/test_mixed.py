@@ -218,14 +218,14 @@ def test_the_pull_of_ppgd_is_the_strongest_that_left_out_shots_do_not_refute():
     good, bad = (told.loss_left_out(head, 1.0) for head in (near, wrong))
     assert good < 0.1 < bad
     assert told.loss_left_out(near / 50, 1.0) < 0.1  # whatever its length
-    assert told.chosen(near)[1] == REUSES[-1]
-    assert told.chosen(wrong)[1] < REUSES[-1]
+    assert told.pull(near)[1] == REUSES[-1]
+    assert told.pull(wrong)[1] < REUSES[-1]
     noise = np.random.default_rng(0).normal(size=(3, WIDTH))
     alone = OnlyPublic().start.weights(features, private().facts, made)
     assert rule.head(1e3 * noise).weights == pytest.approx(alone, abs=1e-3)
     assert rule.head(1e-3 * noise).weights != pytest.approx(alone, abs=1e-3)
     one_each = replace(told, rows=np.eye(3, WIDTH), labels=np.arange(3))
-    assert one_each.chosen(near)[1] == one_each.chosen(wrong)[1] == REUSES[0]
+    assert one_each.pull(near)[1] == one_each.pull(wrong)[1] == REUSES[0]
 
 
 def test_a_pull_that_is_chosen_gives_the_head_that_it_gives_when_set():

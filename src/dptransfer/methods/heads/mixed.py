@@ -353,10 +353,10 @@ class MeanClip(UpdateRule):
 
     def head(self, weights: Floats) -> Head:
         """The shots, fitted near the private model."""
-        centre, strength = (weights, self.reuse) if self.reuse else self.chosen(weights)
+        centre, strength = (weights, self.reuse) if self.reuse else self.pull(weights)
         return super().head(starts.fitted_softmax(self.rows, self.labels, centre, strength))
 
-    def chosen(self, weights: Floats) -> tuple[Floats, float]:
+    def pull(self, weights: Floats) -> tuple[Floats, float]:
         """What the fit is pulled toward and how strongly: the strongest pull that the shots do not refute.
 
         Nothing is pulled toward the private head where the shots alone predict better.
