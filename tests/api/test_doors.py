@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import dptransfer as dpt
 from dptransfer.cli.commands import app
-from dptransfer.errors import DPTransferError
+from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.sklearn import PrivateClassifier, make_private_pipeline
 
 CLASSES = ["cat", "dog"]
@@ -67,6 +67,12 @@ def by_scikit_learn(asked):
     public = None if asked.public is None else dpt.Source(asked.public).public()
     given = {key: getattr(asked, key) for key in ("method", "epsilon", "delta", "classes", "name")}
     make_private_pipeline(PrivateClassifier(**given, public=public)).fit(x, y)
+
+
+def by_plan(asked):
+    given = asked.given()
+    given.pop("name")
+    dpt.plan(asked.x, **given)
 
 
 def charges():
@@ -134,6 +140,41 @@ def test_what_one_refuses_the_others_refuse_in_the_same_words_before_a_charge(wr
     assert len(kinds) == 1
     assert said[0] == said[1] == said[2]
     assert charges() == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0.0},
+        {"delta": 1.0},
+        {"method": "nonesuch"},
+        {"method": "film"},
+        {"method": "public"},
+        {"classes": None},
+        {"classes": ["cat", "cat"]},
+        {"public": "wide.npz"},
+        {"x": "nowhere.npz"},
+        {"public": "private.npz"},
+        {"public": "nowhere.npz"},
+        {"people": "nobody.npy"},
+        {"encoder": "minilm"},
+        {"holdout": 1.5},
+    ],
+    ids=str,
+)
+def test_a_plan_refuses_what_a_fit_refuses(wrong):
+    said = []
+    for way in (by_function, by_plan):
+        with pytest.raises(DPTransferError) as refused:
+            way(Asked(**wrong))
+        said.append((type(refused.value), str(refused.value)))
+    assert said[0] == said[1]
+    assert charges() == 0
+
+
+def test_a_size_of_another_name_is_refused_when_it_is_declared():
+    with pytest.raises(ArgumentError, match="person_bound"):
+        dpt.Source("private.npz", classes=CLASSES, declared={"persons_bound": 2.0})
 
 
 @pytest.mark.parametrize(

@@ -171,21 +171,25 @@ class Fit:
         Of the private examples their public facts alone go in. Images and texts are not encoded where the
         plan does not need public rows.
         """
-        method = self.resolved_method()
+        method = self._method_for_sources()
         if isinstance(method, ImageMethod):
             side, greys = method.network().side, method.grey_range
             images = private_images(self.private, side, greys)
             public = None if self.public is None else public_images(self.public, side, greys)
+            method.require_public(images.facts, public)
             return method.plan_fit(images.facts, self.budget, public, holdout=self.holdout)
         facts = self.private.facts()
         with EncodedBeside(self._out()) as beside:
             outline = None if facts is None else self._outline()
-            if facts is not None and (self.public is None or outline is not None):
+            if facts is not None and outline is not None:
                 with suppress(RowsNeeded):
                     return method.plan_fit(facts, self.budget, outline, holdout=self.holdout)
             pool = self._pool(beside)
             facts = self.private.private(beside).facts if facts is None else facts
             rows = self._with_shots(pool, facts.classes)
+            method.require_public(facts, rows)
+            if rows is not None:
+                rows.require_match(facts)
             return method.plan_fit(facts, self.budget, rows, holdout=self.holdout)
 
     @contextmanager
@@ -206,10 +210,7 @@ class Fit:
         """
         if self.workers is not None:
             self.workers.ready()
-        for source in (self.private, self.public, self.shots, self.test):
-            if source is not None:
-                source.require_there()
-        method = self.resolved_method()
+        method = self._method_for_sources()
         ledger = Ledger.default() if ledger is None else ledger
         with EncodedBeside(out or self._out()) as beside:
             if isinstance(method, ImageMethod):
@@ -251,17 +252,25 @@ class Fit:
         return ready if self.test is None else ready.with_test(*self.test.test(rows.facts, encoder))
 
     def _on_images(self, method: ImageMethod, ledger: Ledger) -> OpenFit:
-        if self.shots is not None or self.vocabulary is not None:
-            odd = "--shots and --set data.vocabulary are for methods on rows"
-            raise ArgumentError(f"{odd}; '{method.name}' takes images. Leave them out.")
-        for source in (self.private, self.public, self.test):
-            if source is not None:
-                require_images(source, method)
         network, greys = method.network(), method.grey_range
         public = None if self.public is None else public_images(self.public, network.side, greys)
         private = private_images(self.private, network.side, greys)
         ready = OpenFit(self, method, private, public, ledger, network=network)
         return ready if self.test is None else ready.with_test(*test_images(self.test, method, private.facts))
+
+    def _method_for_sources(self) -> PrivateMethod:
+        """The method, once all sources are there and of a form that it takes."""
+        sources = [one for one in (self.private, self.public, self.test, self.shots) if one is not None]
+        for source in sources:
+            source.require_there()
+        method = self.resolved_method()
+        if isinstance(method, ImageMethod):
+            if self.shots is not None or self.vocabulary is not None:
+                odd = "--shots and --set data.vocabulary are for methods on rows"
+                raise ArgumentError(f"{odd}; '{method.name}' takes images. Leave them out.")
+            for source in sources:
+                require_images(source, method)
+        return method
 
     def resolved_method(self) -> PrivateMethod:
         """The method, with what the source says about reading where it works on pixels."""
