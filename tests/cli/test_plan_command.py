@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from dptransfer.cli.methods_command import method_from
-from dptransfer.cli.options import settings_of
 from dptransfer.methods import METHODS
 from dptransfer.methods.heads.public_start import IN_CODES, UNMEASURED
 from dptransfer.sources import PrivateImages
@@ -94,10 +92,6 @@ def test_other_currencies(cli_json, currency):
 def test_refusals(cli, data, words, said):
     method = () if "-m" in words else ("-m", "mean")
     assert said in cli("plan", *method, *[one.format(data=data) for one in words], code=2).stderr
-
-
-def set_on(name, *assignments):
-    return method_from(name, settings_of(assignments, {})[0])
 
 
 @pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")

@@ -254,12 +254,6 @@ def test_the_remedy_names_the_unit_where_it_is_a_person(ledger):
         ledger.charge("clinic-a", [replace(GAUSS, unit=Unit.PERSON)], label="fit")
 
 
-def _same(requests, limit, without):
-    return requests.guarantee(1e-5, ADD, limit).epsilon == without
-
-
-ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
-
 ROW = GaussianEvent(16.0, ADD)
 
 PERSON = replace(ROW, unit=Unit.PERSON)

@@ -106,22 +106,6 @@ def test_a_full_disk_means_no_charge(path, monkeypatch):
     assert len(ledger.history()) == 4 + grown + 1
 
 
-def damaged(content, random):
-    """The same file with a few bytes changed, a stretch overwritten, or cut off."""
-    content, place = bytearray(content), random.randrange(len(content))
-    how = random.randrange(4)
-    if how == 0:
-        content[random.randrange(100)] = random.randrange(256)
-    elif how == 1:
-        for _ in range(8):
-            content[random.randrange(len(content))] = random.randrange(256)
-    elif how == 2:
-        content[place : place + 300] = random.choice([bytes, random.randbytes])(300)
-    else:
-        del content[place:]
-    return bytes(content)
-
-
 def test_a_schema_that_is_no_text_is_tampering(path):
     content = bytearray(path.read_bytes())
     content[content.index(b"CREATE TRIGGER") + 3] = 0x9F

@@ -265,7 +265,6 @@ def test_large_tasks_are_tried_small_with_the_noise_to_match(monkeypatch):
 
 
 PICTURES = Facts(tuple(range(10)), shape=(32, 32, 3), size=10_000)
-REPLACE_ONE = replace(BUDGET, relation=Relation.REPLACE_ONE)
 
 
 # The cells of docs/how-to/choose-a-method.md: pictures of each of ten classes, ε, and the side of the border.

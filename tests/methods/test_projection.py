@@ -36,11 +36,6 @@ def test_with_no_steps_to_speak_of_it_is_the_nearest_direction():
     assert np.allclose(found.scores(x) / 20 + 0.5, mean.scores(x), atol=1e-3)
 
 
-def prototypical_loss(model, x, y):
-    scores = model.scores(x)
-    return float(np.mean(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y]))
-
-
 def test_the_map_is_as_wide_as_exact_norms_allow():
     facts = private().facts
     assert Projection(features=UnitNorm()).plan(facts, BUDGET).mechanisms[1].query.shape == (WIDTH, WIDTH)

@@ -11,7 +11,6 @@ from dptransfer.base.progress import reported_to
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
-from dptransfer.exact.public_map import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     CoinPressPrototypes,
@@ -219,8 +218,3 @@ def test_every_combination_comes_with_its_settings():
 def test_what_is_no_choice_is_refused(make, lists, said):
     with pytest.raises(ArgumentError, match=said):
         every_combination(make, lists, option="--tune ")
-
-
-GRID = [
-    NoisyGD(features=PublicMap(axes=axes), steps=steps, clip=0.5) for steps in (10, 30) for axes in (64, 128)
-]

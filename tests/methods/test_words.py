@@ -191,14 +191,6 @@ def task(seed=0, *, scale=4.0, counts=None, active=3):
     return means, sums, counts + scale * rng.normal(size=CLASSES), scale
 
 
-def rows_of(means, rng, each=40):
-    """Rows whose words are drawn from their class, over a little of everything; scaled to unit norm."""
-    labels = np.repeat(np.arange(len(means)), each)
-    seen = rng.random((len(labels), means.shape[1])) < means[labels]
-    rows = seen + 0.3 * rng.random(seen.shape)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True), labels
-
-
 def test_the_noise_is_taken_off_and_the_words_stay():
     means, sums, counts, scale = task()
     found = sparse_posterior(sums, counts, scale, scale)

@@ -124,20 +124,6 @@ def test_zeros_that_look_like_the_blank_digest_do_no_harm(tmp_path):
     assert read_manifest((path / "release.json").read_bytes()).notes == ("0" * 64,)
 
 
-def tuned_fields(**change):
-    return {**event_to_dict(TUNED), **change}
-
-
-TAMPERED = {
-    "another relation": tuned_fields(relation="replace-one"),
-    "a numbered label": tuned_fields(label=7),
-    "a numbered label inside": tuned_fields(candidates=[[{**event_to_dict(ROUNDS), "label": 7}]]),
-    "noise in words inside": tuned_fields(candidates=[[{**event_to_dict(ROUNDS), "noise_multiplier": "20"}]]),
-    "an extra key": tuned_fields(surprise=1),
-    "no candidates": tuned_fields(candidates=[]),
-}
-
-
 def test_every_kind_of_event_and_none_can_be_recorded(forged):
     kept = [event_to_dict(event) for event in (ROUNDS, SAMPLED, TUNED)]
     assert list(forged(lambda fields: fields.update(events=kept)).events) == kept

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from dptransfer.data import Columns, EncoderIdentity, RowMetadata, write_embeddings
+from dptransfer.data import Columns, RowMetadata, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy import Unit
 from dptransfer.sources import read_private, read_public, read_table
 
 X = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
 Y = np.array([0, 1, 0, 1, 0, 1])
-ENCODER = EncoderIdentity("toy", "0" * 64, "none")
 AB = {"classes": ["a", "b"]}
 WHO = ["b", "a", "", "b", "", "a"]
 WHOSE = [0, 1, 2, 0, 3, 1]

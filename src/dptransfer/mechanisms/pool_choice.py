@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,47 +30,18 @@ from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.cuda import on_host
 from dptransfer.noise import NoiseSource, race
 from dptransfer.noise.race import Candidate, Choice, Lookup, ScoreBins
+from dptransfer.queries.similarity import PoolScores
 
 Scores: TypeAlias = "Integers | Tensor"
 """(candidates, classes) scores, where they were computed: as an array, or on a device."""
+ScoredPool: TypeAlias = "PoolScores | ScoreTable"
+"""Candidates of a pool, with scores that are computed a piece at a time."""
 
 _SCORES_AT_ONCE = 2**23
 _SLAB_BYTES = 2**26
 _COLUMNS = 8  # eight int64 are one line of the cache
 _TOP = -1  # stands for a level where one of the largest scores is listed
 _GOES_ON = "The charge stands: restore the pool, and fit again in the same workspace, if there was one."
-
-
-class ScoredPool(Protocol):
-    """Candidates of a pool, with scores that are computed a piece at a time."""
-
-    @property
-    def classes(self) -> int:
-        """How many scores a candidate has."""
-
-    @property
-    def bytes_each(self) -> int:
-        """What reading a candidate costs."""
-
-    @property
-    def workers(self) -> Workers:
-        """Workers that compute scores."""
-
-    @property
-    def at_hand(self) -> Workers:
-        """Workers that compute some scores again, and need not be started for it."""
-
-    def __len__(self) -> int:
-        """How many candidates there are."""
-
-    def scores(self, piece: slice) -> Scores:
-        """(candidates, classes) scores of the candidates at these positions, where they were computed."""
-
-    def only(self, wanted: Sequence[int]) -> ScoredPool:
-        """The same candidates with their scores for some classes, in this order."""
-
-    def require_unchanged(self) -> None:
-        """Raise if candidates are others by now, as far as that can be told without reading them."""
 
 
 @dataclass(frozen=True, eq=False)

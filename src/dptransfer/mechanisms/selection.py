@@ -36,6 +36,7 @@ from dptransfer.noise.noise_source import LARGEST_LAPLACE_SCALE
 from dptransfer.noise.race import Candidate, Choice, ScoreBins
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.query import ScoreQuery
+from dptransfer.queries.similarity import PoolScores
 
 _DRAWN_AT_ONCE = 2**23  # scores, 64 MiB of them; with another number a seed gives other noise
 
@@ -112,9 +113,8 @@ def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People
     """The candidates of a query, scored a piece at a time where it can do that, or all at once."""
     if not hasattr(query, "pool_scores"):
         return ScoreTable(exact_answer(query, rows, labels, people))
-    scored = query.pool_scores(rows, labels, people)
-    pool: ScoredPool = scored
-    return ScoreTable(scored.all(), candidate_bytes=scored.bytes_each) if scored.fits_here else pool
+    scored: PoolScores = query.pool_scores(rows, labels, people)
+    return ScoreTable(scored.all(), candidate_bytes=scored.bytes_each) if scored.fits_here else scored
 
 
 @dataclass(frozen=True)
