@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, 
 
 import numpy as np
 
+from dptransfer import encoders
 from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
 from dptransfer.base.types import AnyArray, Integers, Labels, People
 from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
@@ -37,6 +38,8 @@ from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About, Whole, check_settings
+from dptransfer.methods.charging import require_kinds
+from dptransfer.methods.deep.network import Network, network_of
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.release.classifier import PrivateClassifier
@@ -45,9 +48,7 @@ from dptransfer.sources import PrivateImages, PublicImages
 
 if TYPE_CHECKING:
     from dptransfer.data.facts import EncoderIdentity
-    from dptransfer.encoders import Encoder
-    from dptransfer.encoders.encoder import EncoderDelta
-    from dptransfer.methods.deep.network import Network
+    from dptransfer.encoders import Encoder, EncoderDelta
     from dptransfer.methods.fitting import FitPlan
 
 
@@ -303,7 +304,6 @@ class PrivateMethod(ABC):
         Warns:
             PrivacyWarning: the budget promises little, by its numbers and the declared size alone.
         """
-        from dptransfer.methods.charging import require_kinds
         from dptransfer.methods.fitting import fit_planned
 
         noise = SecureNoise() if noise is None else noise
@@ -421,9 +421,7 @@ class EmbeddingMethod(PrivateMethod):
         """Add the words of the encoder on record, for methods that read them."""
         if public is None or not self.takes_words:
             return public
-        from dptransfer.encoders import with_known_vocabulary
-
-        found = with_known_vocabulary(public)
+        found = encoders.with_known_vocabulary(public)
         # Beside axes, rows in more words would be too wide for exact norms; that must not show in a run.
         wide = found.vocabulary is not None and len(found.vocabulary) > LARGEST_DIMENSION // 2
         return found.with_vocabulary(None) if self.reads_words and wide else found
@@ -467,8 +465,6 @@ class ImageMethod(PrivateMethod):
 
     def network(self) -> Network:
         """The public network, loaded; its `side` is that of the pictures."""
-        from dptransfer.methods.deep.network import network_of
-
         return network_of(self.encoder, size=self.size, device=self.device, grey_range=self.grey_range)
 
     def require_data(self, private: PrivateData, public: PublicData | None) -> None:
@@ -482,19 +478,16 @@ class ImageMethod(PrivateMethod):
 
     def rows_for_head(self, private: PrivateImages, outcome: Outcome) -> AnyArray:
         """Rows of private pictures by the encoder as the run has left it."""
-        from dptransfer.encoders import encode_pixels
-
-        return encode_pixels(private.pixels, self.encoder_after(outcome.encoder, outcome.encoder_delta))
+        encoder = self.encoder_after(outcome.encoder, outcome.encoder_delta)
+        return encoders.encode_pixels(private.pixels, encoder)
 
     def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
         """The encoder whose rows a run's result takes: this one, as the run has left it."""
-        from dptransfer.encoders import apply_delta, encoder_of
-
         base = base if delta is None else delta.base
         own: Encoder = self.network().encoder  # first, as it may be one that is found by its place alone
         if base is not None and base != own.identity:
-            return encoder_of(base, device=self.device, delta=delta)
-        return own if delta is None else apply_delta(own, delta)
+            return encoders.encoder_of(base, device=self.device, delta=delta)
+        return own if delta is None else encoders.apply_delta(own, delta)
 
 
 def require_as_planned(plan: Plan, outcome: Outcome) -> None:

@@ -15,6 +15,7 @@ from dptransfer.methods.deep import semi_supervised
 from dptransfer.methods.deep import teachers as side_by_side
 from dptransfer.methods.deep.teachers import SmallTeachers  # torch is there
 from dptransfer.methods.replan import verify_release
+from dptransfer.methods.votes import pate
 from dptransfer.methods.votes.voting import TeacherAnswers, spread
 from dptransfer.sources import PrivateImages, PublicImages
 from methods.deep.tiny import PLACE, coloured
@@ -164,7 +165,7 @@ def test_soft_labels_are_what_a_linear_student_makes_of_all_votes_and_hard_ones_
     wrong[0] = (wrong[0] + 1) % 3
     told = replace(right_answers(), labels=wrong, votes=40 * np.eye(3)[wrong])
     seen = []
-    monkeypatch.setattr(semi_supervised, "train_student", lambda *given: seen.append(given[3]) or TRAINED)
+    monkeypatch.setattr(pate, "train_student", lambda *given: seen.append(given[3]) or TRAINED)
     for labels in ("soft", "hard"):
         learned(replace(STUDENT, labels=labels), told)
     soft, hard = seen

@@ -15,8 +15,7 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-import torch
-from torch.nn import functional
+from dptransfer.base.lazy_torch import torch
 
 View: TypeAlias = "Callable[[torch.Tensor, torch.Generator], torch.Tensor]"
 """From pictures and draws to a view of each."""
@@ -152,8 +151,8 @@ def _sharpness(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     """Toward a blurred picture, or away from it; the blur is PIL's: weights 1, and 5 in the middle."""
     blur = pictures.new_ones(3, 1, 3, 3)
     blur[:, :, 1, 1] = 5
-    padded = functional.pad(pictures, (1, 1, 1, 1), mode="replicate")
-    smooth = functional.conv2d(padded, blur / 13, groups=3)
+    padded = torch.nn.functional.pad(pictures, (1, 1, 1, 1), mode="replicate")
+    smooth = torch.nn.functional.conv2d(padded, blur / 13, groups=3)
     return smooth + (pictures - smooth) * _factor(strengths)
 
 
@@ -191,8 +190,8 @@ def _mapped(pictures: torch.Tensor, entries: list[list[torch.Tensor | float]]) -
     """Pictures seen through an affine map each, with grey around them."""
     one = pictures.new_ones(len(pictures))
     matrix = torch.stack([torch.stack([entry * one for entry in row], 1) for row in entries], 1)
-    grid = functional.affine_grid(matrix, list(pictures.shape), align_corners=False)
-    return functional.grid_sample(pictures - _GREY, grid, align_corners=False) + _GREY
+    grid = torch.nn.functional.affine_grid(matrix, list(pictures.shape), align_corners=False)
+    return torch.nn.functional.grid_sample(pictures - _GREY, grid, align_corners=False) + _GREY
 
 
 CHANGES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {

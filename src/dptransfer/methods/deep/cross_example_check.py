@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import Floats, Labels, PixelArray
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.per_example import probe_pictures

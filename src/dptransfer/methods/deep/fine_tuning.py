@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -24,8 +24,11 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.softmax import IntegerLogits, logit_steps
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import About, Fraction, Moderate, Rate, Whole, one_of
+from dptransfer.methods.deep.cross_example_check import require_as_released, require_own_gradients
 from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.network_gradient import NetworkGradient
+from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
+from dptransfer.methods.deep.trained_parts import TrainedParts
 from dptransfer.methods.heads.descent import Descent, Pace
 from dptransfer.methods.heads.noisy_gd import (
     LOSSES,
@@ -41,10 +44,6 @@ from dptransfer.privacy import Budget, Unit
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import Head, LinearHead
 from dptransfer.sources import PrivateImages, PublicImages
-
-if TYPE_CHECKING:
-    from dptransfer.methods.deep.picture_loss import PictureLoss
-    from dptransfer.methods.deep.trained_parts import TrainedParts
 
 OPTIONS = {
     "encoder": "Public network to start from.",
@@ -146,8 +145,6 @@ class FineTuning(ImageMethod):
 
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """What is trained of the network, and of a head behind this map; None for rows of unit norm."""
-        from dptransfer.methods.deep.trained_parts import TrainedParts
-
         return TrainedParts(
             network,
             self.train,
@@ -196,8 +193,6 @@ class FineTuning(ImageMethod):
     def prepare(self, facts: Facts, public: PublicImages | None) -> TrainedParts:
         """Load the network, find in it what is to be trained, and try both on pictures of noise."""
         network = self.network()  # first, as it says what to install where there is no torch
-        from dptransfer.methods.deep.cross_example_check import require_as_released, require_own_gradients
-
         network.require_shape(facts.shape)
         features = None if public is None else self.map_of(network, public)
         parts = self.parts(network, len(facts.classes), features)
@@ -212,8 +207,6 @@ class FineTuning(ImageMethod):
 
     def run(self, task: Task[TrainedParts, PrivateImages, PublicImages | None]) -> Outcome:
         """Ask, step; everything but the noisy answers is post-processing."""
-        from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
-
         *before, paid = rounds_of(task.plan.mechanisms)
         kept = Pictures(task.prepared, task.private.pixels, views=self.views, micro_batch=self.micro_batch)
         loss = self.with_released(PictureLoss(kept), before, task.private, task.noise)
@@ -427,8 +420,6 @@ class WarmStartNetwork(FineTuning):
         self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
     ) -> PictureLoss:
         """The loss beside the prior that the released centres give."""
-        from dptransfer.methods.deep.picture_loss import PictureLoss
-
         (paid,), network = before, loss.pictures.parts.network
         rows = encode_pixels(private.pixels, network.encoder, batch=self.micro_batch)
         features = UnitNorm().fit(network.dimension, None)

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import Floats, Integers, Labels, PixelArray
 from dptransfer.exact.cuda import record_graph
 from dptransfer.methods.deep.augment import views_of

@@ -44,11 +44,10 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import torch
-from torch import Generator, Tensor
 
 from dptransfer.base import progress
-from dptransfer.base.types import AnyArray, Floats, Integers, PixelArray
+from dptransfer.base.lazy_torch import torch
+from dptransfer.base.types import AnyArray, Floats, Integers, PixelArray, Tensor
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.methods.deep import augment
@@ -269,12 +268,12 @@ class Student:
             place = slice(first, first := first + one.numel())
             one.data, one.grad = (whole[place].view(one.shape) for whole in (self.values, self.gradient))
 
-    def logits(self, positions: Integers, view: View, draws: Generator) -> Tensor:
+    def logits(self, positions: Integers, view: View, draws: torch.Generator) -> Tensor:
         """What the student makes of views of those pictures."""
         rows = self._rows(positions, view, draws) - self.centre
         return rows * self.scale @ self.weights.T + self.offset
 
-    def _rows(self, positions: Integers, view: View, draws: Generator) -> Tensor:
+    def _rows(self, positions: Integers, view: View, draws: torch.Generator) -> Tensor:
         """Rows of unit norm for views of those pictures: of new ones, or of one that was seen for each."""
         if not self._seen:
             return self.unit_rows(view(self.raw(positions), draws))

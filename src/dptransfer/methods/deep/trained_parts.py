@@ -28,11 +28,9 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
-from torch import nn
-from torch.nn import functional
 
 from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import Floats
 from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.encoders.per_example import PerExample, keeps_pictures_apart, plain_kernels
@@ -166,7 +164,7 @@ class LowRank(TrainedLayer):
         else:
             kernels = down.reshape(-1, *layer.weight.shape[1:])
             how = {name: getattr(layer, name) for name in ("stride", "padding", "dilation")}
-            maps = functional.conv2d(x.reshape(1, -1, *x.shape[2:]), kernels, groups=len(x), **how)
+            maps = torch.nn.functional.conv2d(x.reshape(1, -1, *x.shape[2:]), kernels, groups=len(x), **how)
             size = maps.shape[2:]
             inside = maps.reshape(len(x), self.rank, -1).mT
         outside = (inside @ up.mT).reshape(len(x), *size, -1)
@@ -398,13 +396,13 @@ def _pooled(maps: torch.Tensor) -> torch.Tensor:
 
 def _trained_layer(train: str, layer: torch.nn.Module, rank: int) -> TrainedLayer | None:
     """How this layer is trained, if it is."""
-    if isinstance(layer, nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
+    if isinstance(layer, torch.nn.BatchNorm2d | torch.nn.GroupNorm | torch.nn.LayerNorm):
         one_axis = layer.weight is not None and layer.weight.ndim == 1 and layer.bias is not None
         return Film(layer, shift_only=train == "bias") if one_axis and train in ("film", "bias") else None
     if train == "bias" and layer.bias is not None:
         return Bias(layer)
     # A class that derives from Conv2d may pad in its own way, which a single pixel needs none of.
-    known = type(layer) in (nn.Linear, nn.Conv2d) or getattr(layer, "kernel_size", 0) == (1, 1)
+    known = type(layer) in (torch.nn.Linear, torch.nn.Conv2d) or getattr(layer, "kernel_size", 0) == (1, 1)
     whole = known and getattr(layer, "groups", 1) == 1 and getattr(layer, "padding_mode", "zeros") == "zeros"
     return LowRank(layer, rank) if train == "low-rank" and whole else None
 
@@ -414,7 +412,7 @@ def _layers_in_use(network: Network) -> list[tuple[str, torch.nn.Module, int]]:
 
     Found by a blank picture that goes through all stages. A layer that is used twice is where it is first.
     """
-    kinds = nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm | nn.Linear | nn.Conv2d
+    kinds = torch.nn.BatchNorm2d | torch.nn.GroupNorm | torch.nn.LayerNorm | torch.nn.Linear | torch.nn.Conv2d
     names: dict[torch.nn.Module, str] = {
         layer: name for name, layer in network.module.named_modules() if isinstance(layer, kinds)
     }

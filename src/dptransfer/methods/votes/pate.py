@@ -20,7 +20,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,10 @@ from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm, apply
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods.about import TEACHERS, About, Moderate, ModerateOrZero, Rate, Whole, one_of
+from dptransfer.methods.deep.cross_example_check import require_own_ballots
+from dptransfer.methods.deep.network import Network, network_of
+from dptransfer.methods.deep.semi_supervised import Training, train_student
+from dptransfer.methods.deep.teachers import Course, Prompts, SmallTeachers, Teachers, ballots_of
 from dptransfer.methods.method import EmbeddingMethod, ImageMethod, Outcome, RowsTask, Task
 from dptransfer.methods.votes.voting import TeacherAnswers, Voting, linear_student
 from dptransfer.noise import NoiseSource
@@ -42,11 +46,6 @@ from dptransfer.queries.votes import ABSTAINS
 from dptransfer.release.classifier import probabilities
 from dptransfer.release.heads import LinearHead
 from dptransfer.sources import PrivateImages, PublicImages
-
-if TYPE_CHECKING:
-    from dptransfer.methods.deep.network import Network
-    from dptransfer.methods.deep.teachers import Course, Prompts, SmallTeachers, Teachers
-
 
 Integers32: TypeAlias = NDArray[np.int32]
 _AT_ONCE = 32  # teachers that one thread is given at a time
@@ -280,8 +279,6 @@ class PictureVoting(Voting, ImageMethod):
     def student_start(self, network: Network, public: PublicImages) -> PublicStart:
         """The student's public start; `network` is that of the teachers."""
         if self.student_encoder is not None:
-            from dptransfer.methods.deep.network import network_of
-
             network = network_of(
                 self.student_encoder, size=network.side, device=self.device, grey_range=self.grey_range
             )
@@ -293,9 +290,6 @@ class PictureVoting(Voting, ImageMethod):
         """Load the network, and refuse what cannot work: all of it is public."""
         assert self.teachers is not None
         network = self.network()  # first, as it says what to install where there is no torch
-        from dptransfer.methods.deep.cross_example_check import require_own_ballots
-        from dptransfer.methods.deep.teachers import Course
-
         network.require_shape(facts.shape)
         teachers = self.new_teachers(network, len(facts.classes))
         own = _OWN_PICTURES if facts.declared_size is None else facts.declared_size / self.teachers
@@ -309,8 +303,6 @@ class PictureVoting(Voting, ImageMethod):
 
     def run(self, task: Task[VotingSetup, PrivateImages, PublicImages]) -> Outcome:
         """Teachers, votes, and a student on public pictures."""
-        from dptransfer.methods.deep.teachers import ballots_of
-
         private, public, noise = task.private, task.public, task.noise
         teachers, course, start = task.prepared
 
@@ -334,8 +326,6 @@ class PictureVoting(Voting, ImageMethod):
         )
         if self.student == "linear":
             return Outcome(linear, (), features=features, encoder=network.identity)
-        from dptransfer.methods.deep.semi_supervised import Training, train_student
-
         # A single picture's votes are mostly noise, which a network would learn by heart; the linear student
         # averages it out.
         found_by_all = probabilities(linear.scores(rows[answers.positions]), linear.temperature)
@@ -414,8 +404,6 @@ class PromPATE(PictureVoting):
 
     def new_teachers(self, network: Network, classes: int) -> Prompts:
         """Prompts and label maps around the network."""
-        from dptransfer.methods.deep.teachers import Prompts
-
         return Prompts(network, classes, inner=self.inner, mask=self.mask, label_map=self.label_map)
 
 
@@ -462,6 +450,4 @@ class PATE(PictureVoting):
 
     def new_teachers(self, network: Network, classes: int) -> SmallTeachers:
         """Networks of their own; the encoder's, and the device, are the student's alone."""
-        from dptransfer.methods.deep.teachers import SmallTeachers
-
         return SmallTeachers(classes)
