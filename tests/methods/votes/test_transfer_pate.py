@@ -152,7 +152,7 @@ def test_a_teacher_is_the_balanced_ridge_regression_of_its_rows(count):
     wanted = np.linalg.solve(
         (x64.T * weights) @ x64 + RIDGE * np.eye(WIDTH), (x64.T * weights) @ np.eye(len(seen))[classes]
     )
-    assert pate._ridge(x64, classes) == pytest.approx(wanted)
+    assert pate.ridge(x64, classes) == pytest.approx(wanted)
     voted = seen[(QUESTIONS @ wanted).argmax(axis=1)]
     assert (ballots(x, y, np.zeros(count, dtype=np.int64), teachers=1)[0] == voted).all()
 
