@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dptransfer import __version__
-from dptransfer.cli.commands import app
+from dptransfer.cli.commands import _FIRST, app
 from dptransfer.cli.screen import one_line
 from dptransfer.errors import DataError
 
@@ -63,12 +63,17 @@ def test_every_help_has_an_example_and_no_value_beside_a_switch(cli):
         assert "bool" not in shown
 
 
-@pytest.mark.parametrize("command", ["plan", "fit"])
-def test_the_help_names_every_method(cli, command):
-    from dptransfer.methods import METHODS
+def test_the_help_of_a_fit_shows_first_what_most_fits_need(cli):
+    first = cli("fit", "--help").stdout.partition("─ Options ─")[2].partition("╰")[0]
+    assert re.findall(r"^│ (--[a-z]+)", first, re.MULTILINE) == [*_FIRST, "--help"]
+    assert len(_FIRST) == 10
 
-    words = " ".join(cli(command, "--help").stdout.replace("│", " ").split()).replace("- ", "-")
-    assert [name for name in METHODS if not re.search(rf"[ :]{name}[,;. ]", words)] == []
+
+@pytest.mark.parametrize("words", ["dptransfer fit photos/ --pers", "dptransfer fit --epsilon 1 --pers"])
+def test_a_shell_completes_a_line_that_is_not_whole(words):
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = python("-m", "dptransfer", **asked, _DPTRANSFER_COMPLETE="complete_bash")
+    assert "--person" in done.stdout
 
 
 def test_version_through_the_module_entry():

@@ -48,6 +48,8 @@ def usage_line(problem: UsageError) -> str:
 # Commands that come with a package of their own.
 _ELSEWHERE = {"demo": "dptransfer[demo]", "bench": "dptransfer[lab]"}
 _WHOM = ("--person", "--unit")
+# Options that most fits need. The help shows them first and the others by group.
+_FIRST = "--public --person --classes --epsilon --delta --holdout --method --set --name --out".split()
 
 
 class Group(TyperGroup):
@@ -76,11 +78,14 @@ class Group(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             _switches_untyped(command.get_params(ctx))
+            if name == "fit":
+                _essentials_first(command)
             paragraphs = (command.help or "").split("\n\n")  # as wide as the terminal, not as the source
             command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
             if not isinstance(command, TyperGroup):
                 how = {"info_name": name, "parent": ctx, **command.context_settings}
-                _require_once(command.context_class(command, **how), rest)
+                if not ctx.resilient_parsing:  # a line that a shell completes is not whole yet
+                    _require_once(command.context_class(command, **how), rest)
         return name, command, rest
 
 
@@ -89,7 +94,22 @@ def _switches_untyped(options: list[Parameter]) -> list[Parameter]:
     for option in options:
         if getattr(option, "is_flag", False):
             option.metavar = ""
+            if option.default is None:  # of those that complete a shell's line: see `get_help_option`
+                option.default = False
     return options
+
+
+def _essentials_first(command: Command) -> None:
+    """Show what most people need in front, and what stands in no group with the output."""
+
+    def place(option: Parameter) -> int:
+        return _FIRST.index(option.opts[0]) if option.opts[0] in _FIRST else len(_FIRST)
+
+    for option in command.params:
+        if isinstance(option, TyperOption):
+            first = option.opts[0] in _FIRST
+            option.rich_help_panel = None if first else option.rich_help_panel or "Output and runs"
+    command.params.sort(key=place)
 
 
 def _require_once(context: Context, words: list[str]) -> None:
@@ -268,7 +288,6 @@ app = typer.Typer(
     name="dptransfer",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -15,7 +15,6 @@ import dptransfer as dpt
 from dptransfer.cli import lib
 from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError, UnsafeRelease
-from dptransfer.methods import METHODS
 from dptransfer.privacy import Budget, Relation
 
 
@@ -163,7 +162,7 @@ Neighbours = Annotated[
 ]
 
 _method = partial(Option, rich_help_panel="Method")
-_METHODS = f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods"
+_METHODS = "A name that `dptransfer methods` lists, such as mean; or package.module:Class."
 _FIELDS = "A field of the method, such as k=5 or pace.reach=20; or of the data, such as data.size=5000."
 _TUNING = (
     "Choose a setting on the private rows; the budget pays for it. "
