@@ -183,14 +183,15 @@ def test_ngd_is_adamix_without_its_adaptive_parts():
 
 
 def test_steps_go_less_far_beside_a_public_start_where_classes_are_small():
-    def trust(method, noise, **declared):
+    def trust(method, noise, worth=2.0, **declared):
         features = method.features.fit(WIDTH, None)
-        return method.rule(features, private(**declared).facts, shots()).trust_in_steps(noise)
+        return method.rule(features, private(**declared).facts, shots()).trust_in_steps(noise, worth)
 
     sizes = {"class_counts": (600, 600, 600)}
     for method in (AdaMix(), NGD(), NoisyGD(start=FromShots())):
-        assert [trust(method, noise, **sizes) for noise in (1.0, 19.9)] == [1.0, 1.0]
-        assert trust(method, 80.0, **sizes) == pytest.approx((600 / 80 / 30) ** 1.5)
+        assert [trust(method, noise, **sizes) for noise in (1.0, 18.7)] == [1.0, 1.0]
+        assert trust(method, 80.0, **sizes) == pytest.approx((600 / 80 / 16 / 2) ** 1.5)
+        assert trust(method, 80.0, 5.0, **sizes) == pytest.approx((600 / 80 / 16 / 5) ** 1.5)
         assert trust(replace(method, start=FromZero()), 80.0, **sizes) == 1.0
         assert trust(replace(method, count_share=0.0), 80.0, **sizes) == 1.0
 

@@ -100,13 +100,15 @@ def test_of_people_a_step_sees_all_rows_of_a_person_or_none(monkeypatch):
 
 def test_steps_on_samples_see_less_of_the_classes_in_the_same_noise(monkeypatch):
     heard = []
-    monkeypatch.setattr(UpdateRule, "trust_in_steps", lambda _, noise: heard.append(noise) or 1.0)
+    monkeypatch.setattr(
+        UpdateRule, "trust_in_steps", lambda _, noise, worth: heard.append((noise, worth)) or 1.0
+    )
     whole = NoisyGD(steps=8, noise_multiplier=20.0, start=FromShots())
     sampled = DPSGDProbe(steps=8, noise_multiplier=20.0, start=FromShots(), sampling_rate=0.5)
     for method in (whole, sampled):
         fit(method, public=shots())
-    assert heard[0] == pytest.approx(20 / math.sqrt(8), rel=1e-3)
-    assert heard[1] == pytest.approx(2 * heard[0], rel=1e-3)
+    assert heard[0] == pytest.approx((20 / math.sqrt(8), len(shots()) / 3), rel=1e-3)
+    assert heard[1] == pytest.approx((2 * heard[0][0], heard[0][1]), rel=1e-3)
 
 
 METHOD = GlobalAdapt(steps=8, sampling_rate=0.3, clip=1.0)

@@ -68,7 +68,7 @@ class Pace:
 
 
 _LONGEST_STEP = 5.0  # most that a step moves the logit of a unit row by: larger ones swing from side to side
-_SUFFICIENT = 30.0  # typical class over the noise, from which steps beside a public start go all the way
+_SUFFICIENT = 16.0  # typical class over the noise, for each public row of a class, to go all the way
 
 
 @dataclass(frozen=True)
@@ -246,21 +246,23 @@ class UpdateRule:
         """Whether the start has something to lose by steps along pure noise; zeros have nothing."""
         return bool(self.start.any())
 
-    def trust_in_steps(self, noise: float) -> float:
+    def trust_in_steps(self, noise: float, worth: float) -> float:
         """Share of the usual noise in a logit that steps may leave beside a public start.
 
         Let a public logit be wrong by about τ, and the private one, at the rate r, be r·(N·wrong + noise),
         with N the typical class over the noise. The r with the least squared error is proportional to τ²·N
-        where N is small: what says little is listened to little. The power, and the N from which the steps
-        go all the way, were chosen with sets left out (docs/methods/adamix.md).
+        where that is small, and τ² falls like 1 over the public rows of a class that the start was made of,
+        its worth: what says little, or tells little that is new, is listened to little. The power, and the
+        N/worth from which the steps go all the way, were chosen with sets left out (docs/methods/adamix.md).
 
         Args:
             noise: of one answer that has the whole budget.
+            worth: how many public rows of a class the start knows as much as.
         """
         if self.sizes is None or not self.is_informative:
             return 1.0
         typical = float(np.exp(np.log(self.sizes).mean())) / noise
-        return float(min(1.0, typical / _SUFFICIENT) ** 1.5)
+        return float(min(1.0, typical / (_SUFFICIENT * worth)) ** 1.5)
 
     @property
     def offset(self) -> Floats:
@@ -343,6 +345,10 @@ class GradientHead(EmbeddingMethod):
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The rule of the descent, from public knowledge alone."""
 
+    def worth_of_start(self, facts: Facts, public: PublicEmbeddings | None) -> float:
+        """How many public rows of a class a public start knows as much as; for names, about two."""
+        return 2.0
+
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """A question of the shape that will be asked."""
         zero = np.zeros((len(facts.classes), outline.dimension))
@@ -395,8 +401,8 @@ class GradientHead(EmbeddingMethod):
             descent = Descent(rule.start, paid.times, self.pace, is_informative=rule.is_informative)
         else:
             noise_of_sum = paid.scale / (self.rate * math.sqrt(paid.times))  # of all rows, in one answer
-            logit_noise = self.pace.logit_noise * rule.trust_in_steps(noise_of_sum)
-            descent = DescentAtNoiseRate(rule.start, paid.times, logit_noise)
+            trust = rule.trust_in_steps(noise_of_sum, self.worth_of_start(task.facts, task.public))
+            descent = DescentAtNoiseRate(rule.start, paid.times, trust * self.pace.logit_noise)
         for _ in counted(paid.times, "noisy gradient step"):
             question = rule.question(descent.weights, seen.features)
             answer = rounds.release(question, *seen.examples)

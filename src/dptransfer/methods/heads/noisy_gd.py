@@ -23,7 +23,7 @@ from dptransfer.methods.heads.descent import (
     UpdateRule,
     released_before,
 )
-from dptransfer.methods.heads.start import FromNames, FromShots, FromZero
+from dptransfer.methods.heads.start import FromNames, FromShots, FromZero, labelled_rows
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Unit
 from dptransfer.queries import ClassCounts, ClassSums, GradientAndExcess, L2Query, SoftmaxGradient
@@ -110,6 +110,12 @@ class NoisyGD(GradientHead):
         if not self.uses_counts or facts.class_counts is None:
             return None
         return np.maximum(np.array(facts.class_counts, dtype=np.float64), 1.0)
+
+    def worth_of_start(self, facts: Facts, public: PublicEmbeddings | None) -> float:
+        """As many rows as it has of a class, if it was made of rows."""
+        if isinstance(self.start, FromShots):
+            return len(labelled_rows(facts, public)[1]) / len(facts.classes)
+        return super().worth_of_start(facts, public)
 
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The clipped gradient, from the start."""
