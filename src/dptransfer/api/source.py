@@ -7,30 +7,26 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dptransfer.base.types import EncodedRows
 from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
 from dptransfer.data.embeddings import PoolOutline
 from dptransfer.data.examples import file_digests, picture_digests, text_digests
 from dptransfer.data.facts import DeclaredSizes, require_same_space
 from dptransfer.data.labels import Classes, declared_classes, person_positions
 from dptransfer.data.tables import NOBODY, STORED, USUAL_COLUMNS, Columns, require
-from dptransfer.encoders import encoding
+from dptransfer.encoders import encoding, in_memory
+from dptransfer.encoders.encoder import Encoder, Kind
 from dptransfer.encoders.registry import Reading
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy.relation import Unit
 from dptransfer.sources import read_private, read_public
-from dptransfer.sources.listings import IMAGE_ENDINGS
+from dptransfer.sources.listings import IMAGE_ENDINGS, ImageList, TextList
 from dptransfer.sources.readers import Contents, contents_of
-
-if TYPE_CHECKING:
-    from dptransfer.base.types import EncodedRows
-    from dptransfer.encoders import Encoder
-    from dptransfer.encoders.encoder import Kind
-    from dptransfer.sources import ImageList, TextList
 
 Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path] | PrivateData | PublicData"
 """An array of rows or pixels; a path; a list of texts; a list of picture files; or data made already."""
@@ -452,22 +448,18 @@ _Item = TypeVar("_Item", str, Path)
 
 
 def _list_of(x: object, kind: type[_Item]) -> list[_Item]:
-    """The entries of a list, an array of words or a column of pandas that holds this kind alone."""
-    if isinstance(x, np.ndarray):
-        return x.tolist() if kind is str and x.dtype.kind == "U" and x.ndim == 1 else []
-    entries = list(x if isinstance(x, Sequence) else x.to_list() if hasattr(x, "to_list") else ())
-    return entries if all(isinstance(one, kind) for one in entries) else []
+    """The entries of a list, an array or a column of pandas that holds this kind alone."""
+    entries = [one for one in in_memory.items_of(x) if isinstance(one, kind)]
+    return entries if len(entries) == len(in_memory.items_of(x)) else []
 
 
 def _encode_in_memory(x: object, encoder: Encoder) -> EncodedRows:
     """Rows of examples that are in memory, or of a list of files; nothing is written."""
-    from dptransfer.encoders import encode_images_in_memory, encode_pixels, encode_texts_in_memory
-
     if texts := _list_of(x, str):
-        return encode_texts_in_memory(texts, encoder, batch=_BATCH)
+        return in_memory.encode_texts_in_memory(texts, encoder, batch=_BATCH)
     if isinstance(x, np.ndarray):
-        return encode_pixels(x, encoder, batch=_BATCH)
-    rows, unreadable = encode_images_in_memory(_list_of(x, Path), encoder, batch=_BATCH)
+        return in_memory.encode_pixels(x, encoder, batch=_BATCH)
+    rows, unreadable = in_memory.encode_images_in_memory(_list_of(x, Path), encoder, batch=_BATCH)
     if unreadable:  # before a charge the message says that there are some, and not which
         raise DataError("Images must be readable; some are not. Repair them, or leave them out.")
     return rows

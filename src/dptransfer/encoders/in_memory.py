@@ -49,6 +49,15 @@ OpenPicture: TypeAlias = Callable[[Path], Picture]
 Progress = Callable[[int, int], None]
 
 
+def items_of(x: object) -> list[object]:
+    """The entries of a list, a tuple, a column of pandas or an array of words; nothing for all else."""
+    if isinstance(x, np.ndarray):
+        return x.tolist() if x.dtype.kind in "UO" and x.ndim == 1 else []
+    if isinstance(x, Sequence):
+        return list(x)
+    return list(x.to_list()) if hasattr(x, "to_list") else []
+
+
 class EncodedImages(NamedTuple):
     """Rows, and the positions of the images that could not be read (their rows are zeros)."""
 

@@ -64,7 +64,7 @@ def rows_for(model: InputModel, x: Any, device: str) -> Any:
         return _at_path(model, Path(x), device)
     if _is_picture(x):
         x = [x]
-    if items := _items(x):
+    if items := in_memory.items_of(x):
         texts = [one for one in items if isinstance(one, str)]
         if len(texts) == len(items):
             return _of_texts(model, texts, device)
@@ -196,15 +196,6 @@ def _of_pixels(model: InputModel, pixels: PixelArray, device: str) -> EncodedRow
 @lru_cache(maxsize=1)  # for a caller with a picture at a time; a second network would only take room
 def _load(recorded: EncoderIdentity, delta: EncoderDelta | None, device: str, spec: str | None) -> Encoder:
     return encoder_of(recorded, device=device, delta=delta, spec=spec)
-
-
-def _items(x: object) -> list[object]:
-    """The entries of a list, a tuple, a column of pandas or an array of words; nothing for all else."""
-    if isinstance(x, np.ndarray):
-        return x.tolist() if x.dtype.kind in "UO" and x.ndim == 1 else []
-    if isinstance(x, Sequence):
-        return list(x)
-    return list(x.to_list()) if hasattr(x, "to_list") else []
 
 
 def _is_picture(x: object) -> bool:
