@@ -234,7 +234,7 @@ def refused(broken_off, ledger, tmp_path):
             for statement in statements:
                 file.execute(statement)
         before, left = ledger.head, answers(tmp_path)
-        refuse("must be whole", **broken_off, noise=Breaking(0))
+        refuse("must be intact", **broken_off, noise=Breaking(0))
         assert (ledger.head, answers(tmp_path)) == (before, left)
 
     return changed
@@ -365,7 +365,7 @@ def test_a_record_is_on_the_disk_before_it_takes_the_place_of_the_one_before(tmp
 
 def test_a_file_that_is_no_workspace_is_refused_in_words(broken_off, tmp_path):
     (tmp_path / "run" / "run.sqlite").write_bytes(b"something else" * 100)
-    refuse("must be whole", **broken_off)
+    refuse("must be intact", **broken_off)
 
 
 def opening(folder, then=""):
@@ -378,7 +378,7 @@ def test_one_process_at_a_time_works_in_a_workspace(broken_off, tmp_path, ledger
     command = opening(tmp_path, "print('held', flush=True); sys.stdin.read()")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
-        refuse("One process", **broken_off)
+        refuse("Only one process", **broken_off)
         other.kill()
     FOUR.fit(**broken_off)
 
@@ -386,9 +386,9 @@ def test_one_process_at_a_time_works_in_a_workspace(broken_off, tmp_path, ledger
 def test_a_thread_that_is_refused_lets_no_other_process_in(broken_off, tmp_path):
     """Closing any descriptor of a file drops all locks that a process has on it."""
     with Workspace(tmp_path / "run"):
-        refuse("One process", **broken_off)
+        refuse("Only one process", **broken_off)
         other = subprocess.run(opening(tmp_path), capture_output=True, text=True, check=False)
-        assert "One process" in other.stderr
+        assert "Only one process" in other.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
@@ -397,7 +397,7 @@ def test_a_fork_of_the_process_draws_nothing(tmp_path):
     command = opening(tmp_path, forking)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "One process" in done.stderr
+    assert "Only one process" in done.stderr
 
 
 def test_a_full_disk_is_told_in_words_and_the_run_goes_on_when_there_is_room(tmp_path):

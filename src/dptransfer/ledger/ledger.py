@@ -208,7 +208,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             if paid is not None:
                 if (paid.dataset, paid.label, paid.events) != (account.dataset, label, events):
                     raise LedgerError(
-                        "A run goes on with the steps and the data set that it was charged for; entry "
+                        "A resumed run must have the steps and the data set that it was charged for; entry "
                         f"{paid.number} of {self._store} is for others. Use another workspace."
                     )
                 return Receipt(

@@ -72,7 +72,7 @@ def _accepted(name: str, found: object) -> type[PrivateMethod]:
         )
     theirs, own = not found.__module__.startswith(f"{_PACKAGE}."), getattr(found, "name", "")
     if not own or own != (name or own):
-        raise ArgumentError(f"A method bears the name that it is found by; this one is named '{own}'.")
+        raise ArgumentError(f"A method must have the name it is registered under; this one has '{own}'.")
     if theirs and own in (*OWN, "private-tuning"):
         raise ArgumentError(f"Names of this library cannot be taken; '{own}' is one. Choose another.")
     if any(one.default is MISSING and one.default_factory is MISSING for one in fields(found)):
@@ -82,8 +82,8 @@ def _accepted(name: str, found: object) -> type[PrivateMethod]:
             tuple(parts_of(found))  # as whoever verifies a release does, of this method or of another
         except NameError as problem:
             raise ArgumentError(
-                f"The types of a method's fields must be there when it runs; of '{own}' {problem}. "
-                "Import it outside of TYPE_CHECKING."
+                f"The types of a method's fields must be known at run time; in '{own}' {problem}. "
+                "Import it outside of `if TYPE_CHECKING`."
             ) from None
     return found
 

@@ -79,8 +79,8 @@ def _require_own_script() -> None:
     processes = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):
         raise ArgumentError(
-            "A script that starts processes is read by each of them, and must not fit again there; this one "
-            'would. Put what it does under `if __name__ == "__main__":`. Nothing was charged here.'
+            "Worker processes import the script that starts them, so it must not fit when it is imported; "
+            'this one would. Put the fit under `if __name__ == "__main__":`. Nothing was charged here.'
         )
 
 
@@ -88,7 +88,7 @@ def open_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspac
     """Open the workspace at this path; refuse noise that can be repeated."""
     if noise.seeded:
         raise ArgumentError(
-            "A workspace keeps answers whose noise nobody can repeat; this noise is seeded, and a run that "
-            "goes on would repeat its beginning. Leave out the seed, or the workspace."
+            "A workspace needs noise that nobody can repeat; this noise is seeded, and a resumed run would "
+            "draw the same numbers again. Leave out the seed, or the workspace."
         )
     return Workspace(path)

@@ -121,9 +121,9 @@ class Workspace:
         other = [name for name in asked if known.get(name) != asked[name]]
         if other or "charge" not in known:
             raise WorkspaceError(
-                f"A workspace continues the fit that it was made for; that of '{self.path}' has another "
-                f"{other[0] if other else 'form'}. Nothing was charged. Fit with what it was made for, or "
-                "name another folder, which is charged for anew."
+                f"A workspace resumes the fit that it was made for; that of '{self.path}' has another "
+                f"{other[0] if other else 'form'}. Nothing was charged. Repeat the fit as it was, or name "
+                "another folder, which is a new fit and a new charge."
             )
         self._charge = known["charge"]
         self._require_answers()
@@ -167,7 +167,7 @@ class Workspace:
         if draw is None:
             raise WorkspaceError(
                 f"The run of '{self.path}' is over, and nothing more is drawn for its charge; its answer "
-                f"{number} is gone. Name another folder, which is charged for anew."
+                f"{number} is gone. Name another folder, which is a new fit and a new charge."
             )
         if number != self._answers + 1:
             raise self._damaged(f"answer {number}")
@@ -248,20 +248,20 @@ class Workspace:
 
     def _not_written(self, why: object) -> WorkspaceError:
         return WorkspaceError(
-            f"A workspace must be a folder that can be written; '{self.path}': {why}. "
-            "Make it so and fit again, which goes on if it was charged; or name another."
+            f"A workspace must be a writable folder; '{self.path}': {why}. Make it writable and fit again: "
+            "a fit that was charged resumes. Or name another folder."
         )
 
     def _taken(self) -> WorkspaceError:
         return WorkspaceError(
-            f"One process at a time works in a workspace; another has '{self.path}'. "
-            "Wait for it, or name another folder, which is charged for anew."
+            f"Only one process may use a workspace at a time; another is using '{self.path}'. Wait for it, "
+            "or name another folder, which is a new fit and a new charge."
         )
 
     def _damaged(self, what: str) -> WorkspaceError:
         return WorkspaceError(
-            f"What a workspace holds must be whole; {what} of '{self.path}' is not. An answer is never drawn "
-            "twice, so its run cannot go on. Name another folder, which is charged for anew."
+            f"A workspace must be intact; {what} of '{self.path}' is damaged. No answer is ever drawn "
+            "twice, so this run cannot resume. Name another folder, which is a new fit and a new charge."
         )
 
 

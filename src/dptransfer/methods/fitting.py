@@ -328,8 +328,8 @@ def _request(
     """
     if not private.is_unchanged():
         raise WorkspaceError(
-            "A run in a workspace goes on with the examples that it began with; these changed since they "
-            "were first read. Nothing was charged. Make the data anew, and do not write to their array."
+            "A resumed run needs the examples that it began with; these changed since they were first read. "
+            "Nothing was charged. Make the data object again, and do not write to its array."
         )
     method = made.method
     return {

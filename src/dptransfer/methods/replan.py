@@ -338,7 +338,7 @@ def check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
     name = model.provenance.method
     if name not in METHODS and name != PrivateTuning.name:
         return _not_checked(
-            f"'{name}' is no method of this library or of an installed package, so nobody can tell its steps"
+            f"'{name}' is no method of this library or of an installed package, which could plan its steps"
         ), None
     understated = False
     try:

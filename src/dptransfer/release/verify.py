@@ -54,7 +54,7 @@ UNVERIFIABLE = {
         "witnesses* head.temperature charged_evaluation.counts.blocks.* simulated_calibration.*"
     ),
     "whether the noise was secret": "seeded publishable charged_evaluation.seeded",
-    "whether noise was drawn for this unit and relation, and rows were filed under the right persons": "",
+    "whether the noise was drawn for this unit and relation, and rows were assigned to the right people": "",
 }
 """What is the publisher's word, and the fields of release.json that say it: no check of files can tell."""
 
