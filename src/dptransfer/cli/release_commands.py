@@ -110,7 +110,7 @@ def verify(model: options.Release, as_json: options.AsJson = False) -> None:
         for one in found.checks:
             if one.name.startswith("promise") and not one.passed and not one.required:
                 say(f"Warning: {one.detail}", style="yellow")
-        say(f"The publisher's word: {'; '.join(found.publishers_word)}.")
+        say(f"Not checkable, so the publisher's word: {'; '.join(found.publishers_word)}.")
         say(found.not_shown)
         if (charged := entry_of_release(model)) is not None:
             say(charged)

@@ -94,10 +94,10 @@ class PublicPriorPrototypes(EmbeddingMethod):
         summary="Noisy class counts, a mean, then noisy gradient steps in axes that public data show: the "
         "default when there is a public pool.",
         card="Class counts, one mean of all private rows, and the gradients of softmax steps in axes learned "
-        "from public data were released with Gaussian noise; in a long tail class sums instead of gradients. "
-        "Where class names or labelled public rows were a start, so was whether they help. Where the encoder "
-        "has labels of its own, so was its confidence in them and, if that is high enough, class sums over "
-        "these labels. The budget was divided by the noisy counts; the notes say how.",
+        "from public data (class sums instead of gradients, if the classes have a long tail) were released "
+        "with Gaussian noise. With a public start, or an encoder that has labels of its own, noisy measures "
+        "of how well these fit and class sums over the labels were released, too. The noisy counts decided "
+        "how the budget was divided, as the notes say.",
         reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
         options={"steps": "Noisy steps."},
