@@ -22,6 +22,7 @@ PAGES += sorted((ROOT / "docs").rglob("*.md"))
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PLACEHOLDERS = {"src/dptransfer/a/b.py", "tests/a/test_b.py"}
 NOT_MODULES = {"ledger.sqlite", "ledger.sqlite.key", "release.json", "sources.json", "noise.draw_once"}
+NOT_MODULES |= {"audit.html", "audit.json", "audit.schema.json"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 METHODS_INDEX = ROOT / "docs" / "methods" / "index.md"
 INSTALL = ROOT / "docs" / "start" / "install.md"

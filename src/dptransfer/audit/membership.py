@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.audit.lower_bound import high_limit, low_limit
+from dptransfer.audit.shadow_models import surprise
 from dptransfer.base import checks
 from dptransfer.base.types import Floats, Integers
 from dptransfer.data.labels import Labelled, class_positions, person_positions
@@ -288,6 +290,7 @@ def membership_attack(
     *,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
     check_sets: bool = True,
+    shadows: Sequence[PrivateClassifier] = (),
 ) -> MembershipResult:
     """Run a loss-threshold attack on a classifier; it reads private rows, so the result is not protected.
 
@@ -304,15 +307,15 @@ def membership_attack(
         others: rows and classes from the same source that it was not fitted on, likewise; from another
             source, what the attack finds is the difference between the sources.
         false_positive_rates: where true positive rates are reported.
+        shadows: models that saw neither set (`shadow_models`): rows are then compared by a likelihood ratio.
         check_sets: also test whether the two sets differ by themselves, which takes some seconds; see
             `set_difference.model_free_areas`.
     """
     for rate in false_positive_rates:
         checks.fraction("false_positive_rates", rate)
     sets = [_unit_rows(model, *given) for given in (members, others)]
-    inside, outside = (
-        own.mean_of(row_losses(model, own.rows, Labelled(own.labels, model.classes))) for own in sets
-    )
+    loss = partial(surprise, model, shadows) if shadows else partial(row_losses, model)
+    inside, outside = (own.mean_of(loss(own.rows, Labelled(own.labels, model.classes))) for own in sets)
     auc = smaller_share(inside, outside)
     error = (1 - CONFIDENCE) / (1 + len(false_positive_rates))  # of the area, and of each rate
     return MembershipResult(

@@ -206,6 +206,7 @@ _PANELS = {  # each command with its file; one that has none comes with a packag
         "card": "release_commands",
         "verify": "release_commands",
         "ledger": "ledger_commands:app",
+        "audit": "audit_command",
         "attack": "evaluate_commands",
     },
     "Research": {"pate": "pate_commands:app", "bench": ""},

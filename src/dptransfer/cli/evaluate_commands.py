@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -15,6 +15,13 @@ from dptransfer.cli.screen import say, show_document, show_facts, show_json, sho
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import Unit
 
+if TYPE_CHECKING:
+    from dptransfer.audit.membership import MembershipResult
+
+ShadowRows = Annotated[
+    Path | None,
+    Option(help="Labelled public rows: attack by a likelihood ratio as well, with shadow models."),
+]
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
 _private = partial(Option, rich_help_panel="Private tests")
@@ -180,6 +187,7 @@ def attack(
         str | None,
         Option(metavar="COLUMN|folder|dicom", help="Column of persons, if the release protects them."),
     ] = None,
+    public: ShadowRows = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a membership-inference attack on a release (owner only).
@@ -191,25 +199,13 @@ def attack(
 
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
-    dpt.Source(others).require_other_than(dpt.Source(members), "--others")
     released = dpt.load(model)
     by_person = released.guarantee.unit is Unit.PERSON
-    if person is not None and not by_person:
-        raise ArgumentError(
-            "--person is for releases that protect persons; this one protects single rows, and says nothing "
-            "about somebody who has several. Leave it out."
-        )
-    sources = [dpt.Source(path, people=person if by_person else lib.NOBODY) for path in (members, others)]
-    for source in sources:
-        source.require_there()
-    if not all(source.is_encoded for source in sources):
-        reading = dpt.encoders.Reading(encoder.load(released))
-        sources = [one if one.is_encoded else replace(one, reading=reading) for one in sources]
-    with lib.EncodedBeside(model) as beside:
-        inside, outside = (_given(source, released, beside) for source in sources)
-    found = lib.membership_attack(released, inside, outside)
+    attacks = run_attacks(model, released, members, others, encoder, person, public)
+    found = next(iter(attacks.values()))
     if as_json:
-        return show_json({**found.to_dict(), "statement": found.statement})
+        more = {name: one.to_dict() for name, one in list(attacks.items())[1:]}
+        return show_json({**found.to_dict(), "statement": found.statement, **more})
     low, high = found.interval
     one = "person, with all their rows," if by_person else "row"
     say(
@@ -238,10 +234,50 @@ def attack(
     say()
     bad = "bold red" if found.contradicts_guarantee else "bold yellow"
     say(found.verdict, style="bold" if found.within_ceiling and found.fair else bad)
+    for name, other in list(attacks.items())[1:]:
+        low, high = other.interval
+        rates = ", ".join(
+            f"{one.true_positive_rate:.2%} at {100 * one.false_positive_rate:.4g}%" for one in other.points
+        )
+        say(f"{name}: area {other.auc:.1%} ({low:.1%} to {high:.1%}); members found: {rates}.")
+        say(other.verdict, style="bold" if other.within_ceiling and other.fair else bad)
     if released.charged is not None and released.charged.holdout is not None:
         kept = f"each member was kept out of training with probability {released.charged.holdout:g}"
         say(f"Note: {kept}, and the release does not say who. Every attack then looks weaker.", err=True)
     say(f"{found.guarantee} {found.statement}", style="yellow")
+
+
+def run_attacks(
+    model: Path,
+    released: dpt.PrivateClassifier,
+    members: Path,
+    others: Path,
+    encoder: options.ModelEncoder,
+    person: str | None,
+    public: Path | None,
+) -> dict[str, MembershipResult]:
+    """Attacks on a release by name: by the loss, and with public rows also by shadow models."""
+    dpt.Source(others).require_other_than(dpt.Source(members), "--others")
+    by_person = released.guarantee.unit is Unit.PERSON
+    if person is not None and not by_person:
+        raise ArgumentError(
+            "--person is for releases that protect persons; this one protects single rows, and says nothing "
+            "about somebody who has several. Leave it out."
+        )
+    sources = [dpt.Source(path, people=person if by_person else lib.NOBODY) for path in (members, others)]
+    for source in sources:
+        source.require_there()
+    if not all(source.is_encoded for source in sources):
+        reading = dpt.encoders.Reading(encoder.load(released))
+        sources = [one if one.is_encoded else replace(one, reading=reading) for one in sources]
+    with lib.EncodedBeside(model) as beside:
+        inside, outside = (_given(source, released, beside) for source in sources)
+    found = {"Attack by the loss": lib.membership_attack(released, inside, outside)}
+    if public is not None:
+        shadows = lib.shadow_models(released, dpt.Source(public).public(classes=released.classes))
+        name = f"Likelihood-ratio attack with {len(shadows)} shadow models"
+        found[name] = lib.membership_attack(released, inside, outside, shadows=shadows)
+    return found
 
 
 def _given(source: dpt.Source, released: dpt.PrivateClassifier, beside: lib.EncodedBeside) -> lib.Given:

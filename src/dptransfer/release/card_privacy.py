@@ -126,7 +126,7 @@ def _attacker(model: PrivateClassifier) -> tuple[doc.Block, ...]:
     return (
         doc.Paragraph(f"{known} and wants to know {wanted}. {best}"),
         doc.Table(("Membership inference", "At most"), rows, align="lr"),
-        _attack_curve(points),
+        attack_curve(points),
     )
 
 
@@ -140,7 +140,7 @@ def attack_points(events: tuple[privacy.Event, ...]) -> tuple[tuple[float, float
     return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
 
 
-def _attack_curve(points: tuple[tuple[float, float], ...]) -> doc.Figure:
+def attack_curve(points: tuple[tuple[float, float], ...]) -> doc.Figure:
     """True against false positive rate, both from 0 to 1, with the diagonal of pure guessing."""
     side, left, top, text = 260.0, 46.0, 10.0, 'fill="var(--soft)"'
 

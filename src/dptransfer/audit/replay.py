@@ -1,0 +1,364 @@
+"""Run a release's method again on made-up rows, and watch what it asks and answers, with which noise.
+
+The method is built from the recorded settings and plans for the recorded facts and promise, as `verify` does.
+It runs on ordinary rows with canaries among them: units that try to move the answers as far as they can. No
+private row is read; the noise is that of the sampler of real fits, from a key that follows from a seed, so
+that an audit can be repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dptransfer.base.progress import reported_to
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.labels import Labelled
+from dptransfer.errors import DPTransferError
+from dptransfer.exact.chunks import plain_floats
+from dptransfer.mechanisms import GaussianMechanism, GaussianRounds
+from dptransfer.mechanisms.mechanism import Step, exact_answer
+from dptransfer.mechanisms.row_shares import Watcher, watch
+from dptransfer.mechanisms.witness import draw_witnesses
+from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, Task
+from dptransfer.methods.replan import budget_of, check_steps
+from dptransfer.methods.votes.voting import Voting
+from dptransfer.noise import NoiseSource, SecureNoise
+from dptransfer.noise.integer_noise import WordStream
+from dptransfer.privacy import Event, Relation, Unit
+from dptransfer.privacy.witnesses import standard_draws
+from dptransfer.release.charged_evaluation import without_holdout
+from dptransfer.release.classifier import PrivateClassifier
+from dptransfer.release.heads import head_arrays
+from dptransfer.testing.sample_data import RecordedAnswers
+
+_ORDINARY = 24  # rows that are no canary
+_ROWS_OF_CANARY = 8  # where a person is one
+_MOST_PUBLIC = 1000  # made-up public rows; a release of more is planned again for so many
+
+
+class NotReplayed(DPTransferError):
+    """Why the method of a release is not run again by an audit."""
+
+
+class KeyedNoise(SecureNoise):
+    """The sampler of real fits on a stream that can be repeated; for audits, and never for a release.
+
+    Args:
+        seed: of the stream.
+        factor: what scales are multiplied with: 1, but for faults that are planted.
+    """
+
+    seeded = True
+
+    def __init__(self, seed: int, factor: float = 1.0) -> None:
+        self._seed, self._factor, self._calls = seed, factor, 0
+
+    def __repr__(self) -> str:
+        return f"KeyedNoise({self._seed})"
+
+    def _stream(self) -> WordStream:
+        self._calls += 1
+        return WordStream(hashlib.sha256(f"audit {self._seed} {self._calls}".encode()).digest())
+
+    def _bits(self, count: int) -> int:
+        return self._stream().bits(count)
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """As for real fits."""
+        return super().discrete_gaussian(self._factor * scale, shape)
+
+    def subset(self, population: int, size: int) -> Integers:
+        """Uniform."""
+        chosen = self._generator().choice(population, size, replace=False)
+        return np.sort(chosen).astype(np.int64)
+
+    def poisson_sample(self, rows: int, rate: float) -> Integers:
+        """A coin for each."""
+        return np.flatnonzero(self._generator().random(rows) < rate).astype(np.int64)
+
+    def integers(self, below: int, count: int) -> Integers:
+        """Uniform."""
+        return self._generator().integers(below, size=count)
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(self._bits(128))
+
+
+@dataclass(eq=False)
+class WatchedAnswer:
+    """One answer of a mechanism.
+
+    Attributes:
+        step: what it cost.
+        query: what was asked.
+        rows: about which rows; all of them, where a sample was looked at.
+        labels: their classes.
+        people: whose they are.
+        exact: the answer before the noise.
+        answer: what left.
+        stated: the event of this answer, where it is not that of the step: in a planted fault.
+    """
+
+    step: Any
+    query: Any
+    rows: Any
+    labels: Any
+    people: Any = None
+    exact: Integers | None = None
+    answer: AnyArray | None = None
+    stated: Event | None = None
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the answer had Gaussian noise."""
+        return isinstance(self.step, GaussianMechanism | GaussianRounds)
+
+    @property
+    def law(self) -> Any:
+        """The event of this answer alone."""
+        return self.stated or self.step.event
+
+    @property
+    def is_vote(self) -> bool:
+        """Whether the rows are ballots of teachers, of whom a unit changes one or two."""
+        return hasattr(self.query, "changed_ballots")
+
+    def gap_of_ballots(self, ballots: int) -> Integers:
+        """By how much the votes change when so many teachers answer every question otherwise."""
+        other = np.array(self.rows)
+        other[:ballots] = (other[:ballots] + 1) % self.query.classes
+        return exact_answer(self.query, self.rows, self.labels, None) - exact_answer(
+            self.query, other, self.labels, None
+        )
+
+    def about(self, unit: int) -> Integers:
+        """The exact answer about one unit alone: a row, or the rows of a person."""
+        own = np.array([unit]) if self.people is None else np.flatnonzero(self.people == unit)
+        return self._exact(own)
+
+    def without(self, unit: int) -> Integers:
+        """The exact answer about all others."""
+        own = np.arange(len(self.labels)) if self.people is None else self.people
+        return self._exact(np.flatnonzero(own != unit))
+
+    def _exact(self, rows: Integers) -> Integers:
+        people = None if self.people is None else np.unique(self.people[rows], return_inverse=True)[1]
+        return exact_answer(self.query, self.rows[rows], self.labels[rows], people)
+
+    def draws(self) -> Floats:
+        """The noise that was added, over the standard deviation that the step states."""
+        assert self.answer is not None
+        assert self.exact is not None
+        steps = np.rint(np.ravel(self.answer)[: self.exact.size] * float(self.query.grid))
+        law = self.law
+        return standard_draws(
+            steps - self.exact.ravel(), law.noise_multiplier * law.sensitivity * self.query.grid
+        )
+
+    def one_more(self, noise: NoiseSource, witnesses: int) -> Floats:
+        """Draws of one more answer to the same question by the same code, and of witnesses beside it."""
+        seen = AnswerLog()
+        with watch(seen), draw_witnesses("00" * 32, 1, witnesses) as log:
+            data = self.rows, self.labels, self.people
+            if isinstance(self.step, GaussianRounds):
+                answer = self.step.open(noise=noise).release(self.query, *data)
+            else:
+                answer = self.step.release(*data, noise=noise)
+        last = seen.asked[-1]
+        last.answer = answer
+        beside = log.witnesses
+        return np.concatenate([last.draws(), *([] if beside is None else [beside.draws])])
+
+
+class AnswerLog(Watcher):
+    """What was asked, in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[WatchedAnswer] = []
+
+    def step(self, step: Step, query: Any, rows: AnyArray, labels: Labels, people: People | None) -> None:
+        """An answer begins."""
+        self.asked.append(WatchedAnswer(step, query, rows, labels, people))
+
+    def answer(self, exact: Integers) -> None:
+        """Its exact value."""
+        self.asked[-1].exact = exact
+
+
+class _Listening(KeyedNoise):
+    """Notes what leaves each mechanism."""
+
+    def __init__(self, seed: int, seen: AnswerLog) -> None:
+        super().__init__(seed)
+        self._seen = seen
+
+    def draw_once(self, what: str, draw: Any) -> AnyArray:
+        """The answer, which is noted beside what was asked for it."""
+        before = len(self._seen.asked)
+        answer = np.asarray(draw())
+        if len(self._seen.asked) > before:
+            self._seen.asked[-1].answer = answer
+        return answer
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A run on made-up rows.
+
+    Attributes:
+        plan: the plan that ran.
+        asked: all answers, in order.
+        canaries: numbers of the units that are canaries, with words for each.
+        same_release: whether the same noisy answers about other rows gave the same release; None if it was
+            not tried.
+        difference: in what the two differed, in words.
+        seconds: how long all took.
+        note: what was run in place of the release's own steps, if it was another number.
+        seed: of its noise.
+        arrays: what it released.
+        gaussian: the answers with Gaussian noise.
+    """
+
+    plan: Plan
+    asked: Sequence[WatchedAnswer]
+    canaries: dict[int, str]
+    same_release: bool | None
+    difference: str
+    seconds: float
+    note: str = ""
+    seed: int = 0
+    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
+    gaussian: Sequence[WatchedAnswer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gaussian", [one for one in self.asked if one.is_gaussian])
+
+
+def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> Replay:
+    """Run the release's method on made-up rows; `NotReplayed` says why it cannot be done."""
+    start = time.perf_counter()
+    model = without_holdout(model)
+    check, plan = check_steps(model)
+    if plan is None:
+        raise NotReplayed(check.detail)
+    method = plan.method
+    if not isinstance(method, EmbeddingMethod):
+        raise NotReplayed("it works on pictures, and to run a network takes longer than an audit may")
+    if not plan.mechanisms:
+        return Replay(plan, [], {}, None, "", time.perf_counter() - start, seed=seed)
+    facts, public, note = model.facts, _public(model), ""
+    recorded = (model.provenance.public or {}).get("rows", 0)
+    seen = AnswerLog()
+    try:
+        if recorded > _MOST_PUBLIC:
+            plan = method.plan(facts, budget_of(model), public)
+            note = f"planned for {_MOST_PUBLIC} made-up public rows in place of {recorded}"
+        method.require_public(facts, public)
+        public = method.with_words(public, facts)
+        with plain_floats(), reported_to(lambda *_: None):
+            prepared = method.prepare(facts, public)
+            rows, canaries = made_up(facts, seed)
+            task: Task[Any, Any, Any] = Task(plan, prepared, rows, _Listening(seed, seen), public)
+            with watch(seen):
+                first = time.perf_counter()
+                outcome = method.run(task)
+                took = time.perf_counter() - first
+            same, difference = (None, "") if took > (1 if quick else 60) else _same_release(task, facts, seed)
+    except (DPTransferError, LookupError, TypeError, ValueError, AssertionError) as problem:
+        raise NotReplayed(f"its run on made-up rows stopped: {problem}") from problem
+    if outcome.events != plan.events:
+        raise NotReplayed("its run took other steps than it planned")
+    took, arrays = time.perf_counter() - start, head_arrays(outcome.head)
+    return Replay(plan, seen.asked, canaries, same, difference, took, note, seed, arrays)
+
+
+def made_up(facts: Facts, seed: int, without: int | None = None) -> tuple[PrivateData, dict[int, str]]:
+    """Ordinary rows and canaries with these declared facts; the units that are canaries.
+
+    Args:
+        facts: what is declared.
+        seed: of the ordinary rows.
+        without: number of a class that no row has.
+    """
+    rng, d, c = np.random.default_rng(seed), facts.dimension, len(facts.classes)
+    east, large = np.eye(1, d)[0], np.full(d, 1e308)
+    odd = np.where(np.arange(d) == 0, np.nan, 1.0)
+    canaries: list[tuple[str, Floats, int]] = [
+        ("a row on one axis", east, 0),
+        ("the same of another class", east, 1),
+        ("its opposite", -east, 0),
+        ("its opposite of another class", -east, 1),
+        ("a row of numbers as large as there are", large, 0),
+        ("their opposite", -large, 1),
+        ("a row with a NaN", odd, 0),
+        ("a row with an infinity", np.where(np.arange(d) == 0, np.inf, 1.0), 1),
+        ("a row of subnormal numbers", np.full(d, 5e-324), 0),
+        ("a row far away in a random direction", 1e6 * rng.normal(size=d), 1),
+    ]
+    each = 1 if facts.unit is Unit.ROW else _ROWS_OF_CANARY
+    x = np.concatenate(
+        [rng.normal(size=(_ORDINARY, d)), *(np.tile(row, (each, 1)) for _, row, _ in canaries)]
+    )
+    y = np.concatenate([np.arange(_ORDINARY) % c, *(np.full(each, label % c) for *_, label in canaries)])
+    if without is not None:
+        y = np.where(y == without, (without + 1) % c, y)
+    units = np.concatenate([np.arange(_ORDINARY), _ORDINARY + np.repeat(np.arange(len(canaries)), each)])
+    people = None if facts.unit is Unit.ROW else units
+    found = PrivateEmbeddings(x, Labelled(y.astype(np.int64), facts.classes), people=people)
+    found.facts = facts
+    return found, {_ORDINARY + n: words for n, (words, *_) in enumerate(canaries)}
+
+
+def _public(model: PrivateClassifier) -> PublicEmbeddings | None:
+    """Made-up public rows, as many as were used, with two labelled ones of each class at their side."""
+    record = model.provenance.public
+    if record is None:
+        return None
+    rng, width, classes = np.random.default_rng(1), model.facts.dimension, model.classes
+    rows = PublicEmbeddings(rng.normal(size=(min(int(record["rows"]), _MOST_PUBLIC), width)))
+    y = np.repeat(np.arange(len(classes)), 2)
+    shots = rng.normal(size=(len(y), width)) + 2 * np.eye(len(classes), width)[y]
+    return rows.with_shots(PublicEmbeddings(shots, Labelled(y, classes)))
+
+
+def _same_release(task: Task[Any, Any, Any], facts: Facts, seed: int) -> tuple[bool, str]:
+    """Whether the noisy answers of a run, given to a run on other rows, make the same release.
+
+    The other rows have other values and no example of the last class; under add/remove one is missing.
+    """
+    first = RecordedAnswers(seed)
+    method = task.plan.method  # a draw of teachers for each row is a noisy answer, too
+    fewer = task.plan.guarantee.relation is Relation.ADD_REMOVE and not isinstance(method, Voting)
+    made = method.run(replace(task, noise=first))
+    other, _ = made_up(facts, seed + 1, without=len(facts.classes) - 1)
+    if fewer:
+        keep = np.arange(_ORDINARY)
+        other = other.part(keep, facts)
+    try:
+        again = method.run(replace(task, private=other, noise=RecordedAnswers(seed, first.answers)))
+    except Exception as problem:  # of a run that asks otherwise: ContractBroken, or whatever comes of it
+        return False, f"about other rows it went another way: {problem}"
+    return _difference(made, again)
+
+
+def _difference(one: Outcome, other: Outcome) -> tuple[bool, str]:
+    same, words = same_arrays(head_arrays(one.head), head_arrays(other.head))
+    if not same:
+        return same, words
+    listed = one.notes == other.notes and one.prototypes == other.prototypes and one.answers == other.answers
+    return listed, "" if listed else "a note or a list follows from more than noisy answers"
+
+
+def same_arrays(one: Mapping[str, AnyArray], other: Mapping[str, AnyArray]) -> tuple[bool, str]:
+    """Whether two releases have the same arrays, and the words for it if not."""
+    for name in one:
+        if name not in other or not np.array_equal(one[name], other[name], equal_nan=True):
+            return False, f"the released array '{name}' follows from more than noisy answers"
+    return True, ""
