@@ -149,6 +149,8 @@ def test_bad_arguments_are_refused_by_name(model):
 def test_a_release_does_not_give_class_sizes_to_the_digit_by_shares_and_intervals(model):
     found = evaluate(model, X, Y)
     told, full = (evaluation.for_release() for evaluation in (found, evaluate(model, X, Y, public=True)))
+    assert (told.size, told.support, told.confusion) == (None, (), ())
+    assert (full.size, full.confusion) == (found.size, found.confusion)
     shares = [told.accuracy, told.macro_f1, told.calibration_error, *told.accuracy_interval, *told.recall]
     shares += [end for interval in told.recall_intervals for end in interval]
     assert shares == [round(share, 3) for share in shares]

@@ -170,5 +170,4 @@ def is_planned_step(told: ChargedEvaluation) -> bool:
         paid == step.event
         and event.numeric_epsilon >= step.event.numeric_epsilon * (1 - _ROUNDING)
         and all(math.isclose(*pair, rel_tol=_ROUNDING) for pair in pairs)
-        and counts.noise.keys() == wanted.noise.keys()
     )
