@@ -240,6 +240,12 @@ def test_no_version_makes_a_promise_to_persons_of_steps_about_examples(version, 
     assert "steps" in verified(hidden, tmp_path / "hidden").failures
 
 
+def test_nor_of_a_search_among_methods_of_which_one_is_about_examples():
+    among = METHODS["coinpress"](), dpt.methods.MeanPrototypes()
+    made = recorded(fit_sample(dpt.methods.PrivateTuning(candidates=among)), versions={"dptransfer": "0.0.1"})
+    assert check_steps(replace(made, facts=replace(made.facts, unit=Unit.PERSON))).required
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_steps_for_persons_are_planned_again_with_the_bound_on_record(version, tmp_path):
     x, y = ordinary_rows()
