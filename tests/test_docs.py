@@ -277,7 +277,7 @@ def test_make_targets_and_extras_shown_exist():
 
 def listed_extras(text: str) -> list[str]:
     """The extras that have a row in the table of them."""
-    return re.findall(r"^\| `([a-z]+)` \|", text.split("| Extra |")[1].split("\n\n")[0], re.MULTILINE)
+    return re.findall(r"^\| `([a-z0-9]+)` \|", text.split("| Extra |")[1].split("\n\n")[0], re.MULTILINE)
 
 
 def test_the_page_on_installing_lists_every_extra_once_and_no_other():
