@@ -235,3 +235,27 @@ def test_many_charges_are_cut_to_the_last_and_that_is_said(cli, ledger):
     assert ("fit-1" in said, "fit-2" in said) == (False, True)
     assert "fit-0" in cli("ledger", "history", "--last", "0").stdout
     assert "The last" not in cli("ledger", "history").stdout
+
+
+def test_a_limit_in_use_is_changed_with_a_reason_and_a_release_approved_by_name(cli, cli_json, data, ledger):
+    cli("ledger", "budget", "clinic", "--epsilon", "3", "--delta", "1e-5")
+    words = (*BUDGET, "--classes", CLASSES, "-m", "mean", "--name", "clinic")
+    cli("fit", data / "private.npz", *words, "--out", "model")
+    change = ("ledger", "budget", "clinic", "--epsilon", "4", "--delta", "1e-5")
+    cli(*change, code=2)
+    cli(*change, "--note", "the board agreed")
+    cli("ledger", "approve", "model", "--name", "A. Officer", "--note", "may leave")
+    last = cli_json("ledger", "history")["entries"][-1]
+    assert (last["kind"], last["approver"], last["note"]) == ("approval", "A. Officer", "may leave")
+    cli("audit", "model", "--quick", "--ledger", ledger)
+    told = json.loads(Path("audit.json").read_text())
+    assert told["light"] == "green"
+    assert [one.get("note") for one in told["ledger"]["entries"]] == [
+        "",
+        None,
+        "the board agreed",
+        "may leave",
+    ]
+    cli("audit", "model", "--quick", code=2)  # the page is there
+    cli("card", "model", "--registry", "deployment.yaml", "--dpia", "dpia.md")
+    assert Path("dpia.md").stat().st_size > 1000 < Path("deployment.yaml").stat().st_size

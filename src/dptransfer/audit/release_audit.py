@@ -29,7 +29,7 @@ from dptransfer.audit.planted import PlantedFault, planted_faults
 from dptransfer.audit.replay import NotReplayed, replay
 from dptransfer.base.types import JsonObject
 from dptransfer.errors import DPTransferError
-from dptransfer.ledger import BudgetChange, Charge, Ledger
+from dptransfer.ledger import Approval, BudgetChange, Charge, Ledger
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, for_group, rounded_up
 from dptransfer.release import PrivateClassifier, Verification, read_evaluation, read_release, release_digest
@@ -254,8 +254,8 @@ def ledger_extract(ledger: Ledger, model: PrivateClassifier) -> JsonObject:
             told |= {"what": one.label, "cost": one.cost, "outcome": one.status}
         elif isinstance(one, BudgetChange):
             told |= {"what": f"budget set to {one.budget}", "note": one.note}
-        elif type(one).__name__ == "Approval":
-            told |= {"what": f"approved by {getattr(one, 'approver', '')}", "note": getattr(one, "note", "")}
+        elif isinstance(one, Approval):
+            told |= {"what": f"entry {one.charge} approved by {one.approver}", "note": one.note}
         else:
             continue
         listed.append(told)

@@ -131,6 +131,12 @@ def budget(
         named: records.DataSet | str = dataset
         with suppress(LedgerError):  # a name that is not on record yet is that of one still to come
             named = book.find(dataset)
+        before = next((one for one in book.datasets() if one.dataset == named), None)
+        if before is not None and before.charges and before.budget not in (None, allowed) and not note:
+            raise ArgumentError(
+                "A limit that was charged against is changed for a reason that goes on record; none is "
+                "given. Say why with --note."
+            )
         book.set_budget(named, allowed, note=note, rule=rule, unit=unit, most_rows_per_person=most)
     rows = book.find(dataset)
     summary = next(one for one in book.datasets() if one.dataset == rows)
@@ -141,6 +147,22 @@ def budget(
         limits = f"{summary.budget}, for one {summary.unit.words}"
     told = {"Data set": summary.dataset, "Budget": limits, "Account": summary.sentence}
     show_facts({"Ledger": book.path, **told})
+
+
+@app.command()
+def approve(
+    model: options.Release,
+    name: Annotated[str, Option("--name", help="Who approves.")],
+    note: Annotated[str, Option(help="What was decided, and why.")],
+    ledger: options.LedgerFile = None,
+) -> None:
+    """Record in the ledger that a person approved a release; audits list it.
+
+    Example: dptransfer ledger approve model/ --name "A. Officer" --note "may leave, review in 2027"
+    """
+    book = charges.open_ledger(ledger, must_exist=True)
+    book.approve(dpt.load(model).provenance.ledger_head, name, note)
+    say(f"On record as entry {book.history()[-1].number}, by {name}.")
 
 
 @app.command()
@@ -218,6 +240,9 @@ def history_rows(
         name = entry.dataset.name or entry.dataset.short
         if isinstance(entry, records.BudgetChange):
             rows.append((*shared, name, _limit_words(entry), "", "", entry.note))
+        elif isinstance(entry, records.Approval):
+            what = f"entry {entry.charge} approved by {entry.approver}"
+            rows.append((*shared, name, what, "", "", entry.note))
         elif isinstance(entry, records.Charge):
             currency = currencies.get(entry.dataset.id, "epsilon")
             costs = (_amount(entry.cost, currency), _amount(entry.total, currency))
@@ -255,6 +280,9 @@ def entry_json(entry: records.Entry) -> lib.JsonObject:
     elif isinstance(entry, records.BudgetChange):
         found |= {"kind": "budget", "budget": entry.budget.to_dict(), "unit": entry.unit.value}
         names += ["note", "rule", "most_rows_per_person"]
+    elif isinstance(entry, records.Approval):
+        found["kind"] = "approval"
+        names += ["charge", "approver", "note"]
     else:
         found["kind"] = "closing"
         names += ["charge", "outcome", "detail"]

@@ -6,6 +6,8 @@ from dptransfer.api.image_source import require_images as require_images
 from dptransfer.api.source import EncodedBeside as EncodedBeside
 from dptransfer.audit.attack_document import attack_document as attack_document
 from dptransfer.audit.audit_document import audit_document as audit_document
+from dptransfer.audit.deployment_entry import assessment_paragraphs as assessment_paragraphs
+from dptransfer.audit.deployment_entry import registry_yaml as registry_yaml
 from dptransfer.audit.membership import CONFIDENCE as CONFIDENCE
 from dptransfer.audit.membership import UNFAIR_CONFIDENCE as UNFAIR_CONFIDENCE
 from dptransfer.audit.membership import Given as Given

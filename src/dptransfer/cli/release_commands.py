@@ -41,6 +41,12 @@ def card(
     contact: options.Contact = None,
     as_json: options.AsJson = False,
     show: Annotated[bool, Option("--open", help="Open the page in a browser instead.")] = False,
+    registry: Annotated[
+        Path | None, Option(help="YAML file to write: an entry for the OpenDP registry of deployments.")
+    ] = None,
+    dpia: Annotated[
+        Path | None, Option(help="Markdown file to write: paragraphs for an impact assessment.")
+    ] = None,
 ) -> None:
     """Print the privacy card of a release.
 
@@ -48,6 +54,8 @@ def card(
 
     Example: dptransfer card model/ --open
     """
+    if registry is not None or dpia is not None:
+        return _write_papers(model, registry, dpia)
     form = form or _BY_NAME.get("" if out is None else out.suffix.lower(), CardFormat.TEXT)
     if form is CardFormat.HTML and out is None and not show and on_terminal():
         raise ArgumentError("An HTML page is for a browser. Pass --open, or --out card.html.")
@@ -74,6 +82,16 @@ def card(
     else:
         lib.write_whole(out, text.encode())
         say(f"Written: {out}")
+
+
+def _write_papers(model: Path, registry: Path | None, dpia: Path | None) -> None:
+    """An entry for a registry and paragraphs for an assessment, where they are asked for."""
+    released = dpt.load(model)
+    for out, write in ((registry, lib.registry_yaml), (dpia, lib.assessment_paragraphs)):
+        if out is not None:
+            options.require_new(out)
+            lib.write_whole(out, write(released).encode())
+            say(f"Written: {out}. Fill in what only you know.")
 
 
 _UNCHECKED = (

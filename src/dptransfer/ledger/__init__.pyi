@@ -1,3 +1,4 @@
+from dptransfer.ledger.entry import Approval as Approval
 from dptransfer.ledger.entry import BudgetChange as BudgetChange
 from dptransfer.ledger.entry import Charge as Charge
 from dptransfer.ledger.entry import ClosingEntry as ClosingEntry

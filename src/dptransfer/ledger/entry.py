@@ -220,6 +220,21 @@ class BudgetChange(Entry):
     most_rows_per_person: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Approval(Entry):
+    """A person's word on a charge that is closed, such as that its release may leave.
+
+    Attributes:
+        charge: number of the charge.
+        approver: who says so; `user` is whose process recorded it.
+        note: what was decided, and why.
+    """
+
+    charge: int
+    approver: str
+    note: str
+
+
 @dataclass(frozen=True)
 class Receipt:
     """Proof of a charge.
@@ -382,6 +397,8 @@ def _read(row: Row, key: bytes | None) -> Entry:
         return Charge(steps=steps, sketch=rows, sources=sources, apart_from=apart, **fields)
     if kind == "closing":
         return ClosingEntry(**fields)
+    if kind == "approval":
+        return Approval(**fields)
     if kind == "budget":
         if fields.get("rule") not in (None, *RULES):
             raise ValueError(f"its rule {fields['rule']!r} is unknown")

@@ -301,6 +301,27 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             closing = {"charge": charge.number, "outcome": outcome, "detail": str(detail)}
             chain.append(entry_fields("closing", charge.dataset, **closing))
 
+    def approve(self, head: str | None, approver: str, note: str) -> None:
+        """Record that a person approved what came of a charge.
+
+        Args:
+            head: chain head of the charge, which a release names as its `ledger_head`.
+            approver: who approves.
+            note: what was decided, and why.
+
+        Raises:
+            LedgerError: there is no such charge, or it did not end with a release.
+        """
+        words = {"approver": short_text("approver", approver), "note": short_text("note", note)}
+        with self._store.transaction(write=True) as chain:
+            charge = Register(self._store.key, self._entries(chain)).charge_of(head)
+            if charge is None or charge.outcome != "released":
+                raise LedgerError(
+                    f"What came of a charge is approved; {str(head)[:12]} names none in {self._store} that "
+                    "ended with a release. Give the release that was made under this ledger."
+                )
+            chain.append(entry_fields("approval", charge.dataset, charge=charge.number, **words))
+
     def set_budget(
         self,
         dataset: AnyDataSet,
