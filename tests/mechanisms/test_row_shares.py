@@ -14,7 +14,7 @@ from dptransfer.mechanisms import (
     GaussianShares,
     TopKMechanism,
 )
-from dptransfer.mechanisms.row_shares import not_recording, recording, shares_of
+from dptransfer.mechanisms.row_shares import not_recording, recording, shares_of, watch
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -35,6 +35,23 @@ ROWS, LABELS = np.array([[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]]), np.array([0, 0, 1
 SUMS = ClassSums(FEATURES, 2)
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+
+
+def test_a_watcher_is_told_of_the_step_and_of_the_exact_answer():
+    class Watcher:
+        def step(self, step, query, rows, labels, people):
+            self.asked = step, query
+
+        def answer(self, exact):
+            self.exact = exact
+
+    step, watcher = GaussianMechanism(SUMS, 1.0, ADD), Watcher()
+    with watch(watcher):
+        step.release(ROWS, LABELS, noise=SeededNoise(0))
+    assert watcher.asked == (step, SUMS)
+    assert (watcher.exact == SUMS(ROWS, LABELS)).all()
+    step.release(ROWS[:0], LABELS[:0], noise=SeededNoise(0))
+    assert watcher.exact.any()  # nobody watches any more
 
 
 def test_nothing_is_computed_unless_somebody_is_recording():

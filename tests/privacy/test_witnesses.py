@@ -9,11 +9,18 @@ import pytest
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Charge, Ledger
+from dptransfer.mechanisms.witness import WitnessLog
 from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD
 from dptransfer.methods.tuning import PrivateTuning
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget
-from dptransfer.privacy.witnesses import Witnesses, shape_p_value, size_p_value, tail_p_value
+from dptransfer.privacy.witnesses import (
+    Witnesses,
+    shape_p_value,
+    size_p_value,
+    size_upper_limit,
+    tail_p_value,
+)
 from dptransfer.release.verify import verify_files
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -104,3 +111,13 @@ def test_witnesses_that_do_not_fit_together_are_refused():
     ):
         with pytest.raises(ArgumentError):
             Witnesses.from_dict(fields, values)
+
+
+def test_the_deviation_of_draws_is_below_its_upper_limit_as_often_as_promised():
+    draws = np.random.default_rng(0).normal(0.0, 2.0, (2000, 50))
+    limits = np.array([size_upper_limit(own, 0.1) for own in draws])
+    assert (limits < 2.0).mean() == pytest.approx(0.1, abs=0.03)
+
+
+def test_a_run_without_answers_has_no_witnesses():
+    assert WitnessLog("0" * 64, 4).witnesses is None
