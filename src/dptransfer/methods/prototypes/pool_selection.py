@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -14,7 +14,8 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.capped_similarity import GRID_NORM
 from dptransfer.exact.cuda import DEVICES, use_cuda
-from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.exact.feature_map import Features, FittedFeatures
+from dptransfer.exact.public_map import PublicMap
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
 from dptransfer.methods.about import PROTOTYPES, About, Whole, one_of
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
@@ -41,7 +42,7 @@ def public_caps(pool: GridPool) -> tuple[float, float]:
     a chance candidate the share is about that of random pairs of public rows. Where nearly all pairs pass,
     or nearly none, the difference is nearly nothing, and such thresholds only take part of the range.
 
-    So the caps are quantiles of these similarities, behind the map. Which quantiles: of 26 pairs each of ten
+    So the caps are quantiles of these similarities, behind the map. Which quantiles: of 27 pairs each of ten
     development sets, left out, was given the best of the nine others (docs/methods/public.md).
 
     Products of rows on the grid are exact, so the caps do not depend on the machine. A pool whose rows are
@@ -210,9 +211,12 @@ class TopKPrototypes(PoolSelection):
                    `TopKMechanism`.
 
     Attributes:
+        features: the public feature map; by default axes of the pool, half-whitened: means of several rows
+            gain from it what single rows do not (docs/methods/top-k.md).
         k: prototypes per class.
     """
 
+    features: Features = field(default_factory=lambda: PublicMap(axes=256))
     k: Whole = 5
     name: ClassVar[str] = "top-k"
     about: ClassVar[About] = About(
