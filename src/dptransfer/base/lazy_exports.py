@@ -14,24 +14,23 @@ from importlib import import_module
 def lazy_exports(module: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The functions `__getattr__` and `__dir__` of a module, from the stub beside it.
 
-    In the stub `from a.b import c as c` exports `a.b.c`, and `d = c` gives it another name. The stub is read
-    when a name is first used. `__all__` has the names without a leading underscore.
+    In the stub a line `from a.b import c as c` exports `a.b.c`, and `d = c` gives it another name; it has no
+    other lines, and is read when a name is first used. `__all__` has the names without a leading underscore.
     """
 
     @cache
     def places() -> dict[str, tuple[str, str]]:
-        import ast
         import pkgutil
+        import re
 
         package, _, file = module.rpartition(".")
         if "__path__" in vars(import_module(module)):
             package, file = module, "__init__"
-        found: dict[str, tuple[str, str]] = {}
-        for node in ast.parse(pkgutil.get_data(package, f"{file}.pyi") or "").body:
-            if isinstance(node, ast.ImportFrom):
-                found |= {one.name: (str(node.module), one.name) for one in node.names}
-            elif isinstance(node, ast.Assign):
-                found[ast.unparse(node.targets[0])] = found.pop(ast.unparse(node.value))
+        stub = (pkgutil.get_data(package, f"{file}.pyi") or b"").decode()
+        imported = re.findall(r"^from (\S+) import (\w+)", stub, re.MULTILINE)
+        found = {name: (home, name) for home, name in imported}
+        for other, name in re.findall(r"^(\w+) = (\w+)$", stub, re.MULTILINE):
+            found[other] = found.pop(name)
         return found
 
     def find(name: str) -> object:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dptransfer.base.progress import progress_bar
-from dptransfer.base.types import AnyArray, EncodedRows, Picture, PixelArray
+from dptransfer.base.types import AnyArray, EncodedRows, Picture
 from dptransfer.data.facts import EncoderIdentity, Facts, require_same_columns, require_same_encoder
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.tables import USUAL_COLUMNS, Columns, RawTable
@@ -24,6 +24,7 @@ from dptransfer.errors import DataError, Incompatible
 from dptransfer.exact.cuda import on_cuda
 from dptransfer.sources.decode import open_image, picture_of, without_warnings
 from dptransfer.sources.listings import ImageList, TextList, find_images
+from dptransfer.sources.pictures import pixels_of
 from dptransfer.sources.readers import contents_of, read_table
 
 _BATCH = 8
@@ -67,7 +68,13 @@ def rows_for(model: InputModel, x: Any, device: str) -> Any:
     if items := in_memory.items_of(x):
         texts = [one for one in items if isinstance(one, str)]
         if len(texts) == len(items):
-            return _of_texts(model, texts, device)
+            encoder = encoder_behind(model, None, device)
+            if encoder.kind != "text":
+                raise DataError(
+                    "A list of words is a list of texts; this model takes images. Pass files as paths: "
+                    "[Path(one) for one in files]."
+                )
+            return in_memory.encode_texts_in_memory(texts, encoder, batch=_BATCH)
         if all(_is_picture(one) or isinstance(one, Path) for one in items):
             return _of_pictures(model, items, device)
     rows: Any = x if on_cuda(x) or isinstance(x, ShardedRows) else np.asarray(x)
@@ -78,8 +85,9 @@ def rows_for(model: InputModel, x: Any, device: str) -> Any:
             "given as paths, file contents, PIL images or bytes (uint8), and texts as a list of words."
         )
     if rows.ndim == 4 or (rows.ndim == 3 and kind == np.uint8):
-        pixels = rows.cpu().numpy() if on_cuda(rows) else rows
-        return _of_pixels(model, pixels, device)
+        encoder = encoder_behind(model, None, device)
+        pixels = pixels_of(rows.cpu().numpy() if on_cuda(rows) else rows, None, private=False)
+        return in_memory.encode_pixels(pixels, encoder)
     return rows
 
 
@@ -148,16 +156,6 @@ def _at_path(model: InputModel, path: Path, device: str) -> AnyArray | ShardedRo
     return encoded_here(encoding.examples_in(path, encoder, labelled=False), encoder, _BATCH)
 
 
-def _of_texts(model: InputModel, texts: Sequence[str], device: str) -> EncodedRows:
-    encoder = encoder_behind(model, None, device)
-    if encoder.kind != "text":
-        raise DataError(
-            "A list of words is a list of texts; this model takes images. Pass files as paths: "
-            "[Path(one) for one in files]."
-        )
-    return in_memory.encode_texts_in_memory(texts, encoder, batch=_BATCH)
-
-
 def _of_pictures(model: InputModel, pictures: Sequence[object], device: str) -> EncodedRows:
     """Files as such where all are files, so that those that cannot be read are named; others by number."""
     encoder = encoder_behind(model, None, device)
@@ -180,17 +178,6 @@ def _of_pictures(model: InputModel, pictures: Sequence[object], device: str) -> 
 
     with without_warnings():
         return in_memory.encode_pictures(opened, len(pictures), encoder, batch=_BATCH)
-
-
-def _of_pixels(model: InputModel, pixels: PixelArray, device: str) -> EncodedRows:
-    """Rows for pictures as bytes, (pictures, height, width, 3), of any one size."""
-    encoder = encoder_behind(model, None, device)
-    if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
-        raise DataError(
-            "Pictures must be bytes (uint8) of the shape (pictures, height, width, 3), or (height, width, 3) "
-            f"for one; got the type {pixels.dtype} and the shape {tuple(pixels.shape)}. Convert them."
-        )
-    return in_memory.encode_pixels(pixels, encoder)
 
 
 @lru_cache(maxsize=1)  # for a caller with a picture at a time; a second network would only take room
