@@ -29,7 +29,7 @@ INSTALL = ROOT / "docs" / "start" / "install.md"
 ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 _TABLE_HEAD = "| Command line | Class | What it releases, and when to use it |\n|---|---|---|\n"
 _METHODS = re.compile(rf"(?<={re.escape(_TABLE_HEAD)})(\|.*\n)*")
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(text: str, language: str) -> list[tuple[int, str]]:

@@ -93,6 +93,8 @@ _CODE = re.compile(r"(?<!`)`([^`]+?)`(?!`)(?=(\w?))")
 def show_fields(app, what, name, found, options, lines):
     """Make a list of the six fields of queries, mechanisms and methods, and code of Markdown's backticks."""
     text, inside = [], False
+    if what == "attribute" and lines:  # napoleon takes words before a colon for a type
+        lines[0] = lines[0].replace(": ", " – ", 1)
     marked = _CODE.sub(lambda code: f"``{code[1]}``" + ("\\ " if code[2] else ""), "\n".join(lines))
     for line in marked.split("\n"):
         field = _FIELD.match(line)
