@@ -253,6 +253,19 @@ def test_metadata_beside_the_arrays_is_refused(release):
         read_release(release)
 
 
+@pytest.mark.parametrize("name", ["features.rows", "encoder.rows"])
+def test_an_array_that_the_model_does_not_use_is_refused_though_it_is_listed(release, name):
+    rows = np.ones((4, 6), dtype=np.float32 if name.startswith("encoder") else np.float64)
+    listed = {"name": name, "dtype": rows.dtype.name, "shape": [4, 6]}
+
+    def add(fields):
+        fields["arrays"] = sorted([*fields["arrays"], listed], key=lambda one: one["name"])
+
+    rewrite(release, add, content={NAME: save({**load_file(release / NAME), name: rows})})
+    with pytest.raises(ReleaseError):
+        read_release(release)
+
+
 def overlapping(header, data):
     header["features.mean"]["data_offsets"] = [0, 7 * 4]
     return with_header(header, data)
