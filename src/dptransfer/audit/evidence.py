@@ -108,6 +108,7 @@ def replay_findings(made: Replay, delta: float, *, quick: bool) -> tuple[list[Ev
         *with_seconds(lambda: sensitivity(made)),
         *with_seconds(lambda: [price(made, delta)]),
         *with_seconds(lambda: [nothing_beside(made)]),
+        *samples(made),
         *(one for label, group in draws for one in noise_tests(label, group)),
         *with_seconds(lambda: selections(made, noise, _CHOICES[quick])),
     ]
@@ -204,6 +205,20 @@ def nothing_beside(made: Replay) -> Evidence:
     return Evidence(name, held, said if made.same_release else made.difference, "these two sets of rows", 2)
 
 
+def samples(made: Replay) -> list[Evidence]:
+    """Whether as many units are in the samples as the events say: more of them would cost more."""
+    from scipy.stats import binomtest
+
+    rates = {one.sampling_rate for one in made.plan.events if isinstance(one, SampledGaussianEvent)}
+    if len(rates) != 1:
+        return []
+    units, taken = sum(count for count, _ in made.samples), sum(own for _, own in made.samples)
+    rate = rates.pop()
+    said = f"{taken} of {units} coins fell for a unit, at a stated rate of {rate:.4g}"
+    p_value = float(binomtest(taken, units, rate).pvalue) if units else 0.0
+    return [Evidence("Poisson samples", "holds", said, "coins are independent", units, p_value)]
+
+
 def draws_by_label(made: Replay, noise: KeyedNoise, wanted: int) -> Iterator[tuple[str, Floats]]:
     """For each kind of question, draws of its noise: of the run, and of as many more answers as it takes."""
     groups: dict[str, list[WatchedAnswer]] = {}
@@ -248,6 +263,19 @@ def witness_findings(drawn: Witnesses, recorded: str | None) -> list[Evidence]:
         said = "the seed of the coins is the one whose hash the ledger had before the run"
         found.append(Evidence("Coins on record before the run", held, said, "the ledger", 1))
     return found
+
+
+def witnessed_price(drawn: Witnesses, made: Replay) -> list[Evidence]:
+    """Whether the answers that left witnesses cost no more, in Σ1/z², than the steps that were charged."""
+    noisy = [one for one in made.plan.events if isinstance(one, GaussianEvent | SampledGaussianEvent)]
+    if any(hasattr(step, "parts") for step in made.plan.mechanisms) or not noisy:
+        return []  # parts cost less together than one by one
+    paid = math.fsum(one.times / one.noise_multiplier**2 for one in noisy)
+    cost = math.fsum(one.answers / one.noise_multiplier**2 for one in drawn.laws)
+    answers = sum(one.answers for one in drawn.laws)
+    held: Verdict = "holds" if cost <= paid * (1 + _HAIR) else "refuted"
+    said = f"{answers} answers cost Σ1/z² = {cost:.5g} of {paid:.5g}"
+    return [Evidence("Answers of this run are paid for", held, said, "every answer left witnesses", answers)]
 
 
 def free_of_laws(drawn: Witnesses) -> Evidence:

@@ -24,6 +24,7 @@ from dptransfer.audit.evidence import (
     judge,
     replay_findings,
     witness_findings,
+    witnessed_price,
 )
 from dptransfer.audit.planted import PlantedFault, planted_faults
 from dptransfer.audit.replay import NotReplayed, replay
@@ -219,6 +220,8 @@ def audit_release(
         reason = str(problem)
     else:
         tried, spent = replay_findings(made, model.guarantee.delta, quick=quick)
+        if model.witnesses is not None:
+            tried += witnessed_price(model.witnesses, made)
         planted, note = tuple(planted_faults(made, model.guarantee.delta)), made.note
         findings += tried
     book = None if ledger is None else ledger_extract(ledger, model)

@@ -79,10 +79,6 @@ class KeyedNoise(SecureNoise):
         chosen = self._generator().choice(population, size, replace=False)
         return np.sort(chosen).astype(np.int64)
 
-    def poisson_sample(self, rows: int, rate: float) -> Integers:
-        """A coin for each."""
-        return np.flatnonzero(self._generator().random(rows) < rate).astype(np.int64)
-
     def integers(self, below: int, count: int) -> Integers:
         """Uniform."""
         return self._generator().integers(below, size=count)
@@ -182,6 +178,7 @@ class AnswerLog(Watcher):
 
     def __init__(self) -> None:
         self.asked: list[WatchedAnswer] = []
+        self.samples: list[tuple[int, int]] = []
 
     def step(self, step: Step, query: Any, rows: AnyArray, labels: Labels, people: People | None) -> None:
         """An answer begins."""
@@ -198,6 +195,12 @@ class _Listening(KeyedNoise):
     def __init__(self, seed: int, seen: AnswerLog) -> None:
         super().__init__(seed)
         self._seen = seen
+
+    def poisson_sample(self, rows: int, rate: float) -> Integers:
+        """As for real fits, and noted."""
+        taken = super().poisson_sample(rows, rate)
+        self._seen.samples.append((rows, len(taken)))
+        return taken
 
     def draw_once(self, what: str, draw: Any) -> AnyArray:
         """The answer, which is noted beside what was asked for it."""
@@ -223,6 +226,7 @@ class Replay:
         note: what was run in place of the release's own steps, if it was another number.
         seed: of its noise.
         arrays: what it released.
+        samples: of each Poisson sample, among how many units it was drawn, and how many are in it.
         gaussian: the answers with Gaussian noise.
     """
 
@@ -235,6 +239,7 @@ class Replay:
     note: str = ""
     seed: int = 0
     arrays: Mapping[str, AnyArray] = field(default_factory=dict)
+    samples: Sequence[tuple[int, int]] = ()
     gaussian: Sequence[WatchedAnswer] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -276,7 +281,7 @@ def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> R
     if outcome.events != plan.events:
         raise NotReplayed("its run took other steps than it planned")
     took, arrays = time.perf_counter() - start, head_arrays(outcome.head)
-    return Replay(plan, seen.asked, canaries, same, difference, took, note, seed, arrays)
+    return Replay(plan, seen.asked, canaries, same, difference, took, note, seed, arrays, seen.samples)
 
 
 def made_up(facts: Facts, seed: int, without: int | None = None) -> tuple[PrivateData, dict[int, str]]:

@@ -106,7 +106,8 @@ def _notes(model: PrivateClassifier, plan: Plan) -> str | None:
     if len(notes) < len(implied) or not all(map(_same, notes, implied)):
         return "the notes are not those of the plan"
     own = METHODS.package(plan.method.name) is None
-    if own and len(notes) - len(implied) > _NOTES_OF_RUNS.get(plan.method.name, 0):
+    of_run = _NOTES_OF_RUNS.get(plan.method.name, isinstance(plan.method, FineTuning))
+    if own and len(notes) - len(implied) > of_run:
         return "there are notes that no plan and no run of the method makes"
     return None
 

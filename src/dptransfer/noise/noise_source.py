@@ -60,8 +60,10 @@ from dptransfer.noise.race import Choice, ScoreBins
 _CHUNK = 2**15  # rows at a time: the passes over them stay in the cache
 
 
-def exact_poisson_sample(rows: int, rate: float) -> Integers:
+def exact_poisson_sample(rows: int, rate: float, stream: WordStream | None = None) -> Integers:
     """Increasing positions, each of 0..rows−1 with probability `rate`, which lies in (0, 1].
+
+    Words come from the stream, or from a new one.
 
     >>> exact_poisson_sample(4, 1.0).tolist()
     [0, 1, 2, 3]
@@ -70,7 +72,7 @@ def exact_poisson_sample(rows: int, rate: float) -> Integers:
         return np.arange(rows, dtype=np.int64)
     scaled = Fraction(rate) * 2**64
     whole = int(scaled)
-    rest, stream, taken = scaled - whole, WordStream(), [np.empty(0, dtype=np.int64)]
+    rest, stream, taken = scaled - whole, stream or WordStream(), [np.empty(0, dtype=np.int64)]
     for start in range(0, rows, _CHUNK):
         words = stream.words(min(_CHUNK, rows - start))
         heads = words < np.uint64(whole)
@@ -276,7 +278,7 @@ class SecureNoise(NoiseSource):
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """An exact coin for every row; see `exact_poisson_sample`."""
-        return exact_poisson_sample(rows, checks.rate("rate", rate))
+        return exact_poisson_sample(rows, checks.rate("rate", rate), self._stream())
 
     def integers(self, below: int, count: int) -> Integers:
         """Exact; see `noise.integer_noise`."""

@@ -1,6 +1,7 @@
 """Methods that train a network on pictures: what they learn, what they release and what they refuse."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -168,3 +169,14 @@ def test_kernels_that_do_not_keep_pictures_apart_are_found_before_the_charge(mon
     with pytest.raises(ArgumentError, match="pictures beside it"):
         fitted(METHODS["film"], ledger=ledger)
     assert not ledger.datasets()
+
+
+@pytest.mark.parametrize(("signal", "moved"), [(0.0, False), (1.0, True)])
+def test_a_fit_says_whether_the_network_moved_beyond_noise(signal, moved):
+    parts = SimpleNamespace(trunk=4000, classes=2, features=SimpleNamespace(dimension=3))
+    descents = TwoDescents(parts, SimpleNamespace(scale=10.0, times=30), Pace(), 1.0)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        descents.step(rng.normal(0, 10.0, 4006) + signal)
+    (note,) = descents.notes
+    assert ("moved by more" in note) is moved

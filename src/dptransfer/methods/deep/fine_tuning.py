@@ -55,6 +55,7 @@ OPTIONS = {
     "blocks": "Last stages that are trained.",
     "axes": "Public axes in front of the head.",
 }
+_BY_CHANCE = 1e-3  # that a network without signal is said to have moved
 STEPS_SEE = (
     "every step saw the private pictures, or a fresh Poisson sample of those who are protected, only through "
     "a sum of clipped gradients with Gaussian noise"
@@ -217,7 +218,8 @@ class FineTuning(ImageMethod):
             here = loss.gradients_at(descent.theta)
             question = NetworkGradient(task.prepared.size, here, self.micro_batch, self.clip, bound=bound)
             descent.step(rounds.release(question, positions, task.private.labels, task.private.people))
-        return self.outcome(loss, descent.result, task.plan)
+        outcome = self.outcome(loss, descent.result, task.plan)
+        return replace(outcome, notes=(*outcome.notes, *descent.notes)) if outcome.encoder_delta else outcome
 
 
 class TwoDescents:
@@ -238,6 +240,7 @@ class TwoDescents:
 
     def __init__(self, parts: TrainedParts, paid: GaussianRounds, pace: Pace, reach: float) -> None:
         self._trunk, self._scale = parts.trunk, paid.scale
+        self._asked, self._sum = 0, np.zeros(parts.trunk)
         head = np.zeros((parts.classes, parts.features.dimension))
         own = Pace(reach / TRUNK_PACE, radius=reach / TRUNK_PACE)
         self._descents = [Descent(head, paid.times, pace)]
@@ -247,6 +250,7 @@ class TwoDescents:
     def step(self, answer: Floats) -> None:
         """One step against a noisy sum of gradients."""
         gradients = answer[self._trunk :], answer[: self._trunk]
+        self._asked, self._sum = self._asked + 1, self._sum + gradients[1]
         for descent, gradient in zip(self._descents, gradients, strict=False):
             noise = self._scale * math.sqrt(gradient.size)
             descent.step(gradient.reshape(descent.weights.shape), noise)
@@ -260,6 +264,23 @@ class TwoDescents:
     def result(self) -> Floats:
         """The weighted average of all iterates."""
         return self._joined([descent.result for descent in self._descents])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Whether the network moved by more than noise would move it, from released answers alone.
+
+        Without any signal the sum of T noisy gradients has T·scale² of variance in each of P coordinates, so
+        its squared length over that is χ² with P degrees of freedom; what the steps agree on adds to it.
+        """
+        from scipy.stats import chi2
+
+        length = float(self._sum @ self._sum) / (self._asked * self._scale**2)
+        beyond = float(chi2.sf(length, self._trunk)) < _BY_CHANCE
+        said = "moved by more than" if beyond else "did not measurably move beyond"
+        return (
+            f"The network {said} noise would move it: the steps together are {length / self._trunk:.4f} "
+            "times as long, squared, as noise alone.",
+        )
 
     def _joined(self, head_and_trunk: list[Floats]) -> Floats:
         return np.concatenate([part.ravel() for part in reversed(head_and_trunk)])
