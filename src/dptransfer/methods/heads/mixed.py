@@ -32,7 +32,7 @@ REUSES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # pulls toward the private head th
 
 _PARTS = 5  # that the shots are cut into to choose among them
 _SCALES = 2.0 ** np.arange(-3, 6)  # of logits, whose length says nothing about their order
-_INDISTINCT = 1.0  # log loss of all shots, in nats, within which pulls are as good as each other
+_INDISTINCT = 1.92  # nats of log likelihood of all shots: the 95 % limit of a likelihood ratio of one number
 
 
 @dataclass(frozen=True)
