@@ -84,7 +84,7 @@ def run(*words, code=0):
 
 def test_names_words_and_colours_are_there_at_once(installed):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    words = [sys.executable, "-m", "dptransfer", "fit", "--help"]
+    words = [sys.executable, "-m", "dptransfer", "methods"]
     assert "largest-class" in subprocess.run(words, capture_output=True, text=True, env=env).stdout
     method = METHODS["largest-class"]
     assert "largest-class" in METHODS
@@ -197,9 +197,9 @@ def test_a_wheel_in_an_environment_of_its_own(folder):
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
-    assert "largest-class" not in there("fit", "--help")
+    assert "largest-class" not in there("methods")
     pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
-    assert "largest-class" in there("fit", "--help")
+    assert "largest-class" in there("methods")
     assert "36 photos" in there("pool-size", "photos")
     there(*ENCODE)
     there("fit", "rows.emb", "--method", "largest-class", *BUDGET, "--out", "model")
