@@ -206,10 +206,12 @@ def test_names_that_help_are_worth_points_and_names_of_other_classes_cost_next_t
 
 
 def test_steps_go_less_far_beside_a_start_while_classes_are_small():
-    ways = [starts.way_beside(typical) for typical in (-1.0, 0.0, 1.0, 5.0, 15.0, 1e9)]
+    start = starts.public_start(POOL.with_names(NAMES), FACTS)
+    labelled = starts.public_start(POOL.with_shots(shots()), FACTS)
+    ways = [start.way(typical) for typical in (-1.0, 0.0, 1.0, 5.0, 15.0, 1e9)]
     assert ways == sorted(ways)
     assert (ways[0], ways[-1]) == (0.0, 1.0)
-    start = starts.public_start(POOL.with_names(NAMES), FACTS)
+    assert labelled.way(5.0) < start.way(5.0)
     loud = [np.abs(start.beside(typical)).max() for typical in (-1.0, 0.0, 5.0, 100.0)]
     assert loud == sorted(loud, reverse=True)
 

@@ -28,7 +28,6 @@ from dptransfer.methods.heads.public_start import (
     public_start,
     read_start,
     sources_of_start,
-    way_beside,
     with_known_names,
 )
 from dptransfer.methods.heads.words import CONFIDENCE_SHARE, read_words
@@ -209,7 +208,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         axes, way = features.dimension, 1.0
         weights = np.zeros((len(counts), axes))
         if start is not None:
-            features, way = FittedSideBySide(features, start.features), way_beside(typical)
+            features, way = FittedSideBySide(features, start.features), start.way(typical)
             weights = np.hstack([weights, STRETCHES[1] * start.beside(typical)])
         elif words is not None and in_words is not None:
             features = FittedSideBySide(features, words)

@@ -36,6 +36,7 @@ from dptransfer.methods.heads.start import fitted_softmax
 from dptransfer.queries import LikelihoodGain
 
 START_SHARE = 0.02
+_LABELLED = "labelled public rows"
 _OF_TEXTS = ("{}", "a message about {}", "This is about {}.")
 _OF_PICTURES = ("a photo of a {}.", "{}")
 _STRENGTH = 1e-4  # few rows of unit norm need next to none
@@ -47,7 +48,7 @@ _FOLDS = 5
 _ODDS = 9.0  # that names in words, or labelled rows, say something
 # Of the typical class over the noise; chosen on sets of texts (docs/methods/public-prior.md).
 _SURER = 2.0  # what weights are multiplied with where it is next to nothing
-_ENOUGH = 8.0  # from here on steps go all the way
+_ENOUGH, _ENOUGH_LABELLED = 8.0, 16.0  # from here on steps go all the way; later beside labelled rows
 _KNOWN = 60.0  # from here on steps alone know as much
 
 
@@ -73,19 +74,20 @@ class ClassStart:
         """
         return _SURER / math.sqrt(1 + max(typical, 0.0) / 2) * self.weights
 
+    def way(self, typical: float) -> float:
+        """Part of the usual noise in a logit that steps beside it may leave.
+
+        Let a public logit be wrong by about τ, and let steps add r·(N·wrong + noise), with N the typical
+        class over the noise. The r with the least squared error is τ²N/(1 + τ²N²): proportional to N where N
+        is small, and to τ², which is less where labelled rows are known.
+        """
+        enough = _ENOUGH_LABELLED if _LABELLED in self.what else _ENOUGH
+        return min(1.0, max(typical, 0.0) / enough)
+
 
 def may_help(typical: float) -> bool:
     """Whether a start can be worth its price beside steps on classes of this size over the noise."""
     return typical < _KNOWN
-
-
-def way_beside(typical: float) -> float:
-    """Part of the usual noise in a logit that steps may leave beside a public start.
-
-    Let a public logit be wrong by about τ, and let steps add r·(N·wrong + noise), with N the typical class
-    over the noise. The r with the least squared error is τ²N/(1 + τ²N²): proportional to N where N is small.
-    """
-    return min(1.0, max(typical, 0.0) / _ENOUGH)
 
 
 def sources_of_start(public: PublicEmbeddings | None, facts: Facts) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ def sources_of_start(public: PublicEmbeddings | None, facts: Facts) -> tuple[str
     shots = public.shots
     if shots is not None and set(shots.classes or ()) <= set(facts.classes):
         if found or set(shots.classes or ()) == set(facts.classes):
-            found.append("labelled public rows")
+            found.append(_LABELLED)
     return tuple(found)
 
 
@@ -107,7 +109,7 @@ def public_start(public: PublicEmbeddings | None, facts: Facts) -> ClassStart | 
         return None
     features, classes = UnitNorm().fit(facts.dimension, None), len(facts.classes)
     rows, labels = np.zeros((0, facts.dimension)), np.zeros(0, dtype=np.int64)
-    if "labelled public rows" in sources:
+    if _LABELLED in sources:
         rows, labels = _some_shots(public, facts, features)
         if len(sources) == 1 and len(np.unique(labels)) < classes:  # a class without a row would be unlikely
             return None
@@ -205,7 +207,7 @@ def accuracy_of_names(public: PublicEmbeddings, facts: Facts, role: str = "publi
     if public.names is None or not len(public.names):
         return ""
     with suppress(RowsNeeded):
-        if "labelled public rows" in sources_of_start(public, facts):
+        if _LABELLED in sources_of_start(public, facts):
             rows, labels = public.shots_for(facts)
             alone = public_start(PublicEmbeddings(public.names).with_names(public.names), facts)
             if alone is not None and len(rows):
