@@ -43,7 +43,6 @@ suppress_warnings = ["ref.python"]
 default_role = "code"  # docstrings mark code with single backticks
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 highlight_language = "none"
-smartquotes = False  # options keep their two dashes
 
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

@@ -63,8 +63,9 @@ def _row(option):
 
 
 def _escaped(text):
-    """Markdown that shows these characters as they are."""
-    return re.sub(r"([*_<>|\[\]])", r"\\\1", text)
+    """Markdown that shows these characters as they are, and options as code."""
+    plain = re.sub(r"([*_<>|\[\]])", r"\\\1", text)
+    return re.sub(r"--[a-z][a-z-]*", r"`\g<0>`", plain)
 
 
 def setup(app):
