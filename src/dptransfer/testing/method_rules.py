@@ -24,7 +24,7 @@ from dptransfer.methods import PrivateMethod
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent, Unit
 from dptransfer.queries.query import L2Query, ScoreQuery
-from dptransfer.release import read_release
+from dptransfer.release import PrivateClassifier, read_release
 from dptransfer.testing.contract import ContractBroken, require, require_refused, run_checks
 from dptransfer.testing.sample_data import (
     CLASSES,
@@ -203,15 +203,21 @@ def _check_order(method: PrivateMethod) -> None:
 
 
 def _check_odd_data(method: PrivateMethod) -> None:
-    shapes = {name: array.shape for name, array in fit_sample(method).weights.items()}
+    """Noisy answers that are paid for may decide which map is in front of a head, and so its width."""
+
+    def lengths(model: PrivateClassifier) -> dict[str, tuple[int, ...]]:
+        arrays = model.weights.items()
+        return {name: array.shape[:1] for name, array in arrays if not name.startswith("features.")}
+
+    expected = lengths(fit_sample(method))
     sample = sample_data_for(method)
     for name, (x, y) in sample.odd().items():
         try:
             model = fit_sample(method, sample.private(x, y))
         except Exception as problem:
             raise ContractBroken(f"{name}: {type(problem).__name__}: {problem}") from problem
-        found, rows = {name: array.shape for name, array in model.weights.items()}, fresh_rows(model)
-        require(found == shapes, f"{name}: the released arrays have other shapes")
+        rows = fresh_rows(model)
+        require(lengths(model) == expected, f"{name}: the released arrays are of other classes")
         require(np.isfinite(model.predict_proba(rows)).all(), f"{name}: scores that are no numbers")
         require(set(model.predict(rows)) <= set(CLASSES), f"{name}: a class that was not declared")
 
