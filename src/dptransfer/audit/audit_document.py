@@ -79,25 +79,16 @@ def audit_document(audit: Audit, evaluation: Evaluation | None = None) -> doc.Do
 
 
 def _promise(audit: Audit) -> Iterator[doc.Block]:
-    model, promise = audit.model, audit.model.guarantee
+    promise, classes = audit.model.guarantee, len(audit.model.classes)
     yield doc.Paragraph(typeset(str(promise)))
-    who = "the owner, for what is declared and whose each example is; whoever ran the fit, for the rest"
-    yield doc.Table(
-        ("Question", "Answer"),
-        (
-            ("Whom does it protect?", f"every single {promise.unit.words}"),
-            ("Against whom?", "anyone who has the files and knows everything else"),
-            ("For how long?", "for ever, whatever is computed from the model"),
-            (
-                "What is public?",
-                f"classes ({len(model.classes)}), shape of an example, settings, the public pool",
-            ),
-            ("Who must be trusted?", who),
-        ),
-    )
-    if promise.assumptions:
-        yield doc.Paragraph("It assumes:")
-        yield doc.Bullets(promise.assumptions)
+    answers = {
+        "Whom does it protect?": f"every single {promise.unit.words}",
+        "Against whom?": "anyone who has the files and knows everything else",
+        "For how long?": "for ever, whatever is computed from the model",
+        "What is public?": f"classes ({classes}), shape of an example, settings, the public pool",
+        "Who must be trusted?": "the owner for what is declared; whoever ran the fit, for the rest",
+    }
+    yield doc.Table(("Question", "Answer"), tuple(answers.items()))
 
 
 def _again(audit: Audit, told: JsonObject) -> Iterator[doc.Block]:
