@@ -26,6 +26,7 @@ from dptransfer.mechanisms import GaussianMechanism, GaussianRounds
 from dptransfer.mechanisms.mechanism import Step, exact_answer
 from dptransfer.mechanisms.row_shares import Watcher, watch
 from dptransfer.mechanisms.witness import draw_witnesses
+from dptransfer.methods.deep.fine_tuning import FineTuning
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, Task
 from dptransfer.methods.replan import budget_of, check_steps
 from dptransfer.methods.votes.voting import Voting
@@ -36,11 +37,14 @@ from dptransfer.privacy.witnesses import standard_draws
 from dptransfer.release.charged_evaluation import without_holdout
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import head_arrays
+from dptransfer.sources import PrivateImages, PublicImages
 from dptransfer.testing.sample_data import RecordedAnswers
 
 _ORDINARY = 24  # rows that are no canary
+_PICTURES = 6
 _ROWS_OF_CANARY = 8  # where a person is one
 _MOST_PUBLIC = 1000  # made-up public rows; a release of more is planned again for so many
+_MOST_QUESTIONS = 10_000  # the same, where teachers are asked about them
 
 
 class NotReplayed(DPTransferError):
@@ -254,22 +258,28 @@ def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> R
     if plan is None:
         raise NotReplayed(check.detail)
     method = plan.method
-    if not isinstance(method, EmbeddingMethod):
-        raise NotReplayed("it works on pictures, and to run a network takes longer than an audit may")
+    if not isinstance(method, EmbeddingMethod | FineTuning):
+        raise NotReplayed("its teachers look at pictures, which takes longer than an audit may")
     if not plan.mechanisms:
         return Replay(plan, [], {}, None, "", time.perf_counter() - start, seed=seed)
-    facts, public, note = model.facts, _public(model), ""
+    most = _MOST_QUESTIONS if isinstance(method, Voting) else _MOST_PUBLIC
+    facts, note = model.facts, ""
+    public: Any = _public(model, most)
     recorded = (model.provenance.public or {}).get("rows", 0)
     seen = AnswerLog()
     try:
-        if recorded > _MOST_PUBLIC:
+        if isinstance(method, FineTuning):
+            method = replace(method, steps=1, device="cpu")
             plan = method.plan(facts, budget_of(model), public)
-            note = f"planned for {_MOST_PUBLIC} made-up public rows in place of {recorded}"
+            note = "planned for one step of the network, of so much noise that it spends the whole promise"
+        elif recorded > most:
+            plan = method.plan(facts, budget_of(model), public)
+            note = f"planned for {most} made-up public rows in place of {recorded}"
         method.require_public(facts, public)
         public = method.with_words(public, facts)
         with plain_floats(), reported_to(lambda *_: None):
             prepared = method.prepare(facts, public)
-            rows, canaries = made_up(facts, seed)
+            rows, canaries = made_up(facts, seed, greys=getattr(method, "grey_range", None))
             task: Task[Any, Any, Any] = Task(plan, prepared, rows, _Listening(seed, seen), public)
             with watch(seen):
                 first = time.perf_counter()
@@ -284,18 +294,29 @@ def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> R
     return Replay(plan, seen.asked, canaries, same, difference, took, note, seed, arrays, seen.samples)
 
 
-def made_up(facts: Facts, seed: int, without: int | None = None) -> tuple[PrivateData, dict[int, str]]:
+def made_up(
+    facts: Facts, seed: int, without: int | None = None, greys: Any = None
+) -> tuple[PrivateData, dict[int, str]]:
     """Ordinary rows and canaries with these declared facts; the units that are canaries.
 
     Args:
         facts: what is declared.
         seed: of the ordinary rows.
         without: number of a class that no row has.
+        greys: how the method reads grey pictures.
     """
-    rng, d, c = np.random.default_rng(seed), facts.dimension, len(facts.classes)
+    rng = np.random.default_rng(seed)
+    if len(facts.shape) > 1:
+        shades = [np.full(facts.shape, shade, np.uint8) for shade in (0, 255)]
+        shades.append(rng.integers(0, 256, facts.shape, dtype=np.uint8))
+        words = ("a black picture", "a white picture", "a picture of noise")
+        odd_ones = [(words[n], shades[n], label) for n in range(3) for label in (0, 1)]
+        plain = rng.integers(0, 256, (_PICTURES, *facts.shape), dtype=np.uint8)
+        return _with_canaries(facts, plain, odd_ones, without, greys)
+    d = facts.dimension
     east, large = np.eye(1, d)[0], np.full(d, 1e308)
     odd = np.where(np.arange(d) == 0, np.nan, 1.0)
-    canaries: list[tuple[str, Floats, int]] = [
+    canaries: list[tuple[str, AnyArray, int]] = [
         ("a row on one axis", east, 0),
         ("the same of another class", east, 1),
         ("its opposite", -east, 0),
@@ -307,27 +328,39 @@ def made_up(facts: Facts, seed: int, without: int | None = None) -> tuple[Privat
         ("a row of subnormal numbers", np.full(d, 5e-324), 0),
         ("a row far away in a random direction", 1e6 * rng.normal(size=d), 1),
     ]
-    each = 1 if facts.unit is Unit.ROW else _ROWS_OF_CANARY
-    x = np.concatenate(
-        [rng.normal(size=(_ORDINARY, d)), *(np.tile(row, (each, 1)) for _, row, _ in canaries)]
-    )
-    y = np.concatenate([np.arange(_ORDINARY) % c, *(np.full(each, label % c) for *_, label in canaries)])
+    return _with_canaries(facts, rng.normal(size=(_ORDINARY, d)), canaries, without, None)
+
+
+def _with_canaries(
+    facts: Facts, plain: AnyArray, odd: Sequence[tuple[str, AnyArray, int]], without: int | None, greys: Any
+) -> tuple[PrivateData, dict[int, str]]:
+    """These examples and canaries, each a unit of its own; where persons are units, of several examples."""
+    c, each, first = len(facts.classes), 1 if facts.unit is Unit.ROW else _ROWS_OF_CANARY, len(plain)
+    x = np.concatenate([plain, *(np.repeat(one[None], each, axis=0) for _, one, _ in odd)])
+    y = np.concatenate([np.arange(first) % c, *(np.full(each, label % c) for *_, label in odd)])
     if without is not None:
         y = np.where(y == without, (without + 1) % c, y)
-    units = np.concatenate([np.arange(_ORDINARY), _ORDINARY + np.repeat(np.arange(len(canaries)), each)])
-    people = None if facts.unit is Unit.ROW else units
-    found = PrivateEmbeddings(x, Labelled(y.astype(np.int64), facts.classes), people=people)
+    units = np.concatenate([np.arange(first), first + np.repeat(np.arange(len(odd)), each)])
+    people, labels = None if facts.unit is Unit.ROW else units, Labelled(y.astype(np.int64), facts.classes)
+    found: PrivateData
+    if len(facts.shape) > 1:
+        found = PrivateImages(x, labels, people=people, grey_range=greys)
+    else:
+        found = PrivateEmbeddings(x, labels, people=people)
     found.facts = facts
-    return found, {_ORDINARY + n: words for n, (words, *_) in enumerate(canaries)}
+    return found, {first + n: words for n, (words, *_) in enumerate(odd)}
 
 
-def _public(model: PrivateClassifier) -> PublicEmbeddings | None:
+def _public(model: PrivateClassifier, most: int) -> Any:
     """Made-up public rows, as many as were used, with two labelled ones of each class at their side."""
     record = model.provenance.public
     if record is None:
         return None
-    rng, width, classes = np.random.default_rng(1), model.facts.dimension, model.classes
-    rows = PublicEmbeddings(rng.normal(size=(min(int(record["rows"]), _MOST_PUBLIC), width)))
+    rng, shape, classes = np.random.default_rng(1), model.facts.shape, model.classes
+    if len(shape) > 1:
+        return PublicImages(rng.integers(0, 256, (2 * _ORDINARY, *shape), dtype=np.uint8))
+    width = model.facts.dimension
+    rows = PublicEmbeddings(rng.normal(size=(min(int(record["rows"]), most), width)))
     y = np.repeat(np.arange(len(classes)), 2)
     shots = rng.normal(size=(len(y), width)) + 2 * np.eye(len(classes), width)[y]
     return rows.with_shots(PublicEmbeddings(shots, Labelled(y, classes)))
@@ -342,10 +375,10 @@ def _same_release(task: Task[Any, Any, Any], facts: Facts, seed: int) -> tuple[b
     method = task.plan.method  # a draw of teachers for each row is a noisy answer, too
     fewer = task.plan.guarantee.relation is Relation.ADD_REMOVE and not isinstance(method, Voting)
     made = method.run(replace(task, noise=first))
-    other, _ = made_up(facts, seed + 1, without=len(facts.classes) - 1)
+    greys = getattr(method, "grey_range", None)
+    other, _ = made_up(facts, seed + 1, without=len(facts.classes) - 1, greys=greys)
     if fewer:
-        keep = np.arange(_ORDINARY)
-        other = other.part(keep, facts)
+        other = other.part(np.arange(len(other.labels) - 1), facts)
     try:
         again = method.run(replace(task, private=other, noise=RecordedAnswers(seed, first.answers)))
     except Exception as problem:  # of a run that asks otherwise: ContractBroken, or whatever comes of it

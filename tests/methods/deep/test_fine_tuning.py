@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 import dptransfer as dpt
+from dptransfer.audit.release_audit import audit_release
 from dptransfer.encoders import apply_delta, get_encoder
 from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.ledger import Ledger
@@ -180,3 +181,12 @@ def test_a_fit_says_whether_the_network_moved_beyond_noise(signal, moved):
         descents.step(rng.normal(0, 10.0, 4006) + signal)
     (note,) = descents.notes
     assert ("moved by more" in note) is moved
+
+
+@pytest.mark.parametrize("name", ["film", "lora"])
+def test_an_audit_runs_one_step_of_the_network(name, tmp_path):
+    path = fitted(METHODS[name]).save(tmp_path / "model")
+    found = audit_release(path, quick=True)
+    assert (found.contradictions, found.not_replayed) == ((), "")
+    assert found.light == "green"
+    assert all(one.caught_by for one in found.planted)
