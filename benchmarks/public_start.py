@@ -59,7 +59,8 @@ def public_for(options, one, x, y):
     if "shots" in start:
         rng, each = np.random.default_rng(100 + one["seed"]), int(start[-1])
         shots = np.concatenate([rng.permutation(np.flatnonzero(y == own))[:each] for own in range(classes)])
-        left = np.setdiff1d(left, shots)
+        copies = {row.tobytes() for row in x[shots]}  # a set may hold a row twice
+        left = np.array([place for place in left if x[place].tobytes() not in copies])
         pool = pool.with_shots(dpt.PublicEmbeddings(x[shots], y[shots], classes=range(classes)))
     return pool, left
 

@@ -29,7 +29,7 @@ from dptransfer.exact.feature_map import (
     within,
 )
 from dptransfer.exact.lattice import unit_lattice, unit_lattice_on_device
-from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.public_map import FittedSpan, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
 
 from .test_lattice import does_not_depend_on_the_batch, extreme_rows, just_above_whole_numbers, not_finite
@@ -59,6 +59,7 @@ def maps(width):
         "words": FittedVocabularyMap.of(words(width)),
         "words of unit rows": FittedVocabularyMap.of(words(width, unit_rows=True)),
         "side by side": FittedSideBySide(public, UnitNorm(pool=2).fit(width, None)),
+        "span": FittedSpan.of(np.random.default_rng(4).normal(size=(3, width))),
     }
 
 

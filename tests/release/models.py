@@ -11,7 +11,7 @@ from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.facts import EncoderIdentity, Facts
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.exact.feature_map import FittedSideBySide, UnitNorm
-from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.public_map import FittedSpan, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 from dptransfer.release.classifier import PrivateClassifier, Provenance
@@ -56,6 +56,7 @@ def feature_maps():
         "words": words,
         "words of unit rows": FittedVocabularyMap.of(vocabulary(unit_rows=True)),
         "side by side": FittedSideBySide(PublicMap(axes=4).fit(DIMENSION, public_pool()), words),
+        "span": FittedSpan.of(rows(3, seed=12)),
         "unit norm": UnitNorm().fit(DIMENSION, None),
         "pooled": UnitNorm(pool=3).fit(DIMENSION, None),
         "public map": PublicMap(axes=4).fit(DIMENSION, public_pool()),

@@ -130,13 +130,14 @@ Reader: TypeAlias = Callable[[Arrays, JsonObject], FittedFeatures]
 
 def release_readers() -> dict[str, Reader]:
     """How to restore the maps that releases may contain, by kind."""
-    from dptransfer.exact.public_map import FittedPublicMap
+    from dptransfer.exact.public_map import FittedPublicMap, FittedSpan
     from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 
     return {
         FittedUnitNorm.kind: FittedUnitNorm.read,
         FittedSideBySide.kind: FittedSideBySide.read,
         FittedPublicMap.kind: FittedPublicMap.read,
+        FittedSpan.kind: FittedSpan.read,
         FittedVocabularyMap.kind: FittedVocabularyMap.read,
     }
 

@@ -52,6 +52,8 @@ from dptransfer.exact.lattice import clipped_lattice, require_exact_norms, unit_
 
 ROW_NORM = 2**26
 _COLUMN_NORM = 2**25
+SPAN_CLIP = float(ROW_NORM * _COLUMN_NORM)
+"""Longest product of a row with the basis of a span."""
 _SMALLEST_RATIO = 1e-4  # an axis with less than this share of the largest variance is not blown up further
 
 
@@ -182,6 +184,60 @@ class FittedPublicMap(MatrixMap):
     def centre(self) -> Floats:
         """The mean that is subtracted from unit rows."""
         return self.mean.astype(np.float64) / ROW_NORM
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSpan(MatrixMap):
+    """Unit rows in a basis of a few public directions: all that linear scores along these can tell of a row.
+
+    Unlike a `PublicMap` it neither centres nor stretches, and rows keep the length that they have there.
+
+    >>> FittedSpan.of(np.array([[3.0, 0.0], [-3.0, 0.0]])).lattice(np.array([[3.0, 4.0]]), 1000)
+    array([[599]])
+
+    Attributes:
+        matrix: integer (dimension, directions) matrix, column norms at most 2²⁵.
+    """
+
+    matrix: NDArray[np.int32]
+    kind: ClassVar[str] = "span"
+
+    def __post_init__(self) -> None:
+        """Refuse norms for which products would not be exact."""
+        if _squared_norm(self.matrix).max() > _COLUMN_NORM**2:
+            raise DataError(
+                "A span's columns must be small enough for exact products; these are not. Make it again."
+            )
+
+    @classmethod
+    def of(cls, directions: Floats) -> FittedSpan:
+        """The map onto the span of these rows."""
+        require_exact_norms(directions.shape[1])
+        with one_blas_thread(min(directions.shape)):
+            _, lengths, basis = np.linalg.svd(directions, full_matrices=False)
+        kept = basis[: max(1, int((lengths > 1e-9 * lengths[0]).sum()))]
+        kept = kept * np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])[:, None]
+        return cls(clipped_lattice(kept, _COLUMN_NORM, clip=1.0).T.astype(np.int32))
+
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 of the map."""
+        return hashlib.sha256(f"{self.kind} {self.matrix.shape}".encode() + self.matrix.tobytes()).hexdigest()
+
+    @cached_property
+    def basis(self) -> Floats:
+        """(dimension, directions) orthonormal columns, as they were rounded."""
+        found: Floats = self.matrix.astype(np.float64) / _COLUMN_NORM
+        return found
+
+    def lattice(self, rows: AnyArray, norm: int) -> Integers:
+        """Integer rows of norm at most `norm`, by products as exact as those of a public map."""
+
+        def mapped(part: AnyArray) -> Integers:
+            product = unit_lattice(part, ROW_NORM).astype(np.float64) @ self.matrix.astype(np.float64)
+            return clipped_lattice(product, norm, clip=SPAN_CLIP)
+
+        return mapped_rows(mapped, rows, self.dimension)
 
 
 @dataclass(frozen=True)

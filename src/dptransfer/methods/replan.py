@@ -36,7 +36,7 @@ from dptransfer.encoders.encoder import BESIDE
 from dptransfer.errors import DPTransferError
 from dptransfer.exact.feature_map import FittedFeatures, FittedSideBySide, FittedUnitNorm, UnitNorm
 from dptransfer.exact.lattice import require_exact_norms
-from dptransfer.exact.public_map import FittedPublicMap, PublicMap
+from dptransfer.exact.public_map import FittedPublicMap, FittedSpan, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.mechanisms.mechanism import at_noise_of
 from dptransfer.methods import METHODS
@@ -235,14 +235,12 @@ def _map(model: PrivateClassifier, plan: Plan) -> str | None:
                 return "the feature map is in other words than those on record"
         elif isinstance(part, FittedUnitNorm):
             pooled = {one.pool for one in settings if isinstance(one, UnitNorm)}
-            pooled |= (
-                {1}
-                if part is not model.features
-                and sources_of_start(_recorded_pool(model.provenance.public), model.facts)
-                else set()
-            )
             if not pictures and part.pool not in pooled:
                 return "the feature map is not that of the settings on record"
+        elif isinstance(part, FittedSpan):
+            pool = _recorded_pool(model.provenance.public)
+            if part is model.features or not sources_of_start(pool, model.facts):
+                return "the feature map has a public start, and none is on record"
     return None
 
 

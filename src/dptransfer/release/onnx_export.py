@@ -25,7 +25,7 @@ from dptransfer.encoders.onnx_graph import OnnxGraph
 from dptransfer.errors import ReleaseError
 from dptransfer.exact import feature_map, vocabulary_map
 from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, coordinate_bits, grains
-from dptransfer.exact.public_map import ROW_NORM, FittedPublicMap
+from dptransfer.exact.public_map import ROW_NORM, SPAN_CLIP, FittedPublicMap, FittedSpan
 from dptransfer.release.bundle import release_errors, require_publishable
 from dptransfer.release.calibration import BELOW
 from dptransfer.release.classifier import PrivateClassifier
@@ -55,6 +55,10 @@ def _lattice(graph: OnnxGraph, features: feature_map.FittedFeatures, rows: str, 
         centred = graph.node("Sub", units, features.mean)
         mapped = graph.node("MatMul", centred, features.matrix)
         return _unit_lattice(graph, mapped, features.dimension, norm)
+    if isinstance(features, FittedSpan):
+        units = _unit_lattice(graph, rows, features.input_dimension, ROW_NORM)
+        product = graph.node("MatMul", units, features.matrix)
+        return _unit_lattice(graph, product, features.dimension, norm, clip=SPAN_CLIP)
     if isinstance(features, vocabulary_map.FittedVocabularyMap):
         return _vocabulary(graph, features, rows, norm)
     if isinstance(features, feature_map.FittedSideBySide):
@@ -101,9 +105,13 @@ def _vocabulary(graph: OnnxGraph, features: vocabulary_map.FittedVocabularyMap, 
     return op("Floor", op("Mul", op("Sqrt", more), factor))
 
 
-def _unit_lattice(graph: OnnxGraph, rows: str, width: int, norm: int, *, root: bool = False) -> str:
-    """`features.lattice.unit_lattice`."""
-    scaled, above, _ = _scaled(graph, rows, width, root=root)
+def _unit_lattice(
+    graph: OnnxGraph, rows: str, width: int, norm: int, *, root: bool = False, clip: float | None = None
+) -> str:
+    """`exact.lattice.unit_lattice`, or `clipped_lattice` where there is a clip, of rows of whole numbers."""
+    scaled, above, power = _scaled(graph, rows, width, root=root)
+    if clip is not None:
+        above = graph.node("Max", above, graph.node("Mul", _power_of_two(graph, power), clip * HAIR))
     long = graph.node("Mul", scaled, graph.node("Div", norm, above))
     return graph.node("Mul", graph.node("Sign", long), graph.node("Floor", graph.node("Abs", long)))
 

@@ -30,7 +30,9 @@ from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.embeddings import RowsNeeded
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.errors import DataError, DPTransferError
+from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedUnitNorm, UnitNorm, apply
+from dptransfer.exact.public_map import FittedSpan
 from dptransfer.mechanisms import SharesLeft
 from dptransfer.methods.heads.start import fitted_softmax
 from dptransfer.queries import LikelihoodGain
@@ -57,12 +59,12 @@ class ClassStart:
     """A linear score of rows of unit norm, made of public values.
 
     Attributes:
-        features: the map to unit norm.
-        weights: (classes, dimension), as sure as they should be.
+        features: the map of unit rows into the span of the weights: steps need not carry along more.
+        weights: (classes, directions), as sure as they should be.
         what: what it was made of, in words.
     """
 
-    features: FittedUnitNorm
+    features: FittedSpan
     weights: Floats
     what: str
 
@@ -124,11 +126,19 @@ def public_start(public: PublicEmbeddings | None, facts: Facts) -> ClassStart | 
     own = np.arange(len(named)) % classes
     weights = _fitted(np.vstack([rows, named]), np.concatenate([labels, own]), classes)
     sure = _OF_NAMES if not len(rows) else _sureness(rows, labels, named, own, classes)
-    return ClassStart(features, sure * (weights - weights.mean(axis=0)), " and ".join(sources))
+    weights = sure * (weights - weights.mean(axis=0))
+    span = FittedSpan.of(weights)
+    return ClassStart(span, weights @ span.basis, " and ".join(sources))
 
 
 def _fitted(rows: Floats, labels: Labels, classes: int) -> Floats:
-    return fitted_softmax(rows, labels, np.zeros((classes, rows.shape[1])), _STRENGTH)
+    if len(rows) >= rows.shape[1]:
+        return fitted_softmax(rows, labels, np.zeros((classes, rows.shape[1])), _STRENGTH)
+    # The best weights lie in the span of the rows, which has fewer dimensions.
+    with one_blas_thread(len(rows)):
+        basis, within = np.linalg.qr(rows.T)
+    found: Floats = fitted_softmax(within.T, labels, np.zeros((classes, len(within))), _STRENGTH) @ basis.T
+    return found
 
 
 def _some_shots(public: PublicEmbeddings, facts: Facts, features: FittedUnitNorm) -> tuple[Floats, Labels]:
