@@ -15,7 +15,8 @@ from dptransfer.exact.feature_map import FittedUnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import RoundsLeft, Selection
 from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PublicPrototypes
-from dptransfer.noise import SecureNoise, integer_noise
+from dptransfer.methods.tuning import PrivateTuning
+from dptransfer.noise import SecureNoise, SeededNoise, integer_noise
 from dptransfer.privacy import Budget, Relation
 
 CLASSES = ("a", "b", "c")
@@ -106,6 +107,22 @@ def test_an_audit_with_the_same_seed_gives_the_same_record_but_for_times(tmp_pat
     assert [replace(one, seconds=0) for one in first.findings] == [
         replace(one, seconds=0) for one in second.findings
     ]
+
+
+def test_what_cannot_be_tried_is_said_and_is_not_green(tmp_path):
+    tuning = PrivateTuning(candidates=(MeanPrototypes(), NoisyGD(steps=2)), mean_trials=3.0)
+    found = audit_release(released(tmp_path, tuning), quick=True)
+    assert found.not_replayed
+    assert found.light != "green"
+    assert found.findings == ()
+
+
+def test_a_release_whose_noise_came_from_a_seed_is_red(tmp_path):
+    data = PrivateEmbeddings(*rows(), classes=CLASSES, name="samples")
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    model = MeanPrototypes().fit(data, budget=budget, ledger=Ledger.in_memory(), noise=SeededNoise(1))
+    path = model.save(tmp_path / "model", unsafe_for_publication=True)
+    assert audit_release(path, quick=True).light == "red"
 
 
 def test_the_ledger_is_part_of_the_audit_and_coins_are_compared(tmp_path):

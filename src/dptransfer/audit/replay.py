@@ -29,6 +29,7 @@ from dptransfer.mechanisms.witness import draw_witnesses
 from dptransfer.methods.deep.fine_tuning import FineTuning
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, Task
 from dptransfer.methods.replan import budget_of, check_steps
+from dptransfer.methods.tuning import Trials
 from dptransfer.methods.votes.voting import Voting
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.noise.integer_noise import WordStream
@@ -260,6 +261,8 @@ def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> R
     method = plan.method
     if not isinstance(method, EmbeddingMethod | FineTuning):
         raise NotReplayed("its teachers look at pictures, which takes longer than an audit may")
+    if any(isinstance(step, Trials) for step in plan.mechanisms):
+        raise NotReplayed("how many trials it made, and of what, must stay unknown, so nobody can count them")
     if not plan.mechanisms:
         return Replay(plan, [], {}, None, "", time.perf_counter() - start, seed=seed)
     most = _MOST_QUESTIONS if isinstance(method, Voting) else _MOST_PUBLIC
