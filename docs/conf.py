@@ -31,7 +31,7 @@ extensions = [
     "site_figures",
     "site_llms",
 ]
-exclude_patterns = ["_ext", "_static"]
+exclude_patterns = ["_ext", "_static", "generated"]
 nitpicky = True
 # Types of other packages, and types of ours that signatures name and no page is about.
 nitpick_ignore_regex = [(r"py:.*", r".*")]
@@ -60,7 +60,8 @@ source_url = _PROJECT.get("urls", {}).get("Source")
 
 html_theme = "furo"
 html_title = f"dptransfer {release}"
-html_static_path = ["_static"]
+(DOCS / "generated").mkdir(exist_ok=True)  # what site_figures makes before pages are read
+html_static_path = ["_static", "generated"]
 html_css_files = ["site.css"]
 html_favicon = "_static/favicon.svg"
 html_copy_source = False

@@ -1,8 +1,8 @@
 """Pictures that are made when the site is built, from the library itself: `{picture} NAME`.
 
 `layers` is drawn from the import contract in pyproject.toml, `row` from the stages of a fit, `prototypes` and
-the sample card from real fits on the demo's handwritten digits. Drawings are inline SVG and take the colours
-of the page.
+the samples of a card and a checkup from real fits on the demo's handwritten digits. Drawings are inline SVG
+and take the colours of the page.
 """
 
 import re
@@ -110,6 +110,7 @@ def _svg(width, height, parts, title):
 
 
 DRAWINGS = {"layers": layers, "row": row}
+SAMPLES = {"card": "Sample of a privacy card", "checkup": "Sample of a checkup's report"}
 FITTED = {
     "prototypes": "For each digit: the drawn character that a private vote chose, above a test picture of it"
 }
@@ -126,6 +127,10 @@ class Picture(SphinxDirective):
         name = self.arguments[0]
         if name in DRAWINGS:
             picture = nodes.raw("", DRAWINGS[name](), format="html")
+        elif name in SAMPLES:
+            to_root = "../" * self.env.docname.count("/")
+            where = f'src="{to_root}_static/sample-{name}.html" title="{SAMPLES[name]}"'
+            picture = nodes.raw("", f'<iframe class="sample" loading="lazy" {where}></iframe>', format="html")
         else:
             picture = nodes.image(uri=f"/{GENERATED}/{name}.png", alt=FITTED[name], candidates={})
         figure = nodes.figure("", picture)
@@ -178,6 +183,18 @@ def make_fitted(folder):
     with tempfile.TemporaryDirectory() as there:
         carded.save(Path(there) / "model", title="Handwritten digits", contact="privacy@hospital.example")
         (folder / "sample-card.html").write_text((Path(there) / "model" / "card.html").read_text())
+    (folder / "sample-checkup.html").write_text(_checkup(pixels, labels, names, public).document().html())
+
+
+def _checkup(pixels, labels, names, public):
+    """A checkup of digits among which some things are wrong."""
+    import dptransfer as dpt
+
+    rows, marks = _rows(pixels), labels.copy()
+    rows[3] = float("nan")  # a damaged row
+    rows[7], marks[7] = rows[5], (labels[5] + 1) % 10  # one picture under two labels
+    wrong = dpt.PrivateEmbeddings(rows, marks, classes=names, name="digits, with mistakes")
+    return dpt.check(wrong, public, epsilons=[1.0, 4.0])
 
 
 def _rows(pixels):
@@ -186,7 +203,7 @@ def _rows(pixels):
 
 def _make(app):
     folder = Path(app.srcdir) / GENERATED
-    if not (folder / "sample-card.html").is_file():  # `make docs` starts from an empty folder
+    if not (folder / "sample-checkup.html").is_file():  # `make docs` starts from an empty folder
         make_fitted(folder)
 
 
