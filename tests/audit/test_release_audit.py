@@ -228,5 +228,5 @@ def test_epsilon_by_other_code_is_that_of_the_accountant(tmp_path):
 def test_the_page_has_no_script_and_every_section(tmp_path):
     page = audit_document(audit_release(released(tmp_path), quick=True)).html()
     assert "<script" not in page
-    for title in ("Result", "Ladder of evidence", "PlantedFault faults", "Crosswalks", "Sign-off"):
+    for title in ("Result", "Ladder of evidence", "Planted faults", "Crosswalks", "Sign-off"):
         assert f"<h2>{title}</h2>" in page

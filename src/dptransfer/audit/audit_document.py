@@ -67,7 +67,7 @@ def audit_document(audit: Audit, evaluation: Evaluation | None = None) -> doc.Do
             doc.Section("The promise computed again", tuple(_again(audit, told))),
             doc.Section("What an attacker gains at most", tuple(_attacker(audit, told))),
             doc.Section("Ladder of evidence", tuple(_ladder(audit))),
-            doc.Section("PlantedFault faults", tuple(_planted(audit))),
+            doc.Section("Planted faults", tuple(_planted(audit))),
             doc.Section("What was spent before", tuple(_ledger(audit.book))),
             doc.Section("Utility", tuple(_utility(audit, evaluation))),
             doc.Section("Crosswalks", tuple(_crosswalks())),
@@ -176,7 +176,7 @@ def _ladder(audit: Audit) -> Iterator[doc.Block]:
     rows += [
         (
             one.name,
-            one.verdict,
+            _loud(one.verdict),
             typeset(one.found),
             one.assumes or "–",
             "exact" if one.p_value is None else f"p\u00a0=\u00a0{one.p_value:.2g}",
@@ -184,9 +184,8 @@ def _ladder(audit: Audit) -> Iterator[doc.Block]:
         )
         for one in audit.findings
     ]
-    marked = frozenset(n for n, row in enumerate(rows) if row[1] in ("refuted", "failed"))
     header = ("Test", "Verdict", "Found", "Assumes", "Chance", "Runs")
-    yield doc.Table(header, tuple(rows), align="lllllr", marked=marked)
+    yield doc.Table(header, tuple(rows), align="lllllr")
     if audit.not_replayed:
         yield doc.Note(f"The method was not run again: {audit.not_replayed}")
     if audit.note:
@@ -206,10 +205,16 @@ def _ladder(audit: Audit) -> Iterator[doc.Block]:
         yield doc.Paragraph(f"ε spent, by {audit.spent.by}: {amount}.")
 
 
-def _outcome(audit: Audit) -> str:
-    return {"verified": "holds", "failed": "failed", "not all checked": "not all tried"}[
-        audit.verification.outcome
-    ]
+def _loud(verdict: str) -> doc.Text:
+    """A verdict; one that is bad stands out."""
+    return (
+        doc.Words((doc.Strong(verdict.upper()),)) if verdict in ("refuted", "failed", "nothing") else verdict
+    )
+
+
+def _outcome(audit: Audit) -> doc.Text:
+    words = {"verified": "holds", "failed": "failed", "not all checked": "not all tried"}
+    return _loud(words[audit.verification.outcome])
 
 
 def _planted(audit: Audit) -> Iterator[doc.Block]:
@@ -217,14 +222,9 @@ def _planted(audit: Audit) -> Iterator[doc.Block]:
         yield doc.Paragraph("None: no answer about private rows was replayed.")
         return
     yield doc.Paragraph("The same tests, on copies of these steps that were broken on purpose:")
-    yield doc.Table(
-        ("What was broken", "Found by"),
-        tuple(
-            (one.fault, ", ".join(one.caught_by).replace(", planted", "") or "NOTHING")
-            for one in audit.planted
-        ),
-        marked=frozenset(n for n, one in enumerate(audit.planted) if not one.caught_by),
-    )
+    found = ((one.fault, ", ".join(one.caught_by).replace(", planted", "")) for one in audit.planted)
+    rows = tuple((fault, by or _loud("nothing")) for fault, by in found)
+    yield doc.Table(("What was broken", "Found by"), rows)
 
 
 def _ledger(book: JsonObject | None) -> Iterator[doc.Block]:
