@@ -222,6 +222,8 @@ def test_steps_go_less_far_beside_a_start_while_classes_are_small():
     assert ways == sorted(ways)
     assert (ways[0], ways[-1]) == (0.0, 1.0)
     assert labelled.way(5.0) < start.way(5.0)
+    assert [start.may_help(typical) for typical in (-1.0, 59.0, 61.0)] == [True, True, False]
+    assert labelled.may_help(1e9)
     loud = [np.abs(start.beside(typical)).max() for typical in (-1.0, 0.0, 5.0, 100.0)]
     assert loud == sorted(loud, reverse=True)
 

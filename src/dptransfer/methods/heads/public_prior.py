@@ -23,7 +23,6 @@ from dptransfer.methods.heads.hierarchical import class_weights, count_estimates
 from dptransfer.methods.heads.public_start import (
     START_SHARE,
     ClassStart,
-    may_help,
     notes_on_names,
     public_start,
     read_start,
@@ -168,7 +167,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
         noise_of_sum = purse.scale(purse.budget.query, 1.0)
         typical = math.exp(float(np.log(counts).mean())) / noise_of_sum
 
-        start, said = task.prepared.start if may_help(typical) else None, ""
+        start, said = task.prepared.start, ""
+        start = start if start is not None and start.may_help(typical) else None
         if start is not None:
             helps, said = read_start(purse, start, private, counts)
             spent.append(f"{START_SHARE:.0%} on whether {start.what} help")

@@ -51,7 +51,8 @@ _ODDS = 9.0  # that names in words, or labelled rows, say something
 # Of the typical class over the noise; chosen on sets of texts (docs/methods/public-prior.md).
 _SURER = 2.0  # what weights are multiplied with where it is next to nothing
 _ENOUGH, _ENOUGH_LABELLED = 8.0, 16.0  # from here on steps go all the way; later beside labelled rows
-_KNOWN = 60.0  # from here on steps alone know as much
+_FADES, _FADES_LABELLED = 2.0, 18.0  # from here on what is public fades beside steps
+_KNOWN = 60.0  # from here on steps know as much as names
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +69,18 @@ class ClassStart:
     weights: Floats
     what: str
 
+    def may_help(self, typical: float) -> bool:
+        """Whether it can be worth its price beside steps on classes of this size over the noise."""
+        return typical < _KNOWN or _LABELLED in self.what
+
     def beside(self, typical: float) -> Floats:
         """The weights beside steps on classes of this size over the noise.
 
         They are surer than they should be where the noise of steps competes with them, and less where steps
         tell so much that what is wrong in them would only have to be unlearned.
         """
-        return _SURER / math.sqrt(1 + max(typical, 0.0) / 2) * self.weights
+        fades = _FADES_LABELLED if _LABELLED in self.what else _FADES
+        return _SURER / math.sqrt(1 + max(typical, 0.0) / fades) * self.weights
 
     def way(self, typical: float) -> float:
         """Part of the usual noise in a logit that steps beside it may leave.
@@ -85,11 +91,6 @@ class ClassStart:
         """
         enough = _ENOUGH_LABELLED if _LABELLED in self.what else _ENOUGH
         return min(1.0, max(typical, 0.0) / enough)
-
-
-def may_help(typical: float) -> bool:
-    """Whether a start can be worth its price beside steps on classes of this size over the noise."""
-    return typical < _KNOWN
 
 
 def sources_of_start(public: PublicEmbeddings | None, facts: Facts) -> tuple[str, ...]:
