@@ -1,8 +1,8 @@
 """Pictures that are made when the site is built, from the library itself: `{picture} NAME`.
 
 `layers` is drawn from the import contract in pyproject.toml, `row` from the stages of a fit, `prototypes` and
-the samples of a card and a checkup from real fits on the demo's handwritten digits. Drawings are inline SVG
-and take the colours of the page.
+the samples of a card, an audit and a checkup from real fits on the demo's handwritten digits. Drawings are
+inline SVG and take the colours of the page.
 """
 
 import re
@@ -110,7 +110,11 @@ def _svg(width, height, parts, title):
 
 
 DRAWINGS = {"layers": layers, "row": row}
-SAMPLES = {"card": "Sample of a privacy card", "checkup": "Sample of a checkup's report"}
+SAMPLES = {
+    "card": "Sample of a privacy card",
+    "checkup": "Sample of a checkup's report",
+    "audit": "Sample of an audit",
+}
 FITTED = {
     "prototypes": "For each digit: the drawn character that a private vote chose, above a test picture of it"
 }
@@ -150,6 +154,8 @@ def make_fitted(folder):
     import numpy as np
 
     import dptransfer as dpt
+    from dptransfer.audit import audit_release
+    from dptransfer.audit.audit_document import audit_document
     from dptransfer_lab.demo.digits import digit_pictures, draw_glyphs
     from dptransfer_lab.demo.pictures import draw_prototypes
 
@@ -183,6 +189,8 @@ def make_fitted(folder):
     with tempfile.TemporaryDirectory() as there:
         carded.save(Path(there) / "model", title="Handwritten digits", contact="privacy@hospital.example")
         (folder / "sample-card.html").write_text((Path(there) / "model" / "card.html").read_text())
+        audited = audit_release(Path(there) / "model", quick=True)
+        (folder / "sample-audit.html").write_text(audit_document(audited).html())
     (folder / "sample-checkup.html").write_text(_checkup(pixels, labels, names, public).document().html())
 
 
