@@ -16,7 +16,7 @@ from dptransfer.methods import PublicPriorPrototypes
 from dptransfer.methods.heads import public_start as starts
 from dptransfer.methods.replan import contradiction, verify_release
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.release import read_release
 
 WIDTH, CLASSES = 24, ("refund_delayed", "lost card", "exchange rate", "top-up failed", "card swallowed")
@@ -192,6 +192,27 @@ def test_a_release_with_a_start_is_planned_again_from_its_record(labelled, tmp_p
     pool = POOL.with_shots(shots()) if labelled else POOL.with_names(NAMES)
     saved = fit(pool).save(tmp_path / "model", unsafe_for_publication=True)
     assert failed_checks(saved) == ["publishable"]  # its noise is seeded
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_persons_are_protected_beside_a_start_too(relation, tmp_path):
+    data = private(200, people=np.arange(200) // 3)
+    method = PublicPriorPrototypes(features=PublicMap(axes=WIDTH), steps=4)
+    budget, ledger = replace(BUDGET, relation=relation), Ledger.in_memory()
+    model = method.fit(data, POOL.with_names(NAMES), budget=budget, ledger=ledger, noise=SeededNoise(1))
+    assert type(model.features) is FittedSideBySide
+    assert {event.unit for event in model.events} == {Unit.PERSON}
+    assert failed_checks(model.save(tmp_path / "model", unsafe_for_publication=True)) == ["publishable"]
+
+
+def test_codes_that_an_encoder_of_texts_could_not_read_bring_advice_that_verifies(tmp_path):
+    coded = ("C1", "C2", "C3", "C4", "C5")
+    data = private(classes=coded, encoder=IDENTITY)
+    model = fit(POOL, data)
+    assert starts.IN_CODES in model.provenance.notes
+    assert failed_checks(model.save(tmp_path / "model", unsafe_for_publication=True)) == ["publishable"]
+    assert starts.IN_CODES not in fit(POOL, data, names="off").provenance.notes
+    assert starts.IN_CODES not in fit(POOL, private(classes=coded)).provenance.notes
 
 
 def test_a_start_that_is_not_on_record_contradicts_the_release():
