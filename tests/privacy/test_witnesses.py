@@ -108,6 +108,7 @@ def test_witnesses_that_do_not_fit_together_are_refused():
     for fields, values in (
         (found.to_dict() | {"seed": "00"}, found.values),
         (found.to_dict(), found.values[1:]),
+        (found.to_dict() | {"laws": [found.to_dict()["laws"][0] | {"sensitivity": 1e300}]}, found.values),
     ):
         with pytest.raises(ArgumentError):
             Witnesses.from_dict(fields, values)

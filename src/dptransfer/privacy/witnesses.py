@@ -35,6 +35,8 @@ from dptransfer.errors import ArgumentError
 if TYPE_CHECKING:
     from dptransfer.base.types import Floats
 
+_LARGEST_SCALE = 2.0**60
+_FARTHEST = 1e6  # standard deviations
 CELLS = 64
 """Equally likely intervals of the standard normal law, in which draws are counted."""
 
@@ -91,7 +93,9 @@ class Witnesses:
         grid = np.repeat([float(law.grid) for law in laws], counts)
         canary = np.repeat([float(math.floor(law.sensitivity * law.grid)) for law in laws], counts)
         scale = np.repeat([law.noise_multiplier * law.sensitivity * law.grid for law in laws], counts)
-        return standard_draws(self.values * grid - canary * self.coins, scale)
+        with np.errstate(all="ignore"):  # a forger's numbers may overflow; they are no normal draws then
+            found = standard_draws(self.values * grid - canary * self.coins, scale)
+        return np.clip(np.nan_to_num(found), -_FARTHEST, _FARTHEST)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, without the values."""
@@ -106,6 +110,10 @@ class Witnesses:
                 checks.whole(name, getattr(law, name))
             for name in ("noise_multiplier", "sensitivity"):
                 checks.positive(name, getattr(law, name))
+            if not law.noise_multiplier * law.sensitivity * law.grid < _LARGEST_SCALE:
+                raise ArgumentError(
+                    "Noise is at most 2⁵⁷ steps wide; that of these witnesses is stated wider."
+                )
         seed = str(fields["seed"])
         if len(bytes.fromhex(seed)) != 32 or sum(law.answers * law.each for law in laws) != len(values):
             raise ArgumentError(
