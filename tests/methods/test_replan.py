@@ -9,7 +9,7 @@ import pytest
 import dptransfer as dpt
 from contracts.test_method_suite import small
 from dptransfer.accounting import guarantee_of
-from dptransfer.methods import METHODS, EmbeddingMethod
+from dptransfer.methods import METHODS, EmbeddingMethod, replan
 from dptransfer.methods.method import configuration_of
 from dptransfer.methods.replan import check_words
 from dptransfer.privacy import Budget, Relation, Unit
@@ -383,3 +383,10 @@ def test_a_release_that_cannot_be_read_has_no_steps_to_plan(model, tmp_path):
     assert "steps" not in [check.name for check in found.checks]
     (path / "release.json").write_text("{}")
     assert not dpt.verify(path).ok
+
+
+def test_a_note_may_differ_by_one_in_the_last_digit_shown():
+    assert replan._same("epsilon 0.561 and not 1", "epsilon 0.56 and not 1")
+    assert not replan._same("epsilon 0.563 and not 1", "epsilon 0.56 and not 1")
+    assert not replan._same("5 trials", "6 trials")
+    assert not replan._same("delta 2e-5", "delta 3e-5")

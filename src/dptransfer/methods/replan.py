@@ -120,10 +120,18 @@ def _same(recorded: str, implied: str) -> bool:
     return all(
         one == other
         or (
-            not (one.isdigit() and other.isdigit()) and math.isclose(float(one), float(other), rel_tol=_SHOWN)
+            not (one.isdigit() and other.isdigit())
+            and math.isclose(float(one), float(other), rel_tol=_SHOWN, abs_tol=_last_digit(one, other))
         )
         for one, other in pairs
     )
+
+
+def _last_digit(*numbers: str) -> float:
+    """One in the last digit after the point that some of these has; a little more, for rounding."""
+    if any("e" in one for one in numbers):
+        return 0.0
+    return 1.01 * 10.0 ** -max(len(one.partition(".")[2]) for one in numbers)
 
 
 def _answered(model: PrivateClassifier, method: PrivateMethod) -> tuple[str, ...]:
