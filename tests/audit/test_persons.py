@@ -7,7 +7,7 @@ from dptransfer.accounting import mu_for
 from dptransfer.audit.lower_bound import counted_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
-from dptransfer.mechanisms import SELECTIONS, TopKMechanism
+from dptransfer.mechanisms import SELECTIONS, TopKMechanism, row_shares
 from dptransfer.mechanisms import gaussian as gaussian_file
 from dptransfer.methods import METHODS
 from dptransfer.methods.method import Task
@@ -99,13 +99,13 @@ def test_samples_of_persons_keep_their_promise_and_half_the_noise_is_caught(name
 @pytest.mark.parametrize("name", OF_SAMPLES)
 def test_a_person_who_counts_twice_in_a_sample_is_caught(name, monkeypatch):
     """As if a sample were drawn with repetition, and each time were somebody else."""
-    honest = gaussian_file.exact_answer
+    honest = row_shares.exact_answer
 
     def twice(query, rows, labels, people):
         both = np.concatenate([people, people + people.max(initial=-1) + 1])
         return honest(query, np.tile(rows, (2, 1)), np.tile(labels, 2), both)
 
-    monkeypatch.setattr(gaussian_file, "exact_answer", twice)
+    monkeypatch.setattr(row_shares, "exact_answer", twice)
     assert excess(rounds_of(name, ADD, 600)) > 0
 
 

@@ -122,7 +122,7 @@ def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, m
         patch.setattr(workspace.np, "save", full)
         said = cli(*words, code=2).stderr
     assert "'run': No space" in said
-    assert "again, which goes" in said
+    assert "resumes" in said
     asked = []
 
     class Watched(ThisProcess):

@@ -76,7 +76,7 @@ def test_a_device_that_is_not_there_is_refused_with_what_to_do(cli, data, model,
     assert "--device cpu" in said
 
 
-README = Path(__file__).parents[2] / "README.md"
+SCORES = Path(__file__).parents[2] / "docs" / "how-to" / "scores.md"
 
 
 @pytest.fixture
@@ -148,9 +148,9 @@ def test_what_makes_no_sets_is_refused(cli, tested, words, said):
     assert said in cli("predict", tested, "new.npz", *words, code=2).stderr
 
 
-def test_the_readmes_question_labels_most_inputs_of_such_data(cli):
+def test_the_question_of_the_page_on_scores_labels_most_inputs_of_such_data(cli):
     """1,500 pictures of ten classes, of which a fifth are held out."""
-    (line,) = re.findall(r"dptransfer predict model/ new/ (--coverage .*)", README.read_text())
+    (line,) = re.findall(r"dptransfer predict model/ new/ (--coverage .*)", SCORES.read_text())
     rng = np.random.default_rng(0)
     labels, centres = np.arange(1900) % 10, 1.4 * np.eye(10, 32)
     x = (centres[labels] + 0.3 * rng.normal(size=(1900, 32))).astype(np.float32)

@@ -8,7 +8,7 @@ import pytest
 
 from dptransfer.accounting import epsilon_of
 from dptransfer.data.facts import Facts
-from dptransfer.mechanisms import gaussian
+from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.mechanism import exact_answer
 from dptransfer.methods import DPSGDProbe, FromShots, GlobalAdapt, NoisyGD, Pace
 from dptransfer.methods.heads.descent import UpdateRule
@@ -89,7 +89,7 @@ def test_of_people_a_step_sees_all_rows_of_a_person_or_none(monkeypatch):
         seen.append(np.bincount(people, minlength=100))
         return exact_answer(query, rows, labels, people)
 
-    monkeypatch.setattr(gaussian, "exact_answer", watching)
+    monkeypatch.setattr(row_shares, "exact_answer", watching)
     noise, people = Counting(), np.random.default_rng(5).integers(0, 100, 600)
     fit(SMALL, private(people=people), noise=noise)
     each = np.bincount(private(people=people).people)

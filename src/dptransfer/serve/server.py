@@ -61,7 +61,12 @@ def run_server(
     card = (path / "card.html").read_text(encoding="utf-8")
     app = make_app(model, name=name, digest=release_digest(path), card=card, limits=limits, token=token)
     config = uvicorn.Config(
-        app, access_log=False, log_level="warning", timeout_graceful_shutdown=_GRACE, server_header=False
+        app,
+        log_config=None,  # the logging of whoever starts it stays as it is
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
     )
     try:
         with _listening(host, port, unix_socket) as listener:
