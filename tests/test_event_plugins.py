@@ -203,7 +203,7 @@ def test_the_commands_show_the_missing_kind_and_go_on(path, package):
     assert "The chain holds" in run("ledger", "verify", *ledger)
     assert KIND in run("ledger", "budget", "theirs", *ledger)
     run("ledger", "budget", "theirs", "--epsilon", "9", *ledger, code=2)
-    run("ledger", "budget", "plain", "--epsilon", "9", *ledger)
+    run("ledger", "budget", "plain", "--epsilon", "9", "--note", "a second study", *ledger)
 
 
 def test_a_release_with_a_missing_kind_is_refused_in_words(package, tmp_path):

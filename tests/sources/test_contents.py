@@ -142,7 +142,10 @@ def test_a_folder_of_parquet_files_brings_labels_and_people(tmp_path, name):
     assert (table.labels.tolist(), table.classes) == (LABELS, None)
     private = read_private(folder, classes=["cat", "dog"], people="who")
     assert private.people.tolist() == [row % 5 for row in range(24)]
-    assert read_public(folder).record == PublicEmbeddings(ROWS.astype(np.float32)).record
+    assert (
+        read_public(folder).record
+        == PublicEmbeddings(ROWS.astype(np.float32), LABELS, classes=["cat", "dog"]).record
+    )
     ages = read_table(folder, Columns(features="age")).rows
     assert ages[4:21].tolist() == [[float(age)] for age in range(4, 21)]
     with pytest.raises(DataError, match="column 'nobody'"):

@@ -260,7 +260,7 @@ def test_a_network_without_a_gradient_is_refused():
         require_own_gradients(parts_behind(flat), views=1, micro_batch=4)
 
 
-COURSE = Course(steps=2, batch=3, rate=0.1, decay=1.0, together=4)
+COURSE = Course(steps=2, batch=3, rate=0.1, decay=1.0, together=4, looks=2)
 
 
 @pytest.mark.parametrize("together", [1, 2, 4])

@@ -154,7 +154,7 @@ def test_what_is_public_and_wrong_is_refused_before_anything_is_charged(fault):
 def test_a_network_that_cannot_be_trained_truly_is_refused_before_the_charge(monkeypatch):
     network = network_of("small-cnn", size=SIDE)
     network.encoder.module = network.module = torch.nn.Sequential(*network.stages, Active(2, 128))
-    monkeypatch.setattr("dptransfer.methods.deep.network.network_of", lambda *_, **__: network)
+    monkeypatch.setattr("dptransfer.methods.method.network_of", lambda *_, **__: network)
     ledger = Ledger.in_memory()
     with pytest.raises(ArgumentError, match="what is released"):
         fitted(METHODS["film"], ledger=ledger)
