@@ -155,7 +155,7 @@ def make_fitted(folder):
 
     import dptransfer as dpt
     from dptransfer.audit import audit_release
-    from dptransfer.audit.audit_document import audit_document
+    from dptransfer.audit.audit_page import audit_document
     from dptransfer_lab.demo.digits import digit_pictures, draw_glyphs
     from dptransfer_lab.demo.pictures import draw_prototypes
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from dptransfer.audit.audit_document import audit_document
+from dptransfer.audit.audit_page import audit_document
 from dptransfer.audit.evidence import choice_law, judge, noise_tests
 from dptransfer.audit.release_audit import audit_release, record_bytes, second_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings

@@ -10,7 +10,7 @@ from dptransfer.data.atomic_files import cache_folder
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact import public_map
 from dptransfer.exact.lattice import unit_lattice
-from dptransfer.exact.public_map import FittedPublicMap, PublicMap
+from dptransfer.exact.public_map import FittedPublicMap, FittedSpan, PublicMap
 
 WIDTH = 48
 STRANGE_POOLS = {
@@ -216,3 +216,12 @@ def test_axes_of_another_width_in_the_cache_and_a_pool_of_too_many_rows_are_refu
     monkeypatch.setattr(public_map, "_MOST_ROWS", 2)
     with pytest.raises(DataError, match="2³⁰"):
         public_map.principal_axes(PublicEmbeddings(POOL[:, :3]))
+
+
+def test_a_span_has_orthonormal_columns_that_are_small_enough_for_exact_products():
+    directions = np.random.default_rng(0).normal(size=(5, 9)) @ np.diag([1.0] * 4 + [0.0] * 5)
+    span = FittedSpan.of(directions)
+    assert span.basis.shape == (9, 4)
+    assert np.allclose(span.basis.T @ span.basis, np.eye(4), atol=1e-6)
+    with pytest.raises(DataError):
+        FittedSpan(2 * span.matrix)

@@ -1,6 +1,6 @@
 from dptransfer.accounting import area_ceiling as area_ceiling
 from dptransfer.accounting import rate_ceilings as rate_ceilings
-from dptransfer.audit.audit_document import audit_document as audit_document
+from dptransfer.audit.audit_page import audit_document as audit_document
 from dptransfer.audit.instance_loss import InstanceLosses as InstanceLosses
 from dptransfer.audit.instance_loss import has_instance_losses as has_instance_losses
 from dptransfer.audit.instance_loss import instance_losses as instance_losses
@@ -15,4 +15,4 @@ from dptransfer.audit.membership import score_losses as score_losses
 from dptransfer.audit.membership import smaller_share as smaller_share
 from dptransfer.audit.release_audit import Audit as Audit
 from dptransfer.audit.release_audit import audit_release as audit_release
-from dptransfer.audit.shadow_models import shadow_models as shadow_models
+from dptransfer.audit.shadow_attack import shadow_models as shadow_models

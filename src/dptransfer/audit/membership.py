@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.audit.lower_bound import high_limit, low_limit
-from dptransfer.audit.shadow_models import surprise
+from dptransfer.audit.shadow_attack import surprise
 from dptransfer.base import checks
 from dptransfer.base.types import Floats, Integers
 from dptransfer.data.labels import Labelled, class_positions, person_positions

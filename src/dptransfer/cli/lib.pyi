@@ -5,7 +5,7 @@ from dptransfer.api.image_source import public_images as public_images
 from dptransfer.api.image_source import require_images as require_images
 from dptransfer.api.source import EncodedBeside as EncodedBeside
 from dptransfer.audit.attack_document import attack_document as attack_document
-from dptransfer.audit.audit_document import audit_document as audit_document
+from dptransfer.audit.audit_page import audit_document as audit_document
 from dptransfer.audit.deployment_entry import assessment_paragraphs as assessment_paragraphs
 from dptransfer.audit.deployment_entry import registry_yaml as registry_yaml
 from dptransfer.audit.membership import CONFIDENCE as CONFIDENCE
@@ -14,7 +14,7 @@ from dptransfer.audit.membership import Given as Given
 from dptransfer.audit.membership import membership_attack as membership_attack
 from dptransfer.audit.release_audit import audit_release as audit_release
 from dptransfer.audit.release_audit import record_bytes as record_bytes
-from dptransfer.audit.shadow_models import shadow_models as shadow_models
+from dptransfer.audit.shadow_attack import shadow_models as shadow_models
 from dptransfer.base.document import name_list as name_list
 from dptransfer.base.progress import duration as duration
 from dptransfer.base.types import AnyArray as AnyArray

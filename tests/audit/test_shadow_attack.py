@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer.audit import shadow_models as module
 from dptransfer.audit.membership import membership_attack
-from dptransfer.audit.shadow_models import shadow_models
+from dptransfer.audit.shadow_attack import shadow_models
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
