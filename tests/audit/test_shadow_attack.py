@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.audit import shadow_models as module
+from dptransfer.audit import shadow_attack as module
 from dptransfer.audit.membership import membership_attack
 from dptransfer.audit.shadow_attack import shadow_models
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings

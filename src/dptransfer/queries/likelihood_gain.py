@@ -1,4 +1,4 @@
-"""How much likelier a public head makes the classes of private rows than a blind guess, in one number."""
+"""Likelihood gain: how much likelier a public head makes the true classes than a blind guess, in a number."""
 
 from __future__ import annotations
 
