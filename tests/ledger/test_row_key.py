@@ -298,3 +298,14 @@ def test_processes_that_make_one_ledger_at_once_share_one_key(tmp_path, processe
     meta = dict(query(path, "SELECT name, value FROM meta"))
     assert commitment(read_key(path, meta["row_key"])) == meta["row_key"]
     assert sorted(tmp_path.iterdir()) == [path, key_path(path)]
+
+
+def test_drafts_of_killed_processes_go_when_the_key_is_asked_for(tmp_path):
+    for left in (".l.sqlite.key-abc", ".l.sqlite.key-def"):
+        (tmp_path / left).write_text("half of a")
+    (tmp_path / ".other.key-abc").touch()
+    key = make_key(tmp_path / "l.sqlite")
+    assert {path.name for path in tmp_path.iterdir()} == {"l.sqlite.key", ".other.key-abc"}
+    (tmp_path / ".l.sqlite.key-ghi").hardlink_to(tmp_path / "l.sqlite.key")
+    assert make_key(tmp_path / "l.sqlite") == key
+    assert not (tmp_path / ".l.sqlite.key-ghi").exists()

@@ -37,7 +37,8 @@ def test_a_script_that_fits_outside_of_a_main_guard_is_charged_for_each_fit_once
     script = """
         import numpy as np
         from dptransfer import *
-        from dptransfer.base.workers import Processes
+        from dptransfer.methods import MeanPrototypes, PublicPrototypes
+        from dptransfer.parallel import Processes
 
         private = PrivateEmbeddings(np.eye(6), np.arange(6) % 2, classes=["a", "b"], name="few")
         how = {"budget": Budget(epsilon=1.0, delta=1e-5), "ledger": Ledger("ledger.sqlite")}

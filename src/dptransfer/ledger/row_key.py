@@ -13,6 +13,7 @@ key.
 
 from __future__ import annotations
 
+import glob
 import hmac
 import logging
 import os
@@ -21,7 +22,7 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dptransfer.data.atomic_files import sync_folder, write_synced
@@ -54,6 +55,9 @@ def make_key(ledger: Path) -> bytes:
             write_synced(Path(draft), secrets.token_bytes(SIZE).hex().encode() + b"\n", mode="wb")
             move_to_free_place(draft, place)
             sync_folder(place.parent)
+    for left in place.parent.glob(f".{glob.escape(place.name)}-*"):  # drafts of processes that were killed
+        with suppress(OSError):  # whoever is still at one finds the key there, and needs it no more
+            left.unlink()
     return _read(place)
 
 
