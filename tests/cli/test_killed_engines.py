@@ -130,16 +130,8 @@ def test_a_fit_that_is_killed_again_and_again_ends_like_one_that_was_not(folder,
         assert release(folder / one) == whole
         kept = sorted(file.name for file in (folder / f"{one}-run").iterdir())
         assert kept == ["last-answer", "place", "run.sqlite"]
-    ours = {
-        "rows.npz",
-        "pool",
-        "said",
-        "ledger.sqlite",
-        "ledger.sqlite.key",
-        "temporary",
-        "whole",
-        "whole-run",
-    }
+    ours = {"rows.npz", "pool", "said", "ledger.sqlite", "ledger.sqlite.key", "temporary", "cache"}
+    ours |= {"whole", "whole-run"}
     left = {file.name for file in folder.iterdir()} - {*ours, *models, *(f"{one}-run" for one in models)}
     assert left == set()
     assert not list((folder / "temporary").iterdir())
