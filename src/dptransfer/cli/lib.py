@@ -1,4 +1,4 @@
-"""What commands take from the library; each name is imported when it is first used, so that help is fast."""
+"""Names of the library for commands, each imported when it is first used, so that help is fast."""
 
 from dptransfer.base.lazy_exports import lazy_exports
 

@@ -12,6 +12,7 @@ from typer import Option
 from dptransfer.cli import options
 from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError
+from dptransfer.serve.limits import Limits
 
 _limit = partial(Option, rich_help_panel="Limits")
 
@@ -20,11 +21,11 @@ _limit = partial(Option, rich_help_panel="Limits")
 class LimitOptions:
     """What one client may ask for."""
 
-    megabytes: Annotated[float, _limit(help="Largest request.")] = 32.0
-    inputs: Annotated[int, _limit(min=1, help="Most inputs of a request, and of a batch.")] = 4096
-    megapixels: Annotated[float, _limit(help="Largest picture.")] = 50.0
-    seconds: Annotated[float, _limit(help="For a request to arrive, and to be answered.")] = 30.0
-    waiting: Annotated[int, _limit(min=1, help="Most requests that wait.")] = 256
+    megabytes: Annotated[float, _limit(help="Largest request.")] = Limits.megabytes
+    inputs: Annotated[int, _limit(min=1, help="Most inputs of a request, and of a batch.")] = Limits.inputs
+    megapixels: Annotated[float, _limit(help="Largest picture.")] = Limits.megapixels
+    seconds: Annotated[float, _limit(help="For a request to arrive, and to be answered.")] = Limits.seconds
+    waiting: Annotated[int, _limit(min=1, help="Most requests that wait.")] = Limits.waiting
 
 
 def serve(
@@ -44,7 +45,7 @@ def serve(
     Example: dptransfer serve model/ --port 8080
     """
     try:
-        from dptransfer.serve import Limits, run_server
+        from dptransfer.serve import run_server
     except ImportError as problem:
         raise ArgumentError(
             f"A server needs the extra 'serve'; {problem.name} is not installed. Run: "

@@ -24,12 +24,12 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from dptransfer._version import __version__
-from dptransfer.base import checks
 from dptransfer.base.types import Floats, JsonObject
 from dptransfer.encoders.model_inputs import encoder_behind
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.release import PrivateClassifier
 from dptransfer.serve import protocol
+from dptransfer.serve.limits import Limits
 from dptransfer.serve.metrics import Metrics
 from dptransfer.serve.protocol import InferRequest, Items, TensorSpec
 from dptransfer.serve.scoring import Scorer, TooBusy
@@ -39,31 +39,6 @@ _HEADER = "Inference-Header-Content-Length"
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 _Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one client may ask for.
-
-    Attributes:
-        megabytes: of the body of a request.
-        inputs: of a request.
-        megapixels: of a picture.
-        seconds: for a request to arrive, and for it to be answered.
-        waiting: requests that wait to be scored.
-    """
-
-    megabytes: float = 32.0
-    inputs: int = 4096
-    megapixels: float = 50.0
-    seconds: float = 30.0
-    waiting: int = 256
-
-    def __post_init__(self) -> None:
-        for name in ("megabytes", "megapixels", "seconds"):
-            checks.positive(name, getattr(self, name))
-        for name in ("inputs", "waiting"):
-            checks.whole(name, getattr(self, name), at_least=1)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from pathlib import Path
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.methods.replan import verify_release
 from dptransfer.release import read_release, release_digest
-from dptransfer.serve.app import Limits, make_app
+from dptransfer.serve.app import make_app
+from dptransfer.serve.limits import Limits
 
 _GRACE = 10  # seconds for requests that are being answered when the server is told to stop
 

@@ -203,7 +203,7 @@ UNMEASURED = (
     "Class names are a start that costs nothing. What names alone reach here was not measured, as no "
     "labelled public examples of all classes are given; on four public sets of texts it was 54 to 67 %."
 )
-"""What is said of class names where nothing public tells how good they are."""
+"""Note on class names where nothing public tells how good they are."""
 
 
 def notes_on_names(public: PublicEmbeddings | None, facts: Facts) -> tuple[str, ...]:
