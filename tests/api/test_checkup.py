@@ -357,6 +357,8 @@ def test_accuracies_grow_with_epsilon_and_end_without_noise(found):
     means = [one.mean for one in found.expected]
     assert means == sorted(means)
     assert all(one.lowest <= one.mean <= one.highest for one in found.expected)
+    assert all(0 <= one.weakest_class < one.mean for one in found.expected)
+    assert found.expected[0].weakest_class < found.expected[-1].weakest_class
 
 
 def test_no_private_row_or_count_moves_them(found):

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from dptransfer.cli.commands import Group, app
-from dptransfer.errors import DataError
+from dptransfer.cli.commands import Group, app, read_command
+from dptransfer.errors import ArgumentError, DataError
 
 GROUP = "dptransfer.commands"
 HELLO = typer.Typer(no_args_is_help=True)
@@ -131,3 +131,13 @@ def test_the_line_names_the_command_and_what_to_type(cli, words, path, named):
     assert result.stderr.startswith(f"{path}: ")
     assert named in result.stderr
     assert result.stdout == ""
+
+
+def test_what_a_command_would_be_called_with_is_read_and_nothing_runs(cli, tmp_path):
+    words = ["photos", "-e", "2", "--person", "folder", "--out", str(tmp_path / "model")]
+    given = read_command("fit", words)
+    assert (given["budget"].epsilon, given["release"].out) == (2.0, tmp_path / "model")
+    assert given["examples"].declared.person == "folder"
+    assert not any(tmp_path.iterdir())
+    with pytest.raises(ArgumentError):
+        read_command("fit", ["photos", "--epsilom", "1"])

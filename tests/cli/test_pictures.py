@@ -275,3 +275,16 @@ def test_auto_sees_pixels_where_a_gpu_the_encoder_and_declared_numbers_speak_for
     many = tuple(f"class {number}" for number in range(1000))
     assert chosen(photos, classes=many) == Auto()
     assert chosen(photos, classes=COLOURS) == chosen(photos)
+
+
+def test_a_pool_of_pictures_is_encoded_to_forecast_accuracies(cli, photos, encoder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rng = np.random.default_rng(1)
+    (tmp_path / "pool").mkdir()
+    for number in range(210):
+        picture = np.full((4, 4, 3), rng.integers(0, 256, 3), np.uint8)
+        Image.fromarray(picture).save(tmp_path / "pool" / f"{number}.png")
+    words = ("check", photos, "--public", tmp_path / "pool", "--encoder", encoder)
+    assert "--forecast" in cli(*words).stdout
+    assert "Worst class" in cli(*words, "--forecast").stdout
+    cli("check", photos, "--public", photos / "red", "--encoder", encoder, "--forecast", code=2)

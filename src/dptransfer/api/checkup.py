@@ -16,7 +16,7 @@ from dptransfer.api import between
 from dptransfer.api.checked_examples import Examples, Role, Whose, read_examples
 from dptransfer.api.findings import Finding, Look, advice, class_sizes, findings_in, looks_of
 from dptransfer.api.fit import source_of
-from dptransfer.api.source import Given, Source
+from dptransfer.api.source import EncodedBeside, Given, Source
 from dptransfer.base.document import Block, Bullets, Document, Paragraph, Section, Strong, Table, Words
 from dptransfer.base.progress import tell
 from dptransfer.base.workers import Workers
@@ -82,12 +82,14 @@ class Forecast:
         mean: over the tasks.
         lowest: on the hardest of them.
         highest: on the easiest.
+        weakest_class: recall of each task's worst class, over the tasks.
     """
 
     epsilon: float
     mean: float
     lowest: float
     highest: float
+    weakest_class: float
 
 
 def why_no_forecast(pool: Examples | None, classes: Sequence[str | int] | None) -> str:
@@ -95,9 +97,7 @@ def why_no_forecast(pool: Examples | None, classes: Sequence[str | int] | None) 
     if pool is None:
         return "no public pool was given"
     if pool.rows is None:
-        return (
-            "the pool is not encoded. Encode it, with 'dptransfer encode --public', and check with its rows"
-        )
+        return "the pool is not encoded. Pass encode_pool=True (--forecast), which encodes it"
     if pool.count < _FEWEST_PUBLIC:
         return f"the pool has {pool.count} rows, and tasks are made of {_FEWEST_PUBLIC} or more"
     return "no list of classes is declared" if classes is None or len(classes) < 2 else ""
@@ -123,13 +123,56 @@ def expected_accuracy(
     found: list[Forecast] = []
     for turn, budget in enumerate(budgets):
         tasks, scaled = tasks_like(facts, budget, public)
-        reached = []
+        reached, weakest = [], []
         for task in tasks:
             model = fitted_on(task, PublicPriorPrototypes(), scaled)
-            reached.append(float((model.scores(task.test_rows).argmax(axis=1) == task.test_labels).mean()))
+            right = model.scores(task.test_rows).argmax(axis=1) == task.test_labels
+            reached.append(float(right.mean()))
+            sizes = np.bincount(task.test_labels)
+            weakest.append((np.bincount(task.test_labels, right)[sizes > 0] / sizes[sizes > 0]).min())
             tell(turn * len(tasks) + len(reached), len(budgets) * len(tasks), "public task")
-        found.append(Forecast(budget.amount, float(np.mean(reached)), min(reached), max(reached)))
+        mean, worst = float(np.mean(reached)), float(np.mean(weakest))
+        found.append(Forecast(budget.amount, mean, min(reached), max(reached), worst))
     return tuple(found)
+
+
+def forecast(
+    private: Source, public: Source, epsilons: Sequence[float], delta: float, workers: Workers | None = None
+) -> tuple[Forecast, ...]:
+    """Accuracies to expect of a fit; the last is for next to no noise. A pool is encoded where it is not.
+
+    Of the private examples the declared classes, sizes and unit alone go in.
+
+    Raises:
+        DataError: no accuracy can be forecast with this pool.
+    """
+    public.require_other_than(private, "public (--public)")
+    mine = read_examples(private, "private")
+    with EncodedBeside(Path("forecast")) as beside:
+        pool = _encoded_pool(private, public, beside)
+        if why_not := why_no_forecast(pool, mine.classes):
+            raise DataError(f"An accuracy is forecast from public rows; {why_not}. Choose ε without it.")
+        return _forecast(private, mine, pool, _budgets(epsilons, delta), workers)[1]
+
+
+def _budgets(epsilons: Sequence[float], delta: float) -> list[Budget]:
+    return [Budget(epsilon=one, delta=delta) for one in (*epsilons, ALMOST_NO_NOISE)]
+
+
+def _encoded_pool(private: Source, public: Source, beside: EncodedBeside) -> Examples:
+    return read_examples(Source(public.public(private.encoder, beside)), "public")
+
+
+def _forecast(
+    source: Source, mine: Examples, pool: Examples, budgets: Sequence[Budget], workers: Workers | None
+) -> tuple[Facts, tuple[Forecast, ...]]:
+    """What is assumed of the private examples, which is declared, and the accuracies to expect."""
+    rows = public_rows(pool)
+    known: Any = vars(source.x.facts) if isinstance(source.x, PrivateEmbeddings) else source.declared
+    sizes = {name: known[name] for name in _SIZES if name in known}
+    unit = Unit.ROW if mine.people is None else Unit.PERSON
+    facts = Facts(tuple(mine.classes or ()), (rows.dimension,), encoder=rows.encoder, unit=unit, **sizes)
+    return facts, expected_accuracy(facts, rows if workers is None else rows.with_workers(workers), budgets)
 
 
 PRIVATE = "PRIVATE: for the data owner only. Do not publish, send or log any of this."
@@ -246,15 +289,18 @@ def _table(what: str, counts: Mapping[Role, Mapping[str, int]]) -> Table:
 def _accuracies(expected: Sequence[Forecast], facts: Facts) -> Iterator[Block]:
     full = expected[-1].mean
     yield Table(
-        ("ε", "Mean of the tasks", "Hardest", "Easiest", "Kept of the last line"),
+        ("ε", "Mean of the tasks", "Hardest", "Easiest", "Worst class", "Kept of the last line"),
         tuple(
             (
                 f"{one.epsilon:g}",
-                *(f"{share:.0%}" for share in (one.mean, one.lowest, one.highest, one.mean / full)),
+                *(
+                    f"{share:.0%}"
+                    for share in (one.mean, one.lowest, one.highest, one.weakest_class, one.mean / full)
+                ),
             )
             for one in expected
         ),
-        align="rrrrr",
+        align="rrrrrr",
     )
     units = "examples" if facts.unit is Unit.ROW else "people"
     size = (
@@ -264,7 +310,8 @@ def _accuracies(expected: Sequence[Forecast], facts: Facts) -> Iterator[Block]:
     )
     yield Paragraph(
         f"Balanced accuracy of 'public-prior' on {len(FAMILIES)} tasks of {len(facts.classes)} classes and "
-        f"{size}, mixed from the pool's rows. At the last ε noise is next to none."
+        f"{size}, mixed from the pool's rows; the worst class is each task's own. At the last ε there is "
+        "next to no noise."
     )
     yield Paragraph(_CAN_AND_CANNOT)
 
@@ -288,6 +335,7 @@ def check(
     epsilons: float | Sequence[float] = (1.0, 4.0),
     delta: float = 1e-5,
     encoder: Encoder | None = None,
+    encode_pool: bool = False,
     workers: Workers | None = None,
 ) -> Checkup:
     """Look for what is wrong with data before a fit is paid for; the answer is as private as the data.
@@ -315,10 +363,11 @@ def check(
         delta: that goes with them.
         encoder: what would encode images or texts, for the time that takes; rows on disk should be its. By
             default the usual one, if it is installed.
+        encode_pool: whether a pool of images or texts is encoded, so that accuracies can be forecast.
         workers: what processes public rows, such as `Processes(4)`; this process if None.
     """
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
-    budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
+    budgets = _budgets(wanted, delta)
     source = source_of(private, classes=classes, people=people, encoder=encoder)
     pool_source = None if public is None else Source.of(public)
     test_source = None if test is None else Source.of(test)
@@ -329,14 +378,15 @@ def check(
     if pool_source is not None:
         sets["public"] = read_examples(replace(pool_source, people=NOBODY), "public")
     encoder = _encoder(source, sets.values())
-    why_not, pool, facts = why_no_forecast(sets.get("public"), mine.classes), None, None
-    if not why_not and mine.classes is not None:
-        pool = public_rows(sets["public"])
-        pool = pool if workers is None else pool.with_workers(workers)
-        unit = Unit.ROW if mine.people is None else Unit.PERSON
-        known: Any = vars(source.x.facts) if isinstance(source.x, PrivateEmbeddings) else source.declared
-        sizes = {name: known[name] for name in _SIZES if name in known}
-        facts = Facts(mine.classes, (pool.dimension,), encoder=pool.encoder, unit=unit, **sizes)
+    pool, facts = sets.get("public"), None
+    expected: tuple[Forecast, ...] = ()
+    with EncodedBeside(Path("check")) as beside:
+        if encode_pool and pool is not None and pool_source is not None and pool.rows is None:
+            pool_source.require_other_than(source, "public (--public)")
+            pool = _encoded_pool(source, pool_source, beside)
+        why_not = why_no_forecast(pool, mine.classes)
+        if not why_not and pool is not None:
+            facts, expected = _forecast(source, mine, pool, budgets, workers)
     started = time.perf_counter()
     looks = {
         role: looks_of(one.images, f"{role} picture", source.reading.grey_range) for role, one in sets.items()
@@ -354,7 +404,7 @@ def check(
     to_encode = sum(one.count for one in sets.values() if one.rows is None)
     return Checkup(
         findings=tuple(sorted(findings, key=lambda one: worst_first.index(one.key))),
-        expected=() if facts is None or pool is None else expected_accuracy(facts, pool, budgets),
+        expected=expected,
         encoding=encoding_time(encoder, to_encode, opening) if encoder is not None and to_encode else None,
         names=_about_names(sets, mine.classes, encoder),
         unchecked=tuple(unchecked),

@@ -27,6 +27,7 @@ Listener = Callable[[int, int, str], None]
 _HALF_MINUTE = 30.0
 _now = time.monotonic
 _listener: ContextVar[Listener | None] = ContextVar("dptransfer_progress", default=None)
+_screen: ContextVar[Callable[[str, float], None] | None] = ContextVar("dptransfer_screen", default=None)
 
 
 @contextmanager
@@ -62,6 +63,24 @@ def tell(done: int, count: int, what: str) -> None:
 
 
 @contextmanager
+def shown_on(screen: Callable[[str, float], None]) -> Iterator[None]:
+    """Let `screen` show every bar of the block, which the terminal does not: what is going on, and the share.
+
+    >>> shown = []
+    >>> with shown_on(lambda *told: shown.append(told)), show_progress("Counting"):
+    ...     list(steps(2, "step"))
+    [0, 1]
+    >>> shown
+    [('Counting', 0.0), ('Counting', 0.5), ('Counting', 1.0)]
+    """
+    token = _screen.set(screen)
+    try:
+        yield
+    finally:
+        _screen.reset(token)
+
+
+@contextmanager
 def show_progress(what: str = "Working", *, count_is_private: bool = True) -> Iterator[None]:
     """Show how far whatever is done inside the block has come; see `progress_bar`.
 
@@ -85,6 +104,10 @@ def progress_bar(what: str, *, count_is_private: bool = False) -> Iterator[Calla
         count_is_private: whether the total is, as of private pictures: then a line, which may end up in a
             log, and a notebook, which is saved, tell the share alone.
     """
+    if (screen := _screen.get()) is not None:
+        screen(what, 0.0)
+        yield lambda done, total, unit="": screen(what, done / max(total, 1))
+        return
     pace, write = _Pace(what, count_is_private), _notebook_place()
     if write is not None:
         yield partial(pace.write_bar, write)

@@ -20,6 +20,9 @@ _ABOUT = ("size", "person_bound", "rows_per_person", "split", "labels")
 class EstimateOptions:
     """What is estimated, and where the report goes."""
 
+    forecast: Annotated[
+        bool, Option("--forecast", help="Encode the public pool, where it is not, for the accuracies.")
+    ] = False
     epsilon: Annotated[str, Option("--epsilon", "-e", help="The ε for which to estimate accuracies.")] = "1,4"
     delta: Annotated[float, Option("--delta", "-d", help="The δ for these ε.")] = 1e-5
     out: Annotated[Path | None, Option("--out", "-o", help="HTML page to write, for you alone.")] = None
@@ -55,20 +58,20 @@ def check(
 
     Example: dptransfer check photos/ --public pool/ --test test/ --out report.html
     """
-    about = options.data_settings(settings, _ABOUT)
     hands, out = workers.start(), report.out
     options.note_if_idle(hands, public_rows=public is not None)
-    private = examples.source(data, about, None, runtime.device, runtime.runtime)
-    columns = examples.columns.columns()
-    pool, tested = (None if path is None else dpt.Source(path, columns=columns) for path in (public, test))
-    for source in (private, pool, tested):
-        if source is not None:
-            source.require_there()
+    private, pool, tested = sources_of(data, examples, runtime, public, test, settings)
     if out is not None:  # after mistakes in options, and before minutes of work
         options.require_new(out)
     with show_progress("Checking"):
         found = dpt.check(
-            private, pool, tested, epsilons=report.epsilons(), delta=report.delta, workers=hands
+            private,
+            pool,
+            tested,
+            epsilons=report.epsilons(),
+            delta=report.delta,
+            encode_pool=report.forecast,
+            workers=hands,
         )
     document = found.document()
     if out is not None:
@@ -80,3 +83,22 @@ def check(
     show_document(document)
     if out is not None:
         say(f"Written: {out}")
+
+
+def sources_of(
+    data: Path,
+    examples: options.PrivateExamples,
+    runtime: options.RuntimeOptions,
+    public: Path | None = None,
+    test: Path | None = None,
+    settings: list[str] | None = None,
+) -> tuple[dpt.Source, dpt.Source | None, dpt.Source | None]:
+    """The private examples, the pool and the test that the options name; each is there."""
+    about = options.data_settings(settings, _ABOUT)
+    private = examples.source(data, about, None, runtime.device, runtime.runtime)
+    columns = examples.columns.columns()
+    pool, tested = (None if path is None else dpt.Source(path, columns=columns) for path in (public, test))
+    for source in (private, pool, tested):
+        if source is not None:
+            source.require_there()
+    return private, pool, tested

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
+from importlib import import_module
 from inspect import Parameter as Argument
 from inspect import Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.core import TyperGroup, TyperOption
@@ -124,7 +125,7 @@ def _require_once(context: Context, words: list[str]) -> None:
             context.fail(f"{option.opts[0]} takes one value; it is given {given.count(option)} times")
 
 
-def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
+def expand_groups(command: Callable[..., object]) -> Callable[..., object]:
     """Replace each parameter that is a dataclass by an option for each field, or for its fields.
 
     >>> from dataclasses import dataclass
@@ -145,8 +146,8 @@ def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
         return command
 
     @wraps(command)
-    def run(**options: object) -> None:
-        command(**{name: _build(hints[name], name, options) for name in defaults})
+    def run(**options: object) -> object:
+        return command(**{name: _build(hints[name], name, options) for name in defaults})
 
     run.__annotations__ = {}
     run.__dict__["__signature__"] = Signature(
@@ -174,7 +175,7 @@ def _build(kind: type, name: str, options: dict[str, object]) -> object:
     return kind(**{one.name: _build(hints[one.name], one.name, options) for one in fields(kind)})
 
 
-def _command(name: str, found: typer.Typer | Callable[..., None], **how: Any) -> Command:
+def _command(name: str, found: typer.Typer | Callable[..., object], **how: Any) -> Command:
     """Typer's command of a function or a group, in its panel of the help."""
     holder = typer.Typer()
     how["rich_help_panel"] = _PANEL_OF.get(name, "From other packages")
@@ -219,6 +220,29 @@ _OWN = {
     if file
 }
 _COMMANDS = Registry("command", "dptransfer.commands", _OWN, _command)
+
+
+def read_command(name: str, words: Sequence[str]) -> dict[str, Any]:
+    """What one of the library's own commands would be called with, read by the command line's own parser.
+
+    >>> read_command("predict", ["model", "a.png", "--top", "3"])["asked"].top
+    3
+
+    Raises:
+        ArgumentError: the words are not such a command's.
+    """
+    module, _, function = _OWN[name].partition(":")
+    command = getattr(import_module(module), function)
+
+    @wraps(command)
+    def given(**options: object) -> dict[str, object]:
+        return options
+
+    try:
+        with _command(name, given).make_context(f"dptransfer {name}", list(words)) as context:
+            return cast("dict[str, Any]", context.command.invoke(context))
+    except UsageError as problem:
+        raise ArgumentError(usage_line(problem)) from None
 
 
 def _broken(name: str, problem: Exception) -> Command:

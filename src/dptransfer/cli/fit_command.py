@@ -57,37 +57,16 @@ def fit(
     Example: dptransfer fit photos/ --public pool/ --epsilon 1 --delta 1e-5 --out model/
     """
     # Everything that can fail on public grounds fails here, before the ledger is charged.
-    allowed, noise = budget.budget(), release.noise.noise()
-
-    of_method, about = options.settings_of(method.settings, options.ABOUT_FIT)
-    source = examples.source(private, about, release.name, method.device)
+    noise = release.noise.noise()
+    request = request_of(private, examples, budget, method, pool, release)
+    _, about = options.settings_of(method.settings, options.ABOUT_FIT)
     out, workspace = release.out, release.workspace
-    others = examples.columns.columns()
-    public, shots, test = (
-        None if path is None else dpt.Source(path, columns=others)
-        for path in (pool.public, pool.shots, release.test)
-    )
-    hands = pool.workers.start()
-    request = dpt.Fit(
-        source,
-        allowed,
-        method_from(method.method, of_method, method.tune, source.reading),
-        public,
-        shots=shots,
-        test=test,
-        vocabulary=about.get("vocabulary"),
-        holdout=pool.holdout,
-        workers=hands,
-        new_data_set=about.get("new_data_set", False),
-        witnesses=about.get("witnesses", True),
-        workspace=workspace,
-    )
     book = charges.open_ledger(release.ledger, strict_names=about.get("strict_names", False))
 
     check_target = partial(charges.require_writable, out, overwrite=release.overwrite)
     with request.open(book, out=out, before_encoding=check_target) as ready:
         options.note_open_folder(private)
-        options.note_if_idle(hands, public_rows=isinstance(ready.public, dpt.PublicEmbeddings))
+        options.note_if_idle(request.workers, public_rows=isinstance(ready.public, dpt.PublicEmbeddings))
         room = charges.room_for(ready.private.facts, ready.method, ready.network)
         name_held = charges.claim_release(out, overwrite=release.overwrite, room=room, workspace=workspace)
         with name_held, charges.explain_interruption(book, workspace):
@@ -112,6 +91,38 @@ def fit(
     charges.warn_if_seeded(model.provenance.seeded)
     if workspace is not None:
         say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
+
+
+def request_of(
+    private: Path,
+    examples: options.PrivateExamples,
+    budget: options.BudgetOptions,
+    method: options.MethodOptions,
+    pool: options.PublicOptions,
+    release: ReleaseOptions,
+) -> dpt.Fit:
+    """The request that the command's options make."""
+    of_method, about = options.settings_of(method.settings, options.ABOUT_FIT)
+    source = examples.source(private, about, release.name, method.device)
+    others = examples.columns.columns()
+    public, shots, test = (
+        None if path is None else dpt.Source(path, columns=others)
+        for path in (pool.public, pool.shots, release.test)
+    )
+    return dpt.Fit(
+        source,
+        budget.budget(),
+        method_from(method.method, of_method, method.tune, source.reading),
+        public,
+        shots=shots,
+        test=test,
+        vocabulary=about.get("vocabulary"),
+        holdout=pool.holdout,
+        workers=pool.workers.start(),
+        new_data_set=about.get("new_data_set", False),
+        witnesses=about.get("witnesses", True),
+        workspace=release.workspace,
+    )
 
 
 def _evaluate(ready: lib.OpenFit, model: dpt.PrivateClassifier, *, public: bool) -> lib.Evaluation | None:

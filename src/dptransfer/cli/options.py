@@ -125,9 +125,9 @@ def note_open_folder(path: Path) -> None:
         say(f"Note: other users of this machine can read '{path}'. Run: chmod -R go= {path}", err=True)
 
 
-def note_if_idle(workers: lib.Workers, *, public_rows: bool) -> None:
+def note_if_idle(workers: lib.Workers | None, *, public_rows: bool) -> None:
     """Say it where workers were named and have nothing to do, which is no error: results are the same."""
-    if not public_rows and not isinstance(workers, lib.ThisProcess):
+    if not public_rows and not isinstance(workers, lib.ThisProcess | None):
         say("Note: --engine is for public rows, and there are none; this process does the work.", err=True)
 
 
