@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import logsumexp
 
-from dptransfer.base.types import Floats, Floats32, Labels
+from dptransfer.base.types import Floats, Floats32, Integers, Labels
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.embeddings import RowsNeeded
 from dptransfer.data.facts import EncoderIdentity
@@ -47,6 +47,7 @@ _OF_NAMES = 1.8  # how sure weights of names alone are, in parts of what the fit
 _SCALES = np.geomspace(0.125, 8.0, 25)
 _MOST_SHOTS = 50  # of a class: more rows teach the steps little, and take time
 _FOLDS = 5
+_LEFT_OUT = 100  # rows; by then a scale is known well enough
 _ODDS = 9.0  # that names in words, or labelled rows, say something
 # Of the typical class over the noise; chosen on sets of texts (docs/methods/public-prior.md).
 _SURER = 2.0  # what weights are multiplied with where it is next to nothing
@@ -125,21 +126,60 @@ def public_start(public: PublicEmbeddings | None, facts: Facts) -> ClassStart | 
             )
         named = np.tile(apply(features, public.names), (_COPIES if len(rows) else 1, 1))
     own = np.arange(len(named)) % classes
-    weights = _fitted(np.vstack([rows, named]), np.concatenate([labels, own]), classes)
-    sure = _OF_NAMES if not len(rows) else _sureness(rows, labels, named, own, classes)
-    weights = sure * (weights - weights.mean(axis=0))
+    known = _Labelled(np.vstack([rows, named]), np.concatenate([labels, own]), classes)
+    weights = known.weights(slice(None))
+    sure = known.sureness(weights, len(rows)) if len(rows) else _OF_NAMES
+    weights = sure * (weights - weights.mean(axis=0)) @ known.basis
     span = FittedSpan.of(weights)
     return ClassStart(span, weights @ span.basis, " and ".join(sources))
 
 
-def _fitted(rows: Floats, labels: Labels, classes: int) -> Floats:
-    if len(rows) >= rows.shape[1]:
-        return fitted_softmax(rows, labels, np.zeros((classes, rows.shape[1])), _STRENGTH)
-    # The best weights lie in the span of the rows, which has fewer dimensions.
-    with one_blas_thread(len(rows)):
-        basis, within = np.linalg.qr(rows.T)
-    found: Floats = fitted_softmax(within.T, labels, np.zeros((classes, len(within))), _STRENGTH) @ basis.T
-    return found
+class _Labelled:
+    """Public rows with their labels, in the span of the rows, which is where their best weights are.
+
+    Attributes:
+        basis: of the span.
+    """
+
+    def __init__(self, rows: Floats, labels: Labels, classes: int) -> None:
+        with one_blas_thread(len(rows)):
+            directions, within = np.linalg.qr(rows.T)
+        self.basis: Floats = directions.T
+        self._rows, self._labels, self._classes = np.ascontiguousarray(within.T), labels, classes
+
+    def weights(self, kept: slice | Integers, start: Floats | None = None) -> Floats:
+        """Softmax regression on the rows that are kept."""
+        zero = np.zeros((self._classes, len(self.basis)))
+        return fitted_softmax(self._rows[kept], self._labels[kept], zero, _STRENGTH, start)
+
+    def sureness(self, weights: Floats, shots: int) -> float:
+        """The scale of weights under which rows that were left out of their fit are likeliest.
+
+        Every fold leaves out rows of every class, so that most classes have some left; there are no more
+        folds than a single number needs.
+
+        Args:
+            weights: of all rows; fits without some of them are near.
+            shots: how many of the rows may be left out: the first, whose labels are in order.
+        """
+        labels = self._labels[:shots]
+        within = np.arange(shots) - np.searchsorted(labels, labels)
+        fewest = int(np.bincount(labels, minlength=self._classes).min())
+        folds = min(_FOLDS, max(2, fewest))
+        likelihood, seen = np.zeros(len(_SCALES)), 0
+        for fold in range(folds):
+            out = np.flatnonzero(within % folds == fold)
+            if not 0 < len(out) < len(self._rows):
+                return 1.0
+            kept = np.delete(np.arange(len(self._rows)), out)
+            logits = self._rows[out] @ self.weights(kept, weights).T
+            for place, scale in enumerate(_SCALES):
+                scaled = scale * logits
+                true = scaled[np.arange(len(scaled)), self._labels[out]]
+                likelihood[place] += float((true - logsumexp(scaled, axis=1)).sum())
+            if (seen := seen + len(logits)) >= _LEFT_OUT:
+                break
+        return float(_SCALES[np.argmax(likelihood)])
 
 
 def _some_shots(public: PublicEmbeddings, facts: Facts, features: FittedUnitNorm) -> tuple[Floats, Labels]:
@@ -149,28 +189,6 @@ def _some_shots(public: PublicEmbeddings, facts: Facts, features: FittedUnitNorm
         [np.flatnonzero(labels == own)[:_MOST_SHOTS] for own in range(len(facts.classes))]
     )
     return apply(features, rows[chosen]), labels[chosen]
-
-
-def _sureness(rows: Floats, labels: Labels, named: Floats, own: Labels, classes: int) -> float:
-    """The scale of weights under which rows that were left out of their fit are likeliest.
-
-    Every fold leaves out rows of every class, so that most classes have some left.
-    """
-    within = np.arange(len(labels)) - np.searchsorted(labels, labels)  # labels are in order
-    fewest = int(np.bincount(labels, minlength=classes).min())
-    folds = min(_FOLDS, max(2, fewest))
-    likelihood = np.zeros(len(_SCALES))
-    for fold in range(folds):
-        out = within % folds == fold
-        if not out.any() or (out.all() and not len(named)):
-            return 1.0
-        kept = np.vstack([rows[~out], named]), np.concatenate([labels[~out], own])
-        logits = rows[out] @ _fitted(*kept, classes).T
-        for place, scale in enumerate(_SCALES):
-            scaled = scale * logits
-            true = scaled[np.arange(len(scaled)), labels[out]]
-            likelihood[place] += float((true - logsumexp(scaled, axis=1)).sum())
-    return float(_SCALES[np.argmax(likelihood)])
 
 
 def read_start(

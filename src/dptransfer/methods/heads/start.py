@@ -53,21 +53,29 @@ def clipped_gradient(weights: Floats, rows: Floats, labels: Labels, clip: float 
     return (residual * scale[:, None]).T @ rows
 
 
-def fitted_softmax(rows: Floats, labels: Labels, centre: Floats, strength: float) -> Floats:
+def fitted_softmax(
+    rows: Floats, labels: Labels, centre: Floats, strength: float, start: Floats | None = None
+) -> Floats:
     """Argmin over W of the mean loss + ½·strength·‖W − centre‖²; (classes, dimension).
 
     A class without a row stays where the centre puts it, but for being pushed away from the others' rows.
     """
+    own = np.arange(len(rows)), labels
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         weights = flat.reshape(centre.shape)
-        logits = rows @ weights.T
-        loss = float(np.mean(logsumexp(logits, axis=1) - logits[np.arange(len(rows)), labels]))
+        residual = rows @ weights.T
+        residual -= residual.max(axis=1, keepdims=True)
+        true = residual[own]
+        np.exp(residual, out=residual)
+        total = residual.sum(axis=1, keepdims=True)
+        residual /= total
+        residual[own] -= 1.0
         away = weights - centre
-        gradient = clipped_gradient(weights, rows, labels) / len(rows) + strength * away
-        return loss + 0.5 * strength * float((away * away).sum()), gradient.ravel()
+        loss = float(np.mean(np.log(total[:, 0]) - true)) + 0.5 * strength * float((away * away).sum())
+        return loss, (residual.T @ rows / len(rows) + strength * away).ravel()
 
-    return _minimised(objective, centre)
+    return _minimised(objective, centre if start is None else start)
 
 
 def fitted_to_chances(rows: Floats, chances: Floats, weights: Floats, strength: float) -> Floats:
