@@ -1,4 +1,5 @@
-# dptransfer for a machine without Python. Targets: core (rows and tables) and images (with the default encoder).
+# dptransfer for a machine without Python. Targets: core (rows and tables), images (with the default
+# encoder) and serve (a server for one release).
 #
 #   docker build --target images --tag dptransfer .
 #   docker run --rm -v "$PWD:/data" -v dptransfer-ledger:/ledger dptransfer fit photos/ --public pool/ --epsilon 1
@@ -26,3 +27,12 @@ FROM core AS images
 USER root
 RUN wheel=$(ls /wheels/*.whl) && pip install --no-cache-dir --constraint /wheels/constraints.txt "$wheel[images]"
 USER owner
+
+FROM images AS serve
+USER root
+RUN wheel=$(ls /wheels/*.whl) && pip install --no-cache-dir --constraint /wheels/constraints.txt "$wheel[serve]" \
+ && mkdir /model
+USER owner
+EXPOSE 8080
+ENTRYPOINT ["dptransfer", "serve", "/model", "--host", "0.0.0.0", "--token-file", "/run/token"]
+CMD []

@@ -111,7 +111,7 @@ def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(i
     assert recorded["method"]["configuration"]["floor"] == 2
     assert recorded["versions"]["largest-class"] == "1.0"
     assert recorded["facts"]["encoder"]["name"] == "brightness"
-    card = " ".join(Path("model/CARD.md").read_text().split())
+    card = " ".join(Path("model/README.md").read_text().split())
     assert "seems largest" in card
     assert "needs no paper" in card
     checked = dpt.verify("model")

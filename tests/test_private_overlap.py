@@ -343,13 +343,13 @@ def test_the_command_evaluate_takes_no_rows_on_record(ledger, tmp_path, monkeypa
     if named:
         monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "none.sqlite"))
     theirs = ("--set", "data.new_data_set=true")
-    card = Path("model/CARD.md").read_text()
+    card = Path("model/README.md").read_text()
     for test, said in (("mine", ()), ("mine", theirs), ("other", ())):
         assert (
             "registered as"
             in run("evaluate", "model", f"{test}.npz", "--add-to-card", *said, *book, code=2).stderr
         )
-    assert Path("model/CARD.md").read_text() == card
+    assert Path("model/README.md").read_text() == card
     run("evaluate", "model", "other.npz", *theirs, *book)
     run("evaluate", "model", "free.npz", "--add-to-card", *book)
     assert (read_evaluation("model").size, read_evaluation("model").public) == (None, False)

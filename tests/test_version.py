@@ -57,7 +57,7 @@ def test_releases_cards_and_ledgers_record_it_whatever_is_installed(tmp_path, mo
     assert told["library_version"] == told["versions"]["dptransfer"] == VERSION
     assert told["versions"]["numpy"] == "0.0"
     assert current_versions()["dptransfer"] == current_versions("dptransfer")["dptransfer"] == VERSION
-    assert f"dptransfer {VERSION}" in (path / "CARD.md").read_text()
+    assert f"dptransfer {VERSION}" in (path / "README.md").read_text()
     assert f"dptransfer {VERSION}" in (path / "card.html").read_text()
     written = (tmp_path / "ledger.sqlite").read_bytes().replace(b" ", b"")
     assert f'"version":"{VERSION}"'.encode() in written

@@ -197,9 +197,9 @@ def test_a_model_of_what_is_in_the_rows_turns_the_audit_red(tmp_path, monkeypatc
 
 def test_files_that_were_changed_turn_the_audit_red(tmp_path):
     path = released(tmp_path)
-    card = path / "CARD.md"
+    card = path / "README.md"
     card.write_text(card.read_text() + " ")
-    with pytest.raises(Exception, match="CARD"):
+    with pytest.raises(Exception, match="README"):
         audit_release(path, quick=True)
 
 

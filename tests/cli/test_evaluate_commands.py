@@ -50,7 +50,7 @@ def test_many_classes_are_a_list_of_mistakes(cli):
 def test_numbers_and_words_are_added_to_the_card_afterwards(cli, cli_json, data, own):
     told = cli_json("evaluate", own, data / "test.npz", "--add-to-card")
     assert (told["added_to_card"], told["size"]) == (True, 60)
-    card = (own / "CARD.md").read_text() + (own / "release.json").read_text()
+    card = (own / "README.md").read_text() + (own / "release.json").read_text()
     assert "on test rows" in card
     recorded = json.loads((own / "release.json").read_text())["evaluation"]
     assert (recorded["size"], recorded["support"], recorded["confusion"]) == (None, [], [])
@@ -58,7 +58,7 @@ def test_numbers_and_words_are_added_to_the_card_afterwards(cli, cli_json, data,
     words = (data / "test.npz", "--add-to-card", "--set", "data.test_is_public=true")
     assert cli_json("evaluate", own, *words)["public"] is True
     cli("card", own, "--title", "Birds of the garden", "--contact", "Contact: me@example.org")
-    card = (own / "CARD.md").read_text()
+    card = (own / "README.md").read_text()
     for said in ("on 60 test rows", "test.npz", "Data: Birds of", "Contact: me@example.org"):
         assert said in card
     assert str(data) not in card  # the file's name, and not where it lies
@@ -67,7 +67,7 @@ def test_numbers_and_words_are_added_to_the_card_afterwards(cli, cli_json, data,
 
 def test_the_card_never_has_the_name_that_the_ledger_knows(cli, emb, own):
     cli("evaluate", own, emb("t.emb", "test", name="ward 7"), "--add-to-card")
-    card = (own / "CARD.md").read_text() + (own / "release.json").read_text()
+    card = (own / "README.md").read_text() + (own / "release.json").read_text()
     assert "t.emb" in card.replace("\\", "")
     assert "ward 7" not in card
 
@@ -105,7 +105,7 @@ def test_a_private_test_charges_writes_the_card_and_verifies(cli, cli_json, data
     assert told["epsilon"] == told["account"]["spent"]["epsilon"] <= 0.5
     released = read_release(own)
     assert Ledger(ledger).privacy_spent("clinic").epsilon == released.charged.guarantee.epsilon
-    assert "rows are protected" in (own / "CARD.md").read_text()
+    assert "rows are protected" in (own / "README.md").read_text()
     assert "charged evaluation" in cli("verify", own).stdout
     rows = PrivateEmbeddings(np.zeros((1, 16)), [0], classes=released.classes)
     planned = PrivateEvaluation(released).plan(rows.facts, Budget(epsilon=0.5, delta=1e-5)).event

@@ -15,7 +15,7 @@ from dptransfer.release import PrivateClassifier, read_evaluation, read_release
 
 from .conftest import BUDGET, CLASSES, MEAN
 
-FILES = ["CARD.md", "card.html", "model.safetensors", "release.json"]
+FILES = ["MLmodel", "README.md", "card.html", "model.safetensors", "release.json"]
 
 
 def leftovers(folder: Path) -> list[str]:

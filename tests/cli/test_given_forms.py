@@ -37,7 +37,7 @@ def test_folders_become_a_release_in_one_command(cli, ledger, tmp_path):
     """`dptransfer fit photos/ --public pool/ --epsilon 1`: delta is 1e-5, as none is given."""
     private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20, seed=1)
     said = cli("fit", private, "--public", pool, "--epsilon", "1").stdout
-    assert "model: CARD.md" in said
+    assert "model: MLmodel, README.md" in said
     assert "δ = 1e-5" in said
     kept = {"photos", "pool", "model", ledger.name, f"{ledger.name}.key"}
     assert {one.name for one in tmp_path.iterdir()} == kept
@@ -106,7 +106,7 @@ def test_features_in_columns_become_a_release_whatever_their_order(cli, cli_json
     assert [o["score"] for o in one] == [o["score"] for o in cli_json("predict", "model", "new.csv")]
     assert cli_json("evaluate", "model", "t.csv", *columns)["accuracy"] > 0.9
     assert one == cli_json("predict", "model", "t.csv")  # by name, as the release records them
-    assert "f1, f2, f3" in Path("model/CARD.md").read_text()
+    assert "f1, f2, f3" in Path("model/README.md").read_text()
     np.save("plain.npy", x)  # rows without names go by their width
     assert len(cli_json("predict", "model", "plain.npy")) == 200
     Path("other.csv").write_text("g1,g2,g3,label\n1,2,3,1\n1,2,3,0\n")

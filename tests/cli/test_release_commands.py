@@ -1,6 +1,7 @@
 """`card`, `verify` and `export` on a release that the command wrote."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from dptransfer.release import read_release
+from release.fake_hub import remote as remote
 
 
 @pytest.fixture
@@ -114,3 +116,22 @@ def test_export(cli, cli_json, rows, model):
     assert np.asarray(told["classes"])[labels].tolist() == read_release(model).predict(x).tolist()
     assert "exists" in cli("export", model, "--onnx", "m.onnx", code=2).stderr
     cli("export", model, "--onnx", "m.onnx", "--overwrite")
+
+
+def test_a_release_is_pushed_and_read_again_by_its_name(cli, model, remote):
+    assert "Pushed: https://hub.example/clinic/lesions" in cli("push", model, "clinic/lesions").stdout
+    assert "Verified" in cli("verify", "hf:clinic/lesions").stdout
+    assert cli("card", "hf:clinic/lesions").stdout == cli("card", model).stdout
+
+
+def test_a_release_that_does_not_verify_is_not_pushed(cli, model, remote, tmp_path):
+    broken = shutil.copytree(model, tmp_path / "broken")
+    (broken / "README.md").write_text("other")
+    assert cli("push", broken, "clinic/lesions", code=2).stderr.startswith("Error: A release that is pushed")
+    assert not remote.exists()
+
+
+def test_a_licence_is_put_on_the_card(cli, model, tmp_path):
+    path = shutil.copytree(model, tmp_path / "licensed")
+    assert "apache-2.0" in cli("card", path, "--license", "apache-2.0").stdout
+    assert "Verified" in cli("verify", path).stdout

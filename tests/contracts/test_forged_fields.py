@@ -19,7 +19,7 @@ from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Guarantee, Relation
 from dptransfer.release.bundle import read_evaluation, read_release
-from dptransfer.release.card import card_of
+from dptransfer.release.exchange import text_files
 from dptransfer.release.verify import UNVERIFIABLE
 from dptransfer.testing.sample_data import CLASSES, POOL, ROWS, budget_for, fit_sample, ordinary_rows
 from release.models import rewrite
@@ -87,10 +87,10 @@ def forged_outcome(release, scratch, path, other):
 
     try:
         rewrite(scratch, change)
-        card = card_of(read_release(scratch), read_evaluation(scratch))
+        written = text_files(read_release(scratch), read_evaluation(scratch))
     except (DPTransferError, TypeError, ValueError, KeyError, AttributeError):
         return verify_release(scratch).outcome
-    files = {"CARD.md": card.markdown().encode(), "card.html": card.html().encode()}
+    files = {name: text.encode() for name, text in written.items()}
     rewrite(scratch, lambda fields: None, content=files)
     return verify_release(scratch).outcome
 

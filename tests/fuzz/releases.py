@@ -34,7 +34,7 @@ class Release(Target):
     def damage(self, folder, dice):
         release = folder / "release"
         victim = release / dice.choice(
-            ("release.json",) * 6 + ("model.safetensors",) * 3 + ("CARD.md", "card.html")
+            ("release.json",) * 6 + ("model.safetensors",) * 3 + ("README.md", "card.html")
         )
         kind = dice.random()
         if kind < 0.03:

@@ -139,7 +139,7 @@ class Repeatable(SeededNoise):
 def released(model, folder):
     """Saved, carded and verified; a method that is not the library's, as far as it can be."""
     path = model.save(folder / "release")
-    assert model.guarantee.relation.sentence(model.guarantee.unit) in (path / "CARD.md").read_text()
+    assert model.guarantee.relation.sentence(model.guarantee.unit) in (path / "README.md").read_text()
     found = verify_release(path)
     own = model.provenance.method in METHODS
     assert (found.outcome, found.failures) == ("verified" if own else "not all checked", ())

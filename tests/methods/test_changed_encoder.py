@@ -58,7 +58,7 @@ def test_card_evaluation_and_export_speak_of_rows_of_the_changed_encoder(seen, t
     assert "pictures of 8 × 8 pixels" in text
     assert "tiny-classifier" in text
     evaluation = evaluate(seen, np.eye(3, 12), [0, 1, 2])
-    assert "tiny-classifier" in (seen.save(tmp_path / "r", evaluation=evaluation) / "CARD.md").read_text()
+    assert "tiny-classifier" in (seen.save(tmp_path / "r", evaluation=evaluation) / "README.md").read_text()
     onnx = pytest.importorskip("onnx")
     exported = onnx.load(export_onnx(seen, tmp_path / "m.onnx"))
     assert exported.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 12

@@ -328,8 +328,8 @@ def test_words_and_cards_under_the_name_of_another_version_are_not_verified(tmp_
     assert (found.outcome, found.missing_checks) == ("not all checked", ("description",))
     path = recorded(made, versions={**made.provenance.versions, "numpy": "0.1"}).save(tmp_path / "card")
     assert verify_release(path).outcome == "verified"
-    card = (path / "CARD.md").read_bytes() + b"\nNothing can be learned about anybody.\n"
-    rewrite(path, lambda fields: None, content={"CARD.md": card})
+    card = (path / "README.md").read_bytes() + b"\nNothing can be learned about anybody.\n"
+    rewrite(path, lambda fields: None, content={"README.md": card})
     assert verify_release(path).missing_checks == ("card text",)
 
 

@@ -111,7 +111,7 @@ def test_a_release_states_its_unit_and_one_that_mixes_units_is_refused(tmp_path)
     found = verify_files(tmp_path / "release")
     assert not found.failures
     assert found.unit == found.to_dict()["unit"] == "person"
-    assert PERSON_WORDS in (tmp_path / "release" / "CARD.md").read_text()
+    assert PERSON_WORDS in (tmp_path / "release" / "README.md").read_text()
 
     def forge(fields):
         del fields["guarantee"]["unit"]

@@ -32,7 +32,7 @@ CHOICE = SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential", label="pr
 ROUNDS = GaussianEvent(20.0, Relation.ADD_REMOVE, label="gradients", times=28, numeric_delta=1e-25)
 SAMPLED = SampledGaussianEvent(1.1, 0.02, 300, Relation.ADD_REMOVE, label="batches", numeric_delta=2e-25)
 TUNED = BestOfManyEvent(((ROUNDS,), (SAMPLED, CHOICE)), 10, 1.0, label="learning rate")
-FILES = ("release.json", "model.safetensors", "CARD.md", "card.html")
+FILES = ("release.json", "model.safetensors", "README.md", "card.html", "MLmodel")
 
 
 def rows(count=20, seed=5, dimension=DIMENSION):
@@ -87,13 +87,14 @@ def make_model(
     delta=1e-5,
     seeded=False,
     class_counts=None,
+    encoder=ENCODER,
     **provenance,
 ):
     fitted = feature_maps()[features]
     return PrivateClassifier(
         head=heads(fitted.dimension, len(classes))[head],
         features=fitted,
-        facts=Facts(tuple(classes), DIMENSION, size=100, class_counts=class_counts, encoder=ENCODER),
+        facts=Facts(tuple(classes), DIMENSION, size=100, class_counts=class_counts, encoder=encoder),
         events=tuple(events),
         guarantee=guarantee_of(tuple(events), delta, relation=None if events else Relation.ADD_REMOVE),
         provenance=Provenance(

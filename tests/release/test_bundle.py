@@ -90,7 +90,8 @@ def test_a_seeded_model_is_refused_and_stamped_where_it_is_forced(tmp_path):
     assert list(tmp_path.iterdir()) == []
     path = model.save(tmp_path / "r", unsafe_for_publication=True)
     assert json.loads((path / "release.json").read_text())["publishable"] is False
-    assert (path / "CARD.md").read_text().splitlines()[0].startswith("> **NOT PRIVATE, DO NOT PUBLISH")
+    card = (path / "README.md").read_text().partition("---\n\n")[2]
+    assert card.startswith("> **NOT PRIVATE, DO NOT PUBLISH")
     assert 'class="alarm"' in (path / "card.html").read_text().replace("<style>", "")
     with pytest.raises(UnsafeRelease):
         read_release(path).save(tmp_path / "again")
@@ -101,7 +102,7 @@ def test_an_evaluation_travels_with_the_release(tmp_path):
     evaluation = evaluate(model, rows(), np.arange(20) % 3, name="held-out rows")
     path = write_release(model, tmp_path / "r", evaluation=evaluation)
     assert read_evaluation(path) == evaluation.for_release() != evaluation
-    assert "held-out rows" in (path / "CARD.md").read_text()
+    assert "held-out rows" in (path / "README.md").read_text()
     assert read_evaluation(model.save(tmp_path / "s")) is None
 
 
@@ -170,7 +171,7 @@ FORGERIES = {
     "array of another shape": lambda f: f["arrays"][0].update(shape=[4, 7]),
     "petabytes declared": lambda f: f["arrays"][-1].update(shape=[10**9, 10**9]),
     "evaluation of nothing": lambda f: f.update(evaluation={}),
-    "wrong hash": lambda f: f["files"]["CARD.md"].update(sha256="0" * 64),
+    "wrong hash": lambda f: f["files"]["README.md"].update(sha256="0" * 64),
 }
 
 
@@ -392,12 +393,12 @@ def test_links_out_of_the_directory_are_refused_and_links_within_are_read(tmp_pa
 @pytest.mark.parametrize("kind", ["loop", "dangling", "pipe"])
 def test_links_that_lead_nowhere_and_pipes_are_refused(kind, tmp_path):
     path = make_model().save(tmp_path / "r")
-    card = path / "CARD.md"
+    card = path / "README.md"
     card.unlink()
     if kind == "pipe":
         os.mkfifo(card)
     else:
-        card.symlink_to("CARD.md" if kind == "loop" else "nowhere")
+        card.symlink_to("README.md" if kind == "loop" else "nowhere")
     with pytest.raises(ReleaseError):
         read_release(path)
 
@@ -420,17 +421,17 @@ def test_an_oversized_file_is_refused_before_it_is_read(name, tmp_path, monkeypa
 
 @pytest.mark.parametrize("found", [b"", b"01234", b"01234567890"])
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, found):
-    (tmp_path / "CARD.md").write_bytes(b"0123456789")
+    (tmp_path / "README.md").write_bytes(b"0123456789")
 
     class Changing(io.BytesIO):
         def fileno(self):
             return descriptor
 
-    with (tmp_path / "CARD.md").open("rb") as file:
+    with (tmp_path / "README.md").open("rb") as file:
         descriptor = file.fileno()
         monkeypatch.setattr(Path, "open", lambda path, mode: Changing(found))
         with pytest.raises(ReleaseError, match="changed"):
-            read_file(tmp_path, "CARD.md")
+            read_file(tmp_path, "README.md")
 
 
 def record(release):
@@ -440,11 +441,11 @@ def record(release):
 
 def test_an_evaluation_is_added_and_the_release_still_verifies(release):
     weights, before = (release / "model.safetensors").read_bytes(), record(release)
-    assert "not measured" in (release / "CARD.md").read_text()
+    assert "not measured" in (release / "README.md").read_text()
     tested = evaluate(read_release(release), rows(), [0, 1] * 10, name="public test rows")
     assert amend_release(release, evaluation=tested) == release
     assert read_evaluation(release) == tested.for_release()
-    for name in ("CARD.md", "card.html"):
+    for name in ("README.md", "card.html"):
         assert "public test rows" in (release / name).read_text()
         assert "are not protected" in (release / name).read_text()
     assert (release / "model.safetensors").read_bytes() == weights
@@ -460,7 +461,8 @@ def test_title_and_contact_are_kept_when_something_else_is_added(release):
     kept = read_release(release).provenance
     assert (kept.title, kept.contact) == ("Lesions 2026", "dpo@clinic.example")
     assert read_evaluation(release) == tested.for_release()
-    assert (release / "CARD.md").read_text().startswith("# Privacy and model card: Lesions 2026\n")
+    card = (release / "README.md").read_text().partition("---\n\n")[2]
+    assert card.startswith("# Privacy and model card: Lesions 2026\n")
     assert verify_files(release).failures == ()
 
 
@@ -472,10 +474,10 @@ def test_the_evaluation_of_another_model_and_a_damaged_release_are_refused_and_n
     with pytest.raises(ReleaseError, match="own classes"):
         amend_release(release, charged=evaluation(("x", "y")))
     assert (release / "release.json").read_bytes() == before
-    (release / "CARD.md").write_text("ε = 0.001")
+    (release / "README.md").write_text("ε = 0.001")
     with pytest.raises(ReleaseError, match="was changed"):
         amend_release(release, title="Lesions")
-    assert (release / "CARD.md").read_text() == "ε = 0.001"
+    assert (release / "README.md").read_text() == "ε = 0.001"
 
 
 def test_charged_results_are_added_travel_with_the_release_and_verify(release):
@@ -484,7 +486,7 @@ def test_charged_results_are_added_travel_with_the_release_and_verify(release):
     amend_release(release, charged=found)
     assert read_release(release).charged.to_dict() == found.to_dict()
     assert (release / "model.safetensors").read_bytes() == weights
-    assert "protected test rows" in (release / "CARD.md").read_text()
+    assert "protected test rows" in (release / "README.md").read_text()
     assert all(check.passed for check in verify_files(release).checks)
     amend_release(release, title="Lesions")
     assert read_release(release).charged.to_dict() == found.to_dict()

@@ -107,9 +107,9 @@ def test_a_calibration_travels_with_the_release_and_is_told_on_its_card(tmp_path
     assert again.calibration == model.calibration
     assert (again.predict_proba(rows()) == model.predict_proba(rows())).all()
     assert not [one for one in verify_files(path).checks if one.required and not one.passed]
-    assert "from public rows" in (path / "CARD.md").read_text()
+    assert "from public rows" in (path / "README.md").read_text()
     plain = make_model("linear").save(tmp_path / "plain")
-    assert "not calibrated" in (plain / "CARD.md").read_text()
+    assert "not calibrated" in (plain / "README.md").read_text()
     assert json.loads((plain / "release.json").read_text())["simulated_calibration"] is None
 
 

@@ -9,8 +9,8 @@ from dptransfer.accounting import guarantee_of
 from dptransfer.privacy import event_to_dict, rounded_up
 from dptransfer.release import verify_files, write_release
 from dptransfer.release.bundle import read_release
-from dptransfer.release.card import card_of
 from dptransfer.release.evaluation import mean_interval, wilson
+from dptransfer.release.exchange import text_files
 from dptransfer.release.verify import RECORD, STEPS, WORDS, Check
 
 from .counts import evaluation as charged_results
@@ -40,8 +40,8 @@ def set_guarantee(fields, guarantee):
 def forge(release, change):
     """Change the manifest and write the cards that go with the change, as a careful forger would."""
     rewrite(release, change)
-    card = card_of(read_release(release))
-    files = {"CARD.md": card.markdown().encode(), "card.html": card.html().encode()}
+    made = text_files(read_release(release), None)
+    files = {name: text.encode() for name, text in made.items()}
     rewrite(release, lambda fields: fields.update(evaluation=None), content=files)
 
 
@@ -61,8 +61,8 @@ def test_an_honest_release_passes_every_check(release):
     )
     assert {"name", "passed", "detail", "required"} == set(report["checks"][0])
     assert repr(result) == f"Verification(not all checked; {len(result.checks)} checks)"
-    (release / "CARD.md").write_text("another")
-    assert repr(verify_files(release)).startswith("Verification(failed: file CARD.md")
+    (release / "README.md").write_text("another")
+    assert repr(verify_files(release)).startswith("Verification(failed: file README.md")
 
 
 def restated(**changes):
@@ -116,22 +116,26 @@ def test_an_edited_relation_never_passes(release):
 
 EDITS = {  # of a card: file, what is replaced (or put at the end), by what, and what fails
     "epsilon in words": (
-        "CARD.md",
+        "README.md",
         f"| epsilon | {rounded_up(TRUE.epsilon)} |",
         "| epsilon | 0.01 |",
         NUMBERS,
     ),
     "epsilon for programs": ("card.html", repr(TRUE.epsilon), "0.01", NUMBERS),
-    "a second epsilon in words": ("CARD.md", "", "\n| epsilon | 0.01 |\n", NUMBERS),
+    "a second epsilon in words": ("README.md", "", "\n| epsilon | 0.01 |\n", NUMBERS),
     "a second epsilon for programs": (
         "card.html",
         "",
         '<b data-number="epsilon" data-value="0.01"></b>',
         NUMBERS,
     ),
-    "the sentence": ("CARD.md", "one example", "one hospital", NUMBERS),
+    "the sentence": ("README.md", "one example", "one hospital", NUMBERS),
     "the sentence of the page": ("card.html", "one example", "one hospital", NUMBERS),
-    "other words": ("CARD.md", "does not cover:", "also covers:", {"card text"}),
+    "epsilon of the hub": ("README.md", f"epsilon: {TRUE.epsilon!r}", "epsilon: 0.01", NUMBERS),
+    "epsilon of MLflow": ("MLmodel", f"epsilon: {TRUE.epsilon!r}", "epsilon: 0.01", NUMBERS),
+    "a second epsilon of MLflow": ("MLmodel", "", "epsilon: 0.01\n", NUMBERS),
+    "the loader of MLflow": ("MLmodel", "dptransfer.mlflow", "somebody.else", {"card text"}),
+    "other words": ("README.md", "does not cover:", "also covers:", {"card text"}),
 }
 
 

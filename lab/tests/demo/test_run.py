@@ -18,7 +18,7 @@ from .conftest import PixelEncoder, tiny_sets
 pytest.importorskip("matplotlib")
 
 PROMISED = (
-    "model/card.html model/CARD.md model/release.json model/model.safetensors prototypes/release.json "
+    "model/card.html model/README.md model/release.json model/model.safetensors prototypes/release.json "
     "figures/recall.png figures/prototypes.png figures/epsilon.png ledger.sqlite results.json "
     "private.emb/manifest.json test.emb/manifest.json public.emb/manifest.json images/private/a/p-0.png"
 ).split()

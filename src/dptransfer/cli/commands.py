@@ -202,6 +202,7 @@ _PANELS = {  # each command with its file; one that has none comes with a packag
         "evaluate": "evaluate_commands",
         "serve": "serve_command",
         "export": "release_commands",
+        "push": "release_commands",
     },
     "Account for it": {
         "card": "release_commands",

@@ -140,6 +140,7 @@ _account = partial(Option, rich_help_panel="Ledger and card")
 LedgerFile = Annotated[Path | None, _account(help="Ledger file; default yours, or $DPTRANSFER_LEDGER.")]
 DataSetName = Annotated[str | None, _account(help="What the ledger calls this data set.")]
 Title = Annotated[str | None, _account(help="Name of the data on the card; it is published.")]
+License = Annotated[str | None, _account(help="Licence of the model, such as apache-2.0.")]
 Contact = Annotated[str | None, _account(help="Contact on the card.")]
 
 data = partial(Option, rich_help_panel="Data")

@@ -1,4 +1,4 @@
-"""`dptransfer card`, `verify` and `export`: read a release, check it, and write it for other runtimes."""
+"""`dptransfer card`, `verify`, `export` and `push`: read a release, check it, and pass it on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 import dptransfer as dpt
 from dptransfer import release
@@ -39,6 +39,7 @@ def card(
     out: Annotated[Path | None, Option("--out", "-o", help="A file to write instead.")] = None,
     title: options.Title = None,
     contact: options.Contact = None,
+    license: options.License = None,
     as_json: options.AsJson = False,
     show: Annotated[bool, Option("--open", help="Open the page in a browser instead.")] = False,
     registry: Annotated[
@@ -50,7 +51,7 @@ def card(
 ) -> None:
     """Print the privacy card of a release.
 
-    With --title or --contact the words are put on the card first, and the release stays verifiable.
+    With --title, --contact or --license the words are put on the card first; it stays verifiable.
 
     Example: dptransfer card model/ --open
     """
@@ -61,8 +62,8 @@ def card(
         raise ArgumentError("An HTML page is for a browser. Pass --open, or --out card.html.")
     if out is not None:
         options.require_new(out)
-    if title is not None or contact is not None:
-        release.amend_release(model, title=title, contact=contact)
+    if any(text is not None for text in (title, contact, license)):
+        release.amend_release(model, title=title, contact=contact, license=license)
     made = release.card_of(dpt.load(model), release.read_evaluation(model))
     if show:
         typer.launch((model / "card.html").resolve().as_uri())
@@ -165,3 +166,21 @@ def export(
         "guarantee": str(released.guarantee),
     }
     show_result(facts, as_json=as_json, classes=list(released.classes))
+
+
+def push(
+    model: options.Release,
+    repository: Annotated[str, Argument(metavar="OWNER/NAME", help="Repository on the Hugging Face hub.")],
+    public: Annotated[bool, Option("--public", help="Everybody may read it; default only you.")] = False,
+) -> None:
+    """Upload a release to the Hugging Face hub, if it verifies.
+
+    Others load it by its name, in the place of a directory: dptransfer verify hf:OWNER/NAME. Only the files
+    of the release are uploaded, and the card is the page of the repository. Log in first: hf auth login.
+
+    Example: dptransfer push model/ OWNER/NAME --public
+    """
+    found = dpt.verify(model)
+    if not found.ok:
+        raise ArgumentError("A release that is pushed must verify; this one does not. Run: dptransfer verify")
+    say(f"Pushed: {release.push_release(model, repository, public=public)}")

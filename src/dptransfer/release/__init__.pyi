@@ -23,6 +23,7 @@ from dptransfer.release.heads import Head as Head
 from dptransfer.release.heads import LinearHead as LinearHead
 from dptransfer.release.heads import MeanCosineHead as MeanCosineHead
 from dptransfer.release.heads import QuadraticHead as QuadraticHead
+from dptransfer.release.hub import push_release as push_release
 from dptransfer.release.manifest import Manifest as Manifest
 from dptransfer.release.manifest import current_versions as current_versions
 from dptransfer.release.onnx_export import export_onnx as export_onnx

@@ -2,7 +2,8 @@
 
 release.json        everything but the arrays, with checksums of the other files (see `manifest`)
 model.safetensors   the released arrays
-CARD.md, card.html  the privacy and model card (see `card`)
+README.md, card.html  the privacy and model card (see `card`), the first as a model hub reads it
+MLmodel             what MLflow loads it by (see `exchange`)
 
 The directory is replaced as a whole: it is written beside its place under a claim (`data.atomic_files`), each
 file and the directory are flushed to the disk, and one step puts it in place. So a reader sees the release
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +41,8 @@ from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.heads import describe_head, read_head
+from dptransfer.release.hub import download_release, is_on_hub
 from dptransfer.release.manifest import (
-    CARD_NAMES,
     FILE_NAMES,
     LARGEST_MANIFEST,
     MANIFEST_NAME,
@@ -48,8 +50,10 @@ from dptransfer.release.manifest import (
     OF_MAP,
     READ_AGAIN,
     SCHEMA_VERSION,
+    TEXT_NAMES,
     WEIGHTS_NAME,
     WITNESSES,
+    AboutEntry,
     ArrayEntry,
     Manifest,
     current_versions,
@@ -61,7 +65,7 @@ from dptransfer.release.manifest import (
 LARGEST_FILE = {
     MANIFEST_NAME: LARGEST_MANIFEST,
     WEIGHTS_NAME: 8 * 2**30,
-    **{name: 2 * LARGEST_MANIFEST for name in CARD_NAMES},
+    **{name: 2 * LARGEST_MANIFEST for name in TEXT_NAMES},
 }
 _LARGEST_CONFUSION = 100
 _GIVE_DIRECTORY = "Give the directory that 'dptransfer fit' or save() wrote."
@@ -77,6 +81,7 @@ def write_release(
     evaluation: Evaluation | None = None,
     title: str | None = None,
     contact: str | None = None,
+    license: str | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a release directory, whole or not at all; return its path.
@@ -88,17 +93,17 @@ def write_release(
         evaluation: test results for the card. Test rows are not protected.
         title: what the model or its data are called in public; the name in the ledger is not published.
         contact: whom to ask about it.
+        license: of the model, such as 'apache-2.0'.
         overwrite: replace a release that is there already.
     """
-    from dptransfer.release.card import card_of  # which reading needs not
+    from dptransfer.release.exchange import text_files  # which reading needs not
 
     require_publishable(model, unsafe_for_publication)
     _require_same_classes(model, evaluation, model.charged)
-    model = _stamped(model, title, contact)
+    model = _stamped(model, {"title": title, "contact": contact, "license": license})
     _require_fit(model)
-    card = card_of(model, evaluation)
-    written = (weights_bytes(_arrays(model)), card.markdown().encode(), card.html().encode())
-    contents = dict(zip(FILE_NAMES, written, strict=True))
+    contents = {WEIGHTS_NAME: weights_bytes(_arrays(model))}
+    contents |= {name: text.encode() for name, text in text_files(model, evaluation).items()}
     manifest = manifest_bytes(_manifest_fields(model, evaluation, contents))
     target = Path(path)
     require_target(target, overwrite=overwrite)
@@ -116,7 +121,7 @@ def read_release(path: str | Path) -> PrivateClassifier:
     """
     directory = require_directory(path)
     manifest = read_manifest_in(directory)
-    for name in CARD_NAMES:
+    for name in TEXT_NAMES:
         read_recorded(directory, name, manifest)
     return _restored(manifest, read_recorded(directory, WEIGHTS_NAME, manifest))
 
@@ -144,16 +149,12 @@ def require_publishable(model: PrivateClassifier, unsafe_for_publication: bool) 
         )
 
 
-def _stamped(model: PrivateClassifier, title: str | None, contact: str | None) -> PrivateClassifier:
+def _stamped(model: PrivateClassifier, words: Mapping[str, str | None]) -> PrivateClassifier:
     """The model with a time and versions on record, where the method did not give them, and these words."""
     old = model.provenance
-    stamped = replace(
-        old,
-        created=old.created or datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=dict(old.versions) or current_versions(),
-        title=old.title if title is None else one_line(title),
-        contact=old.contact if contact is None else one_line(contact),
-    )
+    given: dict[str, Any] = {name: one_line(text) for name, text in words.items() if text is not None}
+    created = old.created or datetime.now(UTC).isoformat(timespec="seconds")
+    stamped = replace(old, created=created, versions=dict(old.versions) or current_versions(), **given)
     return replace(model, provenance=stamped)
 
 
@@ -187,7 +188,7 @@ def _manifest_fields(
         "charged_evaluation": None if model.charged is None else model.charged.to_dict(),
         "simulated_calibration": None if model.simulated is None else model.simulated.to_dict(),
         WITNESSES: None if model.witnesses is None else model.witnesses.to_dict(),
-        "about": {"title": provenance.title, "contact": provenance.contact},
+        "about": {name: getattr(provenance, name) for name in AboutEntry.model_fields},
         "files": {
             name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
             for name, content in contents.items()
@@ -292,6 +293,7 @@ def amend_release(
     charged: ChargedEvaluation | None = None,
     title: str | None = None,
     contact: str | None = None,
+    license: str | None = None,
 ) -> Path:
     """Write the release again with these words on its card; what is not given stays as it was.
 
@@ -304,6 +306,7 @@ def amend_release(
             own already.
         title: what the model or its data are called in public.
         contact: whom to ask.
+        license: of the model.
     """
     model = read_release(path)
     unsafe = model.seeded  # it was written as such before, and stays stamped
@@ -322,6 +325,7 @@ def amend_release(
         evaluation=read_evaluation(path) if evaluation is None else evaluation,
         title=title,
         contact=contact,
+        license=license,
         overwrite=True,
     )
 
@@ -393,6 +397,7 @@ def require_target(path: str | Path, *, overwrite: bool = False) -> None:
     not part of a release.
     """
     target = Path(path)
+    require(not is_on_hub(path), f"A release is written to a directory; '{path}' is on the hub. Use push.")
     if not os.path.lexists(target):
         return
     require(
@@ -427,8 +432,8 @@ def release_errors(path: Path) -> Iterator[None]:
 
 
 def require_directory(path: str | Path) -> Path:
-    """The path, if there is a directory."""
-    directory = Path(path)
+    """The path, if there is a directory; a copy of what 'hf:OWNER/NAME' names on the hub."""
+    directory = download_release(path) if is_on_hub(path) else Path(path)
     found = "is a file" if directory.exists() else "does not exist"
     require(directory.is_dir(), f"A release is a directory; '{directory}' {found}. {_GIVE_DIRECTORY}")
     return directory

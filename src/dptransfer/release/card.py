@@ -113,6 +113,7 @@ def _about(model: PrivateClassifier) -> tuple[tuple[str, doc.Text], ...]:
         ("Created", provenance.created[:10] or "not recorded"),
         ("Software", f"dptransfer {provenance.versions.get('dptransfer', 'of unknown version')}"),
         ("Contact", provenance.contact or "none given"),
+        *([("License", provenance.license)] if provenance.license else []),
     )
 
 

@@ -51,6 +51,7 @@ class Provenance:
         answers: for methods whose teachers vote: the public rows that were answered, likewise, by answer.
         title: what the model or its data are called in public, if their owner says so.
         contact: whom to ask about it.
+        license: of the model, as the Hugging Face hub names it, such as 'apache-2.0'.
         summary: what was released and how, in the method's own words.
         reference: where the method comes from.
     """
@@ -67,6 +68,7 @@ class Provenance:
     answers: Mapping[str, Any] | None = None
     title: str = ""
     contact: str = ""
+    license: str = ""
     summary: str = ""
     reference: str = ""
 

@@ -36,8 +36,8 @@ OF_MAP, OF_ENCODER = "features.", "encoder."
 """How the names of arrays begin that are not the head's."""
 WITNESSES = "witnesses"
 """Name of the array of witness coordinates, and of what is recorded of them."""
-CARD_NAMES = ("CARD.md", "card.html")
-FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
+TEXT_NAMES = ("README.md", "card.html", "MLmodel")
+FILE_NAMES = (WEIGHTS_NAME, *TEXT_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
 READ_AGAIN = "Fetch the release again from where it came from."
 
@@ -115,10 +115,11 @@ class DeltaEntry(_Entry):
 
 
 class AboutEntry(_Entry):
-    """What the owner calls the release in public, and whom to ask; empty where neither was said."""
+    """What the owner calls the release in public, whom to ask, and the licence; empty where not said."""
 
     title: str
     contact: str
+    license: str
 
 
 class FileEntry(_Entry):

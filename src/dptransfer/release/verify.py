@@ -25,10 +25,11 @@ from dptransfer.base.types import JsonObject
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import Budget, Guarantee, event_from_dict, number, rounded_up, typeset
 from dptransfer.release import bundle
-from dptransfer.release.card import NOT_SHOWN, card_of
+from dptransfer.release.card import NOT_SHOWN
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.evaluation import Evaluation, wrong_figure
-from dptransfer.release.manifest import CARD_NAMES, FILE_NAMES, Manifest, current_versions, require
+from dptransfer.release.exchange import text_files, yaml_scalar
+from dptransfer.release.manifest import FILE_NAMES, Manifest, current_versions, require
 
 STEPS, RECORD, WORDS, CARD_TEXT = "steps", "record", "description", "card text"
 CHARGED = "charged evaluation"
@@ -60,10 +61,17 @@ UNVERIFIABLE = {
 
 Outcome = Literal["verified", "not all checked", "failed"]
 
-_STATED = (  # how the numbers stand on a card, in Markdown and in HTML
-    re.compile(r"^\| (epsilon|delta|relation) \| (.+) \|$", re.MULTILINE),
-    re.compile(r'data-number="(epsilon|delta|relation)" data-value="([^"]*)"'),
+
+_NAMES = "(epsilon|delta|relation)"
+_YAML = rf'^ *{_NAMES}: "?([^"\n]+)"?$'
+_FORMS: tuple[tuple[str, str, Callable[[float], str], Callable[[str], str]], ...] = (
+    # A text file of a release, how numbers stand in it, and how numbers and sentences are written there.
+    ("README.md", rf"^\| {_NAMES} \| (.+) \|$", lambda amount: typeset(rounded_up(amount)), escape_markdown),
+    ("README.md", _YAML, yaml_scalar, yaml_scalar),
+    ("card.html", rf'data-number="{_NAMES}" data-value="([^"]*)"', repr, escape_html),
+    ("MLmodel", _YAML, yaml_scalar, yaml_scalar),
 )
+"""How each text file of a release states its numbers: for people, and for programs."""
 _FALSE_ALARM = 1e-6  # that a sound release fails by its witnesses
 _ROUNDING = 1e-9  # what another build of the same library may differ by
 _MATERIAL = 1e-3  # a recorded ε this much (relatively) above the recomputed one is not that of these steps
@@ -297,35 +305,31 @@ def _publishable(manifest: Manifest) -> str:
 
 
 def _card_numbers(directory: Path, manifest: Manifest) -> str:
-    """The sentence, ε, δ and the relation must stand on both cards as in the manifest."""
+    """The sentence, ε, δ and the relation must stand in every text file as in the manifest."""
     guarantee = manifest.guarantee
     numbers = {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
-    forms: tuple[tuple[Callable[[float], str], Callable[[str], str]], ...] = (  # for people, for programs
-        (lambda amount: typeset(rounded_up(amount)), escape_markdown),
-        (repr, escape_html),
-    )
-    for name, stated, (write, escape) in zip(CARD_NAMES, _STATED, forms, strict=True):
+    for name, stated, write, escape in _FORMS:
         wanted = [(key, write(amount)) for key, amount in numbers.items()]
         wanted.append(("relation", guarantee.relation))
         text = bundle.read_file(directory, name).decode(errors="replace")
         # Pairs, since a number may be stated twice, and otherwise.
-        found = sorted((key, html.unescape(value)) for key, value in stated.findall(text))
+        found = sorted((key, html.unescape(value)) for key, value in re.findall(stated, text, re.MULTILINE))
         same = found == sorted(wanted) and escape(typeset(guarantee.sentence)) in text
         require(same, f"'{name}' must state the manifest's numbers; it states others.")
     said = ", ".join(f"{key} {rounded_up(amount)}" for key, amount in numbers.items())
-    return f"both cards state {said}, {guarantee.relation}"
+    return f"card and metadata state {said}, {guarantee.relation}"
 
 
 def _written_again(directory: Path) -> str:
-    card = card_of(bundle.read_release(directory), bundle.read_evaluation(directory))
-    for name, text in zip(CARD_NAMES, (card.markdown(), card.html()), strict=True):
+    written = text_files(bundle.read_release(directory), bundle.read_evaluation(directory))
+    for name, text in written.items():
         same = bundle.read_file(directory, name) == text.encode()
         require(same, f"'{name}' is not word for word what this library writes for this release")
-    return "both cards are word for word what this library writes for this release"
+    return "card and metadata are word for word what this library writes for this release"
 
 
 def _card_text(directory: Path, manifest: Manifest) -> Check:
-    """Both cards must be word for word what this library writes; of other versions' that is a note."""
+    """Card and metadata must be word for word what this library writes; of other versions' that is a note."""
     found = _attempt(CARD_TEXT, _written_again, directory)
     if found.passed or manifest.versions == current_versions():
         return found

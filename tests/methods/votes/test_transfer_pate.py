@@ -59,7 +59,7 @@ def test_a_release_lists_the_public_rows_by_their_answers_and_others_have_no_suc
     assert np.mean(right) > 0.95
     assert told["sources"]["ant"] == [f"{row}.png" for row in told["rows"]["ant"]]
     assert dpt.load(path).provenance.answers == told
-    assert "release.json" in (path / "CARD.md").read_text()
+    assert "release.json" in (path / "README.md").read_text()
     other = dpt.methods.MeanPrototypes().fit(
         private(), budget=BUDGET, ledger=dpt.Ledger.in_memory(), noise=SeededNoise(0)
     )
