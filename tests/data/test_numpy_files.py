@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from dptransfer.data.numpy_files import load_array, open_archive
+from dptransfer.data.numpy_files import Archive, load_array
 from dptransfer.errors import DataError
 
 X = np.random.default_rng(1).normal(size=(30, 5)).astype(np.float32)
@@ -32,8 +32,8 @@ def test_a_header_that_claims_more_than_the_file_holds_allocates_nothing(tmp_pat
     for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         with zipfile.ZipFile(tmp_path / "x.npz", "w", compression) as archive:
             archive.writestr("x.npy", huge)
-        with pytest.raises(DataError, match="claims more"), open_archive(tmp_path / "x.npz") as arrays:
-            arrays["x"]
+        with pytest.raises(DataError, match="claims more"):
+            Archive(tmp_path / "x.npz")["x"]
 
 
 def test_a_type_without_content_is_refused_before_it_is_copied(tmp_path):
@@ -46,8 +46,8 @@ def test_a_type_without_content_is_refused_before_it_is_copied(tmp_path):
         archive.writestr("y.npy", empty)
     with pytest.raises(DataError, match="damaged"):
         load_array(tmp_path / "y.npy")
-    with open_archive(tmp_path / "y.npz") as arrays, pytest.raises(DataError, match="must be a complete"):
-        arrays["y"]
+    with pytest.raises(DataError, match="must be a complete"):
+        Archive(tmp_path / "y.npz")["y"]
 
 
 def test_words_that_are_no_text_are_refused_where_they_are_read(tmp_path):
@@ -61,10 +61,10 @@ def test_words_that_are_no_text_are_refused_where_they_are_read(tmp_path):
 def test_looking_for_a_name_reads_no_array(tmp_path, monkeypatch):
     (tmp_path / "x.npz").write_bytes(npz_bytes(x=X))
     monkeypatch.setattr(np.lib.format, "read_array", None)
-    with open_archive(tmp_path / "x.npz") as arrays:
-        assert "x" in arrays
-        assert "y" not in arrays
-        assert list(arrays) == ["x"]
+    arrays = Archive(tmp_path / "x.npz")
+    assert "x" in arrays
+    assert "y" not in arrays
+    assert list(arrays) == ["x"]
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -74,5 +74,5 @@ def test_two_arrays_of_one_name_are_refused(tmp_path):
     np.savez(path, x=np.zeros(2))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("x.npy", archive.read("x.npy"))
-    with pytest.raises(DataError, match="one name"), open_archive(path):
-        pass
+    with pytest.raises(DataError, match="one name"):
+        Archive(path)

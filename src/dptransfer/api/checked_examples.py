@@ -42,8 +42,8 @@ def _ids_of(path: Path, people: str | Path, found: Examples, split: str | None) 
     column = column_of(people)
     if column is None or not has_columns(path):
         return None
-    with open_columns(path, split) as table:
-        ids = table.values(column)
+    cells = open_columns(path, split).read([column])[1][column]
+    ids = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
     return ids if len(ids) == found.count else None
 
 
@@ -211,8 +211,7 @@ def _listed(source: Source, role: Role, columns: Columns) -> Examples:
     words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
     own = found.classes
     if has_columns(path):
-        with open_columns(path) as table:
-            words, own = read_label_words(table, columns.label)
+        words, own = read_label_words(open_columns(path), columns.label)
     classes = source.class_list or own
     listed = Examples(
         role,

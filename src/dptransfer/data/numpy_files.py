@@ -6,7 +6,6 @@ import math
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -44,17 +43,12 @@ def load_array(
         return loaded
 
 
-@contextmanager
-def open_archive(path: Path) -> Iterator[Mapping[str, AnyArray]]:
+class Archive(Mapping[str, AnyArray]):
     """The arrays of an `.npz` file by name, each read when it is asked for."""
-    with parsing(path, *_NOT_AN_ARCHIVE):
-        archive = zipfile.ZipFile(path)
-    with archive:
-        yield _Members(path, archive)
 
-
-class _Members(Mapping[str, AnyArray]):
-    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+    def __init__(self, path: Path) -> None:
+        with parsing(path, *_NOT_AN_ARCHIVE):
+            archive = zipfile.ZipFile(path)  # closes itself with the last that refers to it
         self._path, self._archive = path, archive
         found = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         self._members = {info.filename.removesuffix(".npy"): info for info in found}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -19,7 +19,7 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data.numpy_files import array_header
-from dptransfer.data.table_files import WHOLE_FILE, dense_rows, is_list, named_features, row_columns
+from dptransfer.data.table_files import WHOLE_FILE, dense_rows, is_list, named_features, parquet, row_columns
 from dptransfer.data.tables import USUAL_COLUMNS, Columns, parsing, require, unreadable
 from dptransfer.errors import ArgumentError, DataError
 
@@ -147,32 +147,6 @@ class NpyShard:
         return np.ndarray((stop - start, self.width), self.dtype, part, before, order=order)
 
 
-_KEPT = 2  # a slice may begin in one group and end in the next
-
-
-class RecentGroups:
-    """The row groups that were decoded last, so that whoever walks through decodes each once.
-
-    Threads take turns: pyarrow uses all cores for one group already. It travels empty.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._groups = Lock(), OrderedDict[tuple[Path, int], AnyArray]()
-
-    def get(self, key: tuple[Path, int], decode: Callable[[], AnyArray]) -> AnyArray:
-        """The rows of a group, decoded if they are not among the last."""
-        with self._lock:
-            if key not in self._groups:
-                while len(self._groups) >= _KEPT:
-                    self._groups.popitem(last=False)
-                self._groups[key] = decode()
-            self._groups.move_to_end(key)
-            return self._groups[key]
-
-    def __reduce__(self) -> tuple[type[RecentGroups], tuple[()]]:
-        return RecentGroups, ()
-
-
 @dataclass(frozen=True)
 class ParquetShard:
     """Rows of one row group.
@@ -185,7 +159,6 @@ class ParquetShard:
         dtype: their type.
         columns: where they are: one column of lists, or one for each feature.
         names: what the features are called, where they have a column each.
-        recent: groups decoded last, of this file and of those beside it.
     """
 
     file: FileSnapshot
@@ -195,16 +168,14 @@ class ParquetShard:
     dtype: np.dtype[np.generic]
     columns: tuple[str, ...]
     names: tuple[str, ...] | None
-    recent: RecentGroups
 
     @classmethod
-    def all_at(cls, path: Path, asked: Columns, recent: RecentGroups) -> list[ParquetShard]:
+    def all_at(cls, path: Path, asked: Columns) -> list[ParquetShard]:
         """The row groups of a file; none where it has no rows.
 
         Args:
             path: the file.
             asked: the columns of features, and those that tell people or labels and so are none.
-            recent: where decoded groups are kept.
         """
         file = FileSnapshot.of(path)
         with file.open() as stream:
@@ -214,36 +185,38 @@ class ParquetShard:
             width, dtype = _row_form(path, opened, columns)
             names = named_features(schema, columns)
             counts = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
-        return [
-            cls(file, group, count, width, dtype, columns, names, recent)
-            for group, count in enumerate(counts)
-            if count
-        ]
+        shards = (cls(file, *one, width, dtype, columns, names) for one in enumerate(counts))
+        return [shard for shard in shards if shard.count]
 
     def read(self, which: slice | Integers) -> AnyArray:
         """The rows between two places, or at some places."""
-        rows = self.recent.get((self.file.path, self.group), self._decoded)
+        with _decoding:  # threads take turns: pyarrow uses all cores for one group already
+            rows = _decoded(self)
         found: AnyArray = rows[which]
         return found
 
-    def _decoded(self) -> AnyArray:
-        path = self.file.path
-        with self.file.open() as stream:
-            opened = _opened(path, stream)
-            with parsing(path, *WHOLE_FILE):
-                table = opened.read_row_group(self.group, columns=list(self.columns))
-        rows = dense_rows(path, table, self.columns)
-        uneven = f"all rows must have one width; some have {rows.shape[1]} numbers, and others {self.width}."
-        require(rows.shape == (self.count, self.width), path, uneven, "Encode all with one encoder.")
-        rows = rows.astype(self.dtype, copy=False)
-        rows.flags.writeable = False
-        return rows
+
+_decoding = Lock()
+
+
+@lru_cache(maxsize=2)  # whoever walks through decodes each once; a slice may end in the next
+def _decoded(shard: ParquetShard) -> AnyArray:
+    path = shard.file.path
+    with shard.file.open() as stream:
+        opened = _opened(path, stream)
+        with parsing(path, *WHOLE_FILE):
+            table = opened.read_row_group(shard.group, columns=list(shard.columns))
+    rows = dense_rows(path, table, shard.columns)
+    uneven = f"all rows must have one width; some have {rows.shape[1]} numbers, and others {shard.width}."
+    require(rows.shape == (shard.count, shard.width), path, uneven, "Encode all with one encoder.")
+    rows = rows.astype(shard.dtype, copy=False)
+    rows.flags.writeable = False
+    return rows
 
 
 def _opened(path: Path, stream: BinaryIO) -> pq.ParquetFile:
-    parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
     with parsing(path, *WHOLE_FILE):
-        return parquet.ParquetFile(stream)
+        return parquet().ParquetFile(stream)
 
 
 def _row_form(
@@ -251,21 +224,18 @@ def _row_form(
 ) -> tuple[int, np.dtype[np.generic]]:
     """Numbers in a row, and their type as it is read, where lists of whole numbers are floats.
 
-    The first rows tell how long lists are, if their type does not.
+    The first rows tell how long lists are.
     """
-    arrow = checks.import_optional("pyarrow", "readers", "Reading a Parquet file")
+    import pyarrow as arrow
+
     kind = opened.schema_arrow.field(columns[0]).type
     if not is_list(kind):
         return len(columns), np.dtype(np.float64)
     floats = arrow.types.is_floating(kind.value_type)
-    dtype = np.dtype(kind.value_type.to_pandas_dtype() if floats else np.float64)
-    if arrow.types.is_fixed_size_list(kind):
-        return int(kind.list_size), dtype
     with parsing(path, *WHOLE_FILE):
         first = next(iter(opened.iter_batches(batch_size=64, columns=list(columns))), None)
-    return 1 if first is None else dense_rows(path, arrow.Table.from_batches([first]), columns).shape[
-        1
-    ], dtype
+    width = 1 if first is None else dense_rows(path, arrow.Table.from_batches([first]), columns).shape[1]
+    return width, np.dtype(kind.value_type.to_pandas_dtype() if floats else np.float64)
 
 
 _IN_SLICES = (
@@ -319,12 +289,11 @@ class ShardedRows:
         if not paths:
             raise DataError("Rows in many files need at least one file; there is none. Name the files.")
         found: list[NpyShard | ParquetShard] = []
-        recent = RecentGroups()
         for path in paths:
             kind = path.suffix.lower()
             known = kind in (".npy", ".parquet") and kind == paths[0].suffix.lower()
             require(known, path, "shards must be all .npy or all .parquet files.", "Name files of one kind.")
-            shards = [NpyShard.at(path)] if kind == ".npy" else ParquetShard.all_at(path, columns, recent)
+            shards = [NpyShard.at(path)] if kind == ".npy" else ParquetShard.all_at(path, columns)
             some = any(shard.count for shard in shards)
             require(some, path, "a shard must have at least one row; this has none.", "Remove the file.")
             found += shards

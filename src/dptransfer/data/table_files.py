@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data import tables
 from dptransfer.data.labels import declared_classes
-from dptransfer.data.numpy_files import open_archive
+from dptransfer.data.numpy_files import Archive
 from dptransfer.data.tables import ROW_NAMES, Columns, NamedColumns, parsing, require
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def is_columnar(path: Path) -> bool:
     return path.suffix.lower() == ".parquet" if path.is_file() else is_dataset_folder(path)
 
 
-class ArrowColumns(NamedColumns["pa.ChunkedArray"]):
+class ArrowColumns(NamedColumns):
     """Columns of a Parquet file, or of a saved Hugging Face data set or one of its splits."""
 
     def __init__(self, path: Path, split: str | None = None) -> None:
@@ -52,37 +53,39 @@ class ArrowColumns(NamedColumns["pa.ChunkedArray"]):
 
     def read(
         self, beside: Collection[str], rows: Sequence[str] = ()
-    ) -> tuple[AnyArray, tables.CellsByName[pa.ChunkedArray]]:
-        """Rows as an array, other columns as Arrow has them; of a Parquet file no other column is read."""
+    ) -> tuple[AnyArray, dict[str, tables.Cells]]:
+        """Rows as an array, other columns as lists, pictures as Arrow has them; no column else is read."""
         table = self._table([*dict.fromkeys((*rows, *beside))])
         cells = {}
         for name in beside:
-            single = f"'{name}' must be one column; two columns have that name."
-            with parsing(self.path, single, "Rename one of them."):
-                cells[name] = table.column(name)
+            single = f"'{name}' must be one column of words or numbers, or of pictures; it is not."
+            with parsing(self.path, single, "Rename it if two have one name."):
+                column = table.column(name)
+                cells[name] = column if is_picture(column.type) else column.to_pylist()
         return dense_rows(self.path, table, tuple(rows)) if rows else np.empty((len(table), 0)), cells
 
     def _table(self, columns: list[str]) -> pa.Table:
         if not self.path.is_dir():
-            parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
             with parsing(self.path, *WHOLE_FILE):
-                return parquet.read_table(self.path, columns=columns)
-        arrow = checks.import_optional("pyarrow", "readers", "Reading a Hugging Face data set")
+                return parquet().read_table(self.path, columns=columns)
         with parsing(self.path, *_WHOLE_FOLDER):
             # Mapped, not read: a data set of pictures may be larger than memory.
-            files = _shards(_part(self.path, self._split))
-            parts = [arrow.ipc.open_stream(arrow.memory_map(str(file))).read_all() for file in files]
-            table = arrow.concat_tables(parts)
+            table = _arrow().concat_tables([part.read_all() for part in _streams(self.path, self._split)])
             table.validate(full=True)  # offsets that lead out of the file would kill the process later
             return table
 
-    def labels(self, name: str, cells: pa.ChunkedArray) -> list[tables.Label]:
-        """Words or numbers; a column that may hold anything else is refused by its type."""
-        _require_plain(self.path, name, cells.type)
+    def labels(self, name: str, cells: tables.Cells) -> Sequence[tables.Label]:
+        """Words or numbers; a column that may hold anything else is refused by its type, and no cell does."""
+        types, kind = _arrow().types, self.schema.field(name).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        words = types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
+        rule = f"labels must be one word or number for each row; '{name}' holds values of the type {kind}."
+        remedy = "Write one class for each row, or name another column: --label-column NAME."
+        require(words or _is_number(kind), self.path, rule, remedy)
         filled = f"each row of '{name}' must have a label; some are empty."
-        require(not cells.null_count, self.path, filled, "Fill them, or drop them.")
-        with parsing(self.path, f"'{name}' must be one column of words or numbers; it is not.", _AGAIN):
-            return list(cells.to_pylist())
+        require(None not in cells, self.path, filled, "Fill them, or drop them.")
+        found: Sequence[tables.Label] = cells
+        return found
 
     def classes(self, label: str | None) -> tuple[str | int, ...] | None:
         """The class names that a Hugging Face data set records for its column of labels."""
@@ -99,16 +102,24 @@ class ArrowColumns(NamedColumns["pa.ChunkedArray"]):
         return named_features(self.schema, rows)
 
 
+def parquet() -> ModuleType:
+    """The reader of Parquet files."""
+    return checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
+
+
+def _arrow() -> ModuleType:
+    return checks.import_optional("pyarrow", "readers", "Reading a Hugging Face data set")
+
+
 def schema_of(path: Path, split: str | None = None) -> pa.Schema:
     """Names and types of the columns; of a data set in several parts, those of the first one."""
-    if not path.is_dir():
-        parquet = checks.import_optional("pyarrow.parquet", "readers", "Reading a Parquet file")
-        with parsing(path, *WHOLE_FILE):
-            return _readable(parquet.read_schema(path))
-    arrow = checks.import_optional("pyarrow", "readers", "Reading a Hugging Face data set")
-    with parsing(path, *_WHOLE_FOLDER):
-        first = _shards(_part(path, split or next(iter(splits_of(path)), None)))[0]
-        return _readable(arrow.ipc.open_stream(arrow.memory_map(str(first))).schema)
+    with parsing(path, *(_WHOLE_FOLDER if path.is_dir() else WHOLE_FILE)):
+        if path.is_dir():
+            schema = _streams(path, split or next(iter(splits_of(path)), None))[0].schema
+        else:
+            schema = parquet().read_schema(path)
+        list(schema.names)  # a name that is not UTF-8 raises when it is first asked for
+        return schema
 
 
 def splits_of(folder: Path) -> list[str]:
@@ -120,16 +131,14 @@ def splits_of(folder: Path) -> list[str]:
         return sorted(str(name) for name in json.loads(listing.read_text("utf-8"))["splits"])
 
 
-def _part(folder: Path, split: str | None) -> Path:
-    """The folder of a split; the data set's own where it has none."""
-    return folder if split is None else _inside(folder, split)
-
-
-def _shards(folder: Path) -> list[Path]:
-    state = json.loads((folder / "state.json").read_text("utf-8"))
+def _streams(folder: Path, split: str | None) -> list[Any]:
+    """The files of a saved data set, or of one of its splits, opened in order."""
+    place = folder if split is None else _inside(folder, split)
+    state = json.loads((place / "state.json").read_text("utf-8"))
     flat = "a saved data set must have its rows in order; this one keeps a list of chosen rows beside them."
-    require(not state.get("_indices_data_files"), folder, flat, "Save it after flatten_indices().")
-    return [_inside(folder, str(one["filename"])) for one in state["_data_files"]]
+    require(not state.get("_indices_data_files"), place, flat, "Save it after flatten_indices().")
+    files = [str(_inside(place, str(one["filename"]))) for one in state["_data_files"]]
+    return [_arrow().ipc.open_stream(_arrow().memory_map(file)) for file in files]
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -137,22 +146,6 @@ def _inside(folder: Path, name: str) -> Path:
     plain = name not in ("", ".", "..") and not {"/", "\\", "\0", ":"} & set(name)
     require(plain, folder, "it lists files outside of its folder.", "Save it again.")
     return folder / name
-
-
-def _readable(schema: pa.Schema) -> pa.Schema:
-    list(schema.names)  # a name that is not UTF-8 raises when it is first asked for
-    return schema
-
-
-def _require_plain(path: Path, label: str, kind: pa.DataType) -> None:
-    """Raise where a column of labels holds lists, structs or dates; types decide, and no cell does."""
-    import pyarrow.types as types
-
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    plain = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string)
-    rule = f"labels must be one word or number for each row; '{label}' holds values of the type {kind}."
-    remedy = "Write one class for each row, or name another column: --label-column NAME."
-    require(types.is_null(kind) or any(is_one(kind) for is_one in plain), path, rule, remedy)
 
 
 def row_columns(path: Path, schema: pa.Schema, columns: Columns) -> tuple[str, ...]:
@@ -163,28 +156,19 @@ def row_columns(path: Path, schema: pa.Schema, columns: Columns) -> tuple[str, .
         schema: Arrow's, of its columns.
         columns: those of features, if they are named, and those of people and labels, which are none.
     """
-    import pyarrow.types as types
-
     features = columns.features
     name = next((name for name in reversed(ROW_NAMES) if name in schema.names), None)
     by_name = isinstance(features, str) or (features is not None and set(features) <= set(schema.names))
     if name is not None and not by_name:
-        with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
+        with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", _AGAIN):
             kind = schema.field(name).type
-        number = is_list(kind) and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+        number = is_list(kind) and _is_number(kind.value_type)
         require(number, path, f"'{name}' must hold lists of numbers; it holds {kind}.", "Convert it.")
         return (name,)
-    numeric = [
-        one.name
-        for one in schema
-        if types.is_integer(one.type) or types.is_floating(one.type) or types.is_boolean(one.type)
-    ]
+    numeric = [one.name for one in schema if _is_number(one.type)]
     chosen = tables.feature_names(path, numeric, features, (columns.ids, columns.label))
-    if not chosen:
-        absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
-        raise tables.unreadable(
-            path, f"{absent}found {tables.list_names(schema.names)}.", "Rename the column."
-        )
+    absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
+    require(chosen, path, f"{absent}found {tables.list_names(schema.names)}.", "Rename the column.")
     return tuple(chosen)
 
 
@@ -193,13 +177,23 @@ _PICTURES = ("image", "img", "picture", "photo")
 
 def picture_column(schema: pa.Schema) -> str | None:
     """The column that holds pictures: structs of `bytes` and `path`, or bytes under a usual name; or None."""
-    import pyarrow.types as types
+    found = [one for one in schema if is_picture(one.type)]
+    structs = [str(one.name) for one in found if one.type.num_fields]
+    raw = {one.name for one in found}
+    return next(iter([*structs, *(name for name in _PICTURES if name in raw)]), None)
 
-    for one in schema:
-        if types.is_struct(one.type) and {"bytes", "path"} <= {inner.name for inner in one.type}:
-            return str(one.name)
-    raw = {one.name for one in schema if types.is_binary(one.type) or types.is_large_binary(one.type)}
-    return next((name for name in _PICTURES if name in raw), None)
+
+def is_picture(kind: pa.DataType) -> bool:
+    """Whether cells of this type may be pictures: structs of `bytes` and `path`, or bytes."""
+    types = _arrow().types
+    if types.is_struct(kind):
+        return {"bytes", "path"} <= {inner.name for inner in kind}
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    types = _arrow().types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def named_features(schema: pa.Schema, columns: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -220,8 +214,7 @@ def dense_rows(path: Path, table: pa.Table, columns: tuple[str, ...]) -> AnyArra
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether cells of this type are lists."""
-    import pyarrow.types as types
-
+    types = _arrow().types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
@@ -245,11 +238,7 @@ def _list_column(path: Path, name: str, column: pa.ChunkedArray) -> AnyArray:
     return rows
 
 
-_NO_CSV = ("the file must be a CSV in UTF-8; it is not.", "Save it again.")
-_DELIMITERS = ",;\t"
-
-
-class CsvColumns(NamedColumns[list[str | None]]):
+class CsvColumns(NamedColumns):
     """Columns of a CSV file whose first line names them; no message repeats a cell or that line.
 
     Without a header the first line is somebody's.
@@ -268,7 +257,7 @@ class CsvColumns(NamedColumns[list[str | None]]):
 
     def row_columns(self, columns: Columns) -> tuple[str, ...]:
         """A column for each feature."""
-        named = self.names and not any(_number(name) is not None for name in self.names)
+        named = self.names and not any(name.strip() and _numbers([name]) is not None for name in self.names)
         begin = "Begin the file with a line such as: f0,f1,label"
         require(named, self.path, "the first line must name the columns, with words; it does not.", begin)
         chosen = tables.feature_names(self.path, self.names, columns.features, (columns.ids, columns.label))
@@ -281,43 +270,44 @@ class CsvColumns(NamedColumns[list[str | None]]):
 
     def read(
         self, beside: Collection[str], rows: Sequence[str] = ()
-    ) -> tuple[AnyArray, tables.CellsByName[list[str | None]]]:
+    ) -> tuple[AnyArray, dict[str, tables.Cells]]:
         """Rows as floats, NaN for an empty cell, and cells as words; None where a line is too short."""
         places = {name: place for place, name in enumerate(self.names)}
-        numbers: list[Floats] = []
+        numbers: list[Floats | None] = []
         cells: dict[str, list[str | None]] = {name: [] for name in beside}
         with _opened(self.path) as (header, lines):
             for line in filter(None, lines):
                 if rows:
                     whole = "each line must fill every column."
                     require(len(line) == len(header), self.path, whole, "Complete them.")
-                    numbers.append(self._numbers([line[places[name]] for name in rows]))
-                for name in beside:
-                    place = places[name]
-                    cells[name].append(line[place] if place < len(line) else None)
+                    numbers.append(_numbers([line[places[name]] for name in rows]))
+                    require(numbers[-1] is not None, self.path, *_NO_NUMBERS)
+                for name, own in cells.items():
+                    own.append(line[places[name]] if places[name] < len(line) else None)
         some = numbers or any(cells.values())
         require(some, self.path, "the CSV lists no examples.", "Check the file.")
-        return np.stack(numbers) if rows else np.empty((0, 0)), cells
+        return np.array(numbers) if rows else np.empty((0, 0)), cells
 
-    def labels(self, name: str, cells: list[str | None]) -> list[str]:
+    def labels(self, name: str, cells: tables.Cells) -> list[str]:
         """Words, without the blanks around them."""
         require(None not in cells, self.path, "a line does not fill every column.", "Complete it.")
-        return [cell.strip() for cell in cells if cell is not None]
+        return [cell.strip() for cell in cells]
 
-    def _numbers(self, cells: list[str]) -> Floats:
-        try:
-            return np.array(cells, dtype=np.float64)
-        except ValueError:
-            pass
-        found = [np.nan if not cell.strip() else _number(cell) for cell in cells]
-        rule = "a column of features must hold numbers or be empty; one holds something else."
-        remedy = (
-            "Name the columns of features, such as --feature-columns 'f*', and that of classes "
-            "(--label-column NAME); for pictures, that of paths (--path-column NAME). Numbers need a decimal "
-            "point."
-        )
-        require(None not in found, self.path, rule, remedy)
-        return np.array(found, dtype=np.float64)
+
+_NO_NUMBERS = (
+    "a column of features must hold numbers or be empty; one holds something else.",
+    "Name the columns of features, such as --feature-columns 'f*', and that of classes (--label-column "
+    "NAME); for pictures, that of paths (--path-column NAME). Numbers need a decimal point.",
+)
+
+
+def _numbers(cells: list[str]) -> Floats | None:
+    """Numbers, NaN for an empty cell; None where one is no number."""
+    with suppress(ValueError):
+        return np.array(cells, dtype=np.float64)
+    with suppress(ValueError):
+        return np.array([float(cell) if cell.strip() else np.nan for cell in cells])
+    return None
 
 
 def delimiter_of(line: str) -> str:
@@ -328,25 +318,18 @@ def delimiter_of(line: str) -> str:
     >>> delimiter_of("path;label"), delimiter_of('"a;b",label'), delimiter_of("path")
     (';', ',', ',')
     """
-    return max(_DELIMITERS, key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
+    return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
     """The names in the first line, and a reader of the other lines."""
-    with parsing(path, *_NO_CSV):
+    with parsing(path, "the file must be a CSV in UTF-8; it is not.", "Save it again."):
         with path.open(newline="", encoding="utf-8-sig") as stream:
             mark = delimiter_of(stream.readline())
             stream.seek(0)
             reader = csv.reader(stream, delimiter=mark, strict=True)
             yield next(reader, []), reader
-
-
-def _number(word: str) -> float | None:
-    try:
-        return float(word)
-    except ValueError:
-        return None
 
 
 ARCHIVES = (".npz", ".safetensors", ".pt", ".pth")
@@ -357,22 +340,18 @@ def has_columns(path: Path) -> bool:
     return is_columnar(path) or (path.is_file() and path.suffix.lower() in (".csv", *ARCHIVES))
 
 
-@contextmanager
-def open_columns(path: Path, split: str | None = None) -> Iterator[NamedColumns[Any]]:
+def open_columns(path: Path, split: str | None = None) -> NamedColumns:
     """The columns of a CSV, a Parquet file, a saved Hugging Face data set or an archive of arrays."""
     kind = path.suffix.lower()
     if is_columnar(path):
-        yield ArrowColumns(path, split)
-    elif kind == ".csv":
-        yield CsvColumns(path, split)
-    elif kind == ".npz":
-        with open_archive(path) as arrays:
-            yield ArchiveColumns(path, arrays, split)
-    else:
-        yield ArchiveColumns(path, (_safetensors if kind == ".safetensors" else _torch)(path), split)
+        return ArrowColumns(path, split)
+    if kind == ".csv":
+        return CsvColumns(path, split)
+    readers = {".npz": Archive, ".safetensors": _safetensors}
+    return ArchiveColumns(path, readers.get(kind, _torch)(path), split)
 
 
-class ArchiveColumns(NamedColumns[AnyArray]):
+class ArchiveColumns(NamedColumns):
     """Arrays by name; in a file with splits those of one, such as x_train, stand for x."""
 
     label_names = tables.LABEL_NAMES
@@ -389,11 +368,10 @@ class ArchiveColumns(NamedColumns[AnyArray]):
         if {"q", "scale", "offset"} <= self._stored.keys():
             return ("q",)
         name = next((name for name in ROW_NAMES if name in self._stored), None)
-        if name is None:
-            found = tables.list_names(self._arrays) or "nothing"
-            absent = f"rows must be stored under one of {', '.join(ROW_NAMES)}; found {found}."
-            raise tables.unreadable(self.path, absent, "Rename the array.")
-        return (name,)
+        found = tables.list_names(self._arrays) or "nothing"
+        absent = f"rows must be stored under one of {', '.join(ROW_NAMES)}; found {found}."
+        require(name is not None, self.path, absent, "Rename the array.")
+        return (str(name),)
 
     def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Rows and other arrays."""
@@ -401,15 +379,11 @@ class ArchiveColumns(NamedColumns[AnyArray]):
         if tuple(rows) == ("q",):
             numbers = "'scale' and 'offset' must be numbers, one for each column."
             # A warning of NumPy's would tell that some row is beyond float32.
-            with parsing(self.path, numbers, "Write the file again."), np.errstate(all="ignore"):
+            with parsing(self.path, numbers, _AGAIN), np.errstate(all="ignore"):
                 found = found.astype(np.float32)
                 found *= self._array("scale").astype(np.float32)
                 found += self._array("offset").astype(np.float32)
         return found, {name: self._array(name) for name in beside}
-
-    def labels(self, name: str, cells: AnyArray) -> AnyArray:
-        """The array itself."""
-        return np.asarray(cells)
 
     def classes(self, label: str | None) -> tuple[str | int, ...] | None:
         """The array `classes`."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -140,7 +140,6 @@ def natural_order(name: str) -> tuple[object, ...]:
 
 ROW_NAMES = ("x", "features", "embeddings", "embedding")
 LABEL_NAMES = ("y", "labels", "label")
-_AGAIN = "Write it again."
 _INDEX = "__index_level_"  # what pandas calls the row numbers that it writes
 _OPTIONS = {"path": "--path-column", "text": "--text-column"}
 
@@ -208,9 +207,8 @@ def is_person_file(people: object) -> bool:
     return isinstance(people, str | Path) and Path(people).suffix.lower() in (".csv", ".npy")
 
 
-Cells = TypeVar("Cells", bound=Collection[object])
-"""What a kind of table has in a column."""
-CellsByName: TypeAlias = dict[str, Cells]
+Cells: TypeAlias = Any
+"""A column as a file has it: a list, an array, or Arrow's own of pictures, which may not fit in memory."""
 Label: TypeAlias = str | float | bool
 """A label as a file has it, a word or a number."""
 
@@ -244,7 +242,7 @@ class ListedExamples(NamedTuple):
         return Labelled(word_positions(self.labels, declared), declared)
 
 
-class NamedColumns(ABC, Generic[Cells]):
+class NamedColumns(ABC):
     """A file with columns that are read by name; columns that nobody asks for are not read.
 
     Attributes:
@@ -262,12 +260,13 @@ class NamedColumns(ABC, Generic[Cells]):
         """Find where rows are: one column of whole rows, or one column for each feature."""
 
     @abstractmethod
-    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, CellsByName[Cells]]:
+    def read(self, beside: Collection[str], rows: Sequence[str] = ()) -> tuple[AnyArray, dict[str, Cells]]:
         """Read the rows in the columns `rows`, and the cells of the columns `beside`."""
 
-    @abstractmethod
     def labels(self, name: str, cells: Cells) -> AnyArray | Sequence[Label]:
         """One label for each row, from the cells of their column."""
+        found: AnyArray | Sequence[Label] = cells
+        return found
 
     def classes(self, label: str | None) -> tuple[str | int, ...] | None:
         """The class list that the file declares for its labels, or None."""
@@ -281,40 +280,51 @@ class NamedColumns(ABC, Generic[Cells]):
         """Raise unless the column of ids is there, if one is named."""
         require_person_column(self.path, person, self.names)
 
-    def people(self, person: str, cells: Cells, count: int) -> People:
-        """The person of each row, from the cells of the column of ids."""
-        with parsing(self.path, f"'{person}' must be one column of words or numbers; it is not.", _AGAIN):
-            return person_positions(cells, count)
 
-    def values(self, name: str, cells: Cells | None = None) -> list[object]:
-        """The cells of a column as a list."""
-        with parsing(self.path, f"'{name}' must be one column of words or numbers; it is not.", _AGAIN):
-            found = self.read([name])[1][name] if cells is None else cells
-            listing = next((one for one in ("to_pylist", "tolist") if hasattr(found, one)), None)
-            return list(found if listing is None else getattr(found, listing)())
+class LabelsAndIds(NamedTuple):
+    """What is read of a table: rows, other columns, labels, the class list, and ids of people."""
+
+    rows: AnyArray
+    cells: dict[str, Cells]
+    labels: AnyArray | Sequence[Label] | None
+    classes: tuple[str | int, ...] | None
+    ids: Cells
+
+    def people(self, count: int) -> People | None:
+        """The person of each row, where the table has ids."""
+        return None if self.ids is None else person_positions(self.ids, count)
 
 
-def read_rows(table: NamedColumns[Cells], columns: Columns) -> RawTable:
-    """Read rows of numbers, with labels and people as far as the table has them."""
-    person, label = columns.ids, label_column_in(table.names, columns.label, table.label_names)
+def read_columns(
+    table: NamedColumns,
+    label: str | None,
+    person: str | None = None,
+    others: Sequence[str] = (),
+    rows: Sequence[str] = (),
+) -> LabelsAndIds:
+    """Read labels and ids of people with rows and other columns, in one pass; a label of None has none."""
     table.require_ids(person)
-    chosen = table.row_columns(columns)
-    rows, cells = table.read([one for one in (label, person) if one is not None], chosen)
-    labels = None if label is None else np.asarray(table.labels(label, cells[label]))
-    if labels is not None:
-        one_each = f"'{label}' must hold one label for each row; it does not."
-        require(labels.shape == (len(rows),), table.path, one_each, "Write the file again.")
-    return RawTable(
-        rows,
-        labels,
-        table.classes(label),
-        people=None if person is None else table.people(person, cells[person], len(rows)),
-        columns=table.features(chosen),
-    )
+    beside = dict.fromkeys(one for one in (*others, label, person) if one is not None)
+    found, cells = table.read([*beside], rows)
+    labels = None if label is None else table.labels(label, cells[label])
+    return LabelsAndIds(found, cells, labels, table.classes(label), None if person is None else cells[person])
+
+
+def read_rows(table: NamedColumns, columns: Columns) -> RawTable:
+    """Read rows of numbers, with labels and people as far as the table has them."""
+    table.require_ids(columns.ids)
+    label, chosen = label_column_in(table.names, columns.label, table.label_names), table.row_columns(columns)
+    found = read_columns(table, label, columns.ids, rows=chosen)
+    labels = None if found.labels is None else np.asarray(found.labels)
+    one_each = f"'{label}' must hold one label for each row; it does not."
+    fits = labels is None or labels.shape == (len(found.rows),)
+    require(fits, table.path, one_each, "Write the file again.")
+    people, features = found.people(len(found.rows)), table.features(chosen)
+    return RawTable(found.rows, labels, found.classes, people=people, columns=features)
 
 
 def read_listed(
-    table: NamedColumns[Cells], column: str, columns: Columns, kind: str | None = None
+    table: NamedColumns, column: str, columns: Columns, kind: str | None = None
 ) -> ListedExamples:
     """Read a column of examples, with labels, by default under 'label', and people if they are named.
 
@@ -324,40 +334,31 @@ def read_listed(
         columns: those of labels and people.
         kind: 'path' or 'text' for examples that must be words; an error names the option for their column.
     """
-    label, person = columns.label or "label", columns.ids
+    label = columns.label or "label"
     if column not in table.names:
-        line = ",".join(filter(None, (column, label, person)))
+        line = ",".join(filter(None, (column, label, columns.ids)))
         option = _OPTIONS.get(kind or "")
         other = "" if option is None else f", or name the column with {option} NAME"
         texts = "; for texts choose an encoder of texts" if kind == "path" and "text" in table.names else ""
         absent = f"examples must be in the column '{column}'; there is none of that name."
-        begin = f"Begin a CSV with a line such as: {line}{other}{texts}."
-        require(False, table.path, absent, begin)
-    table.require_ids(person)
-    labelled = label in table.names
-    beside = [one for one in (label if labelled else None, person) if one is not None]
-    _, cells = table.read([column, *beside])
-    examples = cells[column]
+        raise unreadable(table.path, absent, f"Begin a CSV with a line such as: {line}{other}{texts}.")
+    found = read_columns(table, label if label in table.names else None, columns.ids, [column])
+    examples, classes = found.cells[column], table.classes(label)
     if kind is not None:
-        examples = examples.to_pylist() if hasattr(examples, "to_pylist") else examples
-        whole = examples and all(isinstance(one, str) for one in examples)
+        whole = len(examples) and all(isinstance(one, str) for one in examples)
         require(whole, table.path, f"'{column}' must be filled with words in every row.", "Fill or drop it.")
-    classes = table.classes(label)
-    labels = _words(table.labels(label, cells[label]), classes) if labelled else None
-    people = None if person is None else table.people(person, cells[person], len(examples))
-    return ListedExamples(examples, labels, people, classes)
+    labels = None if found.labels is None else _words(found.labels, classes)
+    return ListedExamples(examples, labels, found.people(len(examples)), classes)
 
 
 def read_label_words(
-    table: NamedColumns[Cells], label: str | None
+    table: NamedColumns, label: str | None
 ) -> tuple[list[str] | None, tuple[str | int, ...] | None]:
     """Read labels alone, by default under 'label', as words or None, and the class list on record."""
     label = label or "label"
     classes = table.classes(label)
-    if label not in table.names:
-        return None, classes
-    _, cells = table.read([label])
-    return _words(table.labels(label, cells[label]), classes), classes
+    labels = read_columns(table, label).labels if label in table.names else None
+    return None if labels is None else _words(labels, classes), classes
 
 
 def _words(labels: AnyArray | Sequence[Label], classes: tuple[str | int, ...] | None) -> list[str]:

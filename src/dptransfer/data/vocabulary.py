@@ -17,7 +17,7 @@ from dptransfer.base import checks
 from dptransfer.base.document import one_line
 from dptransfer.base.types import AnyArray, Floats32, JsonObject
 from dptransfer.data.atomic_files import write_whole
-from dptransfer.data.numpy_files import open_archive
+from dptransfer.data.numpy_files import Archive
 from dptransfer.data.tables import require
 from dptransfer.errors import DataError
 
@@ -132,15 +132,13 @@ class Vocabulary:
     def read(cls, path: str | Path) -> Vocabulary:
         """Read what `save` wrote."""
         file = Path(path)
-        with open_archive(file) as archive:
-            whole = {"names", "weights", "offset", "unit_rows"} <= set(archive)
-            require(whole, file, "a vocabulary has names, weights, an offset and unit_rows.", _AGAIN)
-            names, unit_rows = archive["names"], archive["unit_rows"]
-            words = names.ndim == 1 and names.dtype.kind == "U" and unit_rows.size == 1
-            require(words, file, "the names of a vocabulary are a list of words; these are not.", _AGAIN)
-            return cls(
-                tuple(names.tolist()), archive["weights"], archive["offset"], bool(unit_rows.reshape(-1)[0])
-            )
+        archive = Archive(file)
+        whole = {"names", "weights", "offset", "unit_rows"} <= set(archive)
+        require(whole, file, "a vocabulary has names, weights, an offset and unit_rows.", _AGAIN)
+        names, unit_rows = archive["names"], archive["unit_rows"]
+        words = names.ndim == 1 and names.dtype.kind == "U" and unit_rows.size == 1
+        require(words, file, "the names of a vocabulary are a list of words; these are not.", _AGAIN)
+        return cls(tuple(names.tolist()), archive["weights"], archive["offset"], bool(unit_rows.item()))
 
 
 def _fixed(array: AnyArray) -> Floats32:

@@ -139,15 +139,13 @@ def _unpack_pictures(path: Path, columns: Columns) -> tuple[ListedExamples, Temp
     held = TemporaryFolder()
     stamp = path.stat().st_mtime_ns  # so that an interrupted encoding knows them again
     names: list[str] = []
-    with parsing(
-        path, "pictures must be unpacked in the place for temporary files; they cannot.", "Set TMPDIR."
-    ):
-        for chunk in pictures.examples.iterchunks():
-            for cell in chunk:
-                content, ending = _cell(cell.as_py())
-                names.append(f"{len(names):08d}{ending if ending in IMAGE_ENDINGS else ''}")
-                (held.path / names[-1]).write_bytes(content)
-                os.utime(held.path / names[-1], ns=(stamp, stamp))
+    room = "pictures must be unpacked in the place for temporary files; they cannot."
+    with parsing(path, room, "Set TMPDIR."):
+        for cell in pictures.examples:
+            content, ending = _cell(cell.as_py())
+            names.append(f"{len(names):08d}{ending if ending in IMAGE_ENDINGS else ''}")
+            (held.path / names[-1]).write_bytes(content)
+            os.utime(held.path / names[-1], ns=(stamp, stamp))
     return pictures._replace(examples=names), held
 
 
@@ -368,8 +366,8 @@ def find_texts(
     there = path.is_file() or is_columnar(path)
     require(there, path, "the file of texts must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv" or is_columnar(path):
-        with open_columns(path, columns.split) as table:
-            found = tables.read_listed(table, columns.text or "text", columns, "text")
+        table = open_columns(path, columns.split)
+        found = tables.read_listed(table, columns.text or "text", columns, "text")
         labels = found.match_labels(path, classes, wanted=labelled)
         listed = TextList(tuple(found.examples), labels, found.people)
     else:

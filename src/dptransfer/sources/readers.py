@@ -148,26 +148,21 @@ def read_shards(folder: Path, files: list[Path], columns: Columns) -> RawTable:
         require(not isinstance(columns.features, str), folder, no_columns, "Leave the names of columns out.")
         tables.require_person_column(folder, columns.ids, ())
         return RawTable(cast(AnyArray, rows))
-    labels, ids = [], []
+    found = []
     for file in files:
-        table, person = table_files.ArrowColumns(file), columns.ids
-        table.require_ids(person)
+        table = table_files.ArrowColumns(file)
         label = tables.label_column_in(table.names, columns.label)
-        _, cells = table.read([one for one in (label, person) if one is not None])
-        own = None if label is None else np.asarray(table.labels(label, cells[label]))
-        labels.append((own, table.classes(label)))
-        ids += [] if person is None else table.values(person, cells[person])
-    (first, classes), *others = labels
-    for file, (own, listed) in zip(files[1:], others, strict=True):
-        alike = _kind(own) == _kind(first) and listed == classes
+        found.append(tables.read_columns(table, label, columns.ids))
+    labels = [None if one.labels is None else np.asarray(one.labels) for one in found]
+    kinds = [None if own is None else own.dtype.kind for own in labels]
+    for file, kind, one in zip(files, kinds, found, strict=True):
+        alike = (kind, one.classes) == (kinds[0], found[0].classes)
         require(alike, file, "its files differ in label type or class list.", "Write them all in one way.")
-    joined = np.concatenate([own for own, _ in labels if own is not None]) if first is not None else None
-    people = None if columns.person is None else person_positions(ids, len(rows))
+    joined = None if labels[0] is None else np.concatenate([own for own in labels if own is not None])
+    ids = None if columns.ids is None else [one for part in found for one in part.ids]
+    people = None if ids is None else person_positions(ids, len(rows))
+    classes = found[0].classes
     return RawTable(cast(AnyArray, rows), joined, classes, people=people, columns=rows.columns)
-
-
-def _kind(labels: AnyArray | None) -> str | None:
-    return None if labels is None else labels.dtype.kind
 
 
 Contents = Literal["rows", "images", "texts"]
@@ -225,8 +220,7 @@ def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bo
     by_name = isinstance(columns.features, str)
     require(named or not by_name, found, no_columns, "Leave the names of columns out.")
     if table_files.has_columns(found):
-        with table_files.open_columns(found, columns.split) as table:
-            return tables.read_rows(table, columns)
+        return tables.read_rows(table_files.open_columns(found, columns.split), columns)
     if has_added_reader(found):
         added = read_with(READERS[found.suffix.lower().removeprefix(".")], found, columns)
         return replace(added, rows=table_files.as_rows(found, added.rows))
