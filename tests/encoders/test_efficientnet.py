@@ -217,7 +217,7 @@ def test_a_tensor_beyond_its_storage_is_refused(tmp_path, offset, shape, strides
     storage = torch.ones(4).untyped_storage()
     typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=torch.float32, _internal=True)
     file = saved(tmp_path / "weights.pth", {"weight": Beyond(typed)})
-    with pytest.raises(DataError, match="beyond its storage"):
+    with pytest.raises(DataError):
         read_checkpoint(file)
 
 

@@ -176,13 +176,12 @@ def encoded_in_files(
             how = dpt.encoders.EncodeOptions(
                 batch=answers.batch, shard_rows=answers.shard_rows, workers=workers
             )
-            made = lib.encode_in_shards(place, found, encoder, how, step)
-        if made.unreadable and isinstance(
-            found, lib.ImageList
-        ):  # and rows of the others are of another request
+            shards = lib.encode_in_shards(place, found, encoder, how, step)
+        missing = [number for shard in shards for number in shard.unreadable]
+        if missing and isinstance(found, lib.ImageList):  # and rows of the others are of another request
             lib.remove_draft(place)
-            lib.refuse_public({found.names()[number]: lib.BREAKS_OFF for number in made.unreadable})
-        yield lib.ShardedRows(made.files)
+            lib.refuse_public({found.names()[number]: lib.BREAKS_OFF for number in missing})
+        yield lib.ShardedRows([shard.file for shard in shards])
         lib.remove_draft(place)
 
 

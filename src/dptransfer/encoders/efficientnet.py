@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _STAGES = [(1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1)]
 """Blocks of each stage of Lite0, and the stride of the first one."""
 DIMENSION = 1280
-_EPSILON = 1e-3
+_NORM, _EPSILON = ("weight", "bias", "running_mean", "running_var"), 1e-3
 
 
 @dataclass(frozen=True)
@@ -97,58 +97,41 @@ def efficientnet_graph(weights: Mapping[str, AnyArray], size: int, model: _Lite 
         model: which network it is.
     """
     graph = OnnxGraph(model.name, extra=model.extra)
-    network = _Convolutions(graph, weights)
-    network.add("_conv_stem", "_bn0", stride=2)
+
+    def convolve(maps: str, name: str, norm: str, *, stride: int = 1, groups: int = 1) -> str:
+        """A convolution with its normalisation."""
+        parts = (f"{name}.weight", *(f"{norm}.{one}" for one in _NORM))
+        kernels, scale, shift, mean, variance = (np.asarray(weights[part], np.float64) for part in parts)
+        scale = scale / np.sqrt(variance + _EPSILON)
+        folded = graph.constant(kernels * scale[:, None, None, None], f"{name}.weight")
+        bias = graph.constant(shift - mean * scale, f"{name}.bias")
+        sides = [stride, stride]
+        return graph.node("Conv", maps, folded, bias, strides=sides, group=groups, auto_pad="SAME_UPPER")
+
+    def bounded(maps: str) -> str:
+        return graph.node("Clip", maps, 0, 6)
+
+    # (x − 127) ÷ 128 of the bytes, which is exact in float32, with the channels first.
+    centred = graph.node("Sub", graph.cast("pixels", "FLOAT"), 127)
+    maps = graph.node("Transpose", graph.node("Div", centred, 128), perm=[0, 3, 1, 2])
+    maps = bounded(convolve(maps, "_conv_stem", "_bn0", stride=2))
     for block, stride in enumerate(model.strides):
-        name, before = f"_blocks.{block}.", network.maps
+        name, before = f"_blocks.{block}.", maps
         if f"{name}_expand_conv.weight" in weights:
-            network.add(f"{name}_expand_conv", f"{name}_bn0")
+            maps = bounded(convolve(maps, f"{name}_expand_conv", f"{name}_bn0"))
         inside = len(weights[f"{name}_depthwise_conv.weight"])
-        network.add(f"{name}_depthwise_conv", f"{name}_bn1", stride=stride, groups=inside)
-        network.add(f"{name}_project_conv", f"{name}_bn2", bounded=False)
+        maps = convolve(maps, f"{name}_depthwise_conv", f"{name}_bn1", stride=stride, groups=inside)
+        maps = convolve(bounded(maps), f"{name}_project_conv", f"{name}_bn2")
         entering = weights.get(f"{name}_expand_conv.weight", np.zeros((1, inside))).shape[1]
         if stride == 1 and entering == len(weights[f"{name}_project_conv.weight"]):
-            network.maps = graph.node("Add", network.maps, before)
-    network.add("_conv_head", "_bn1")
-    graph.node("Flatten", graph.node("GlobalAveragePool", network.maps), axis=1, named="rows")
+            maps = graph.node("Add", maps, before)
+    maps = bounded(convolve(maps, "_conv_head", "_bn1"))
+    graph.node("Flatten", graph.node("GlobalAveragePool", maps), axis=1, named="rows")
     return graph.to_bytes(
         {"pixels": ("UINT8", ["n", size, size, 3])},
         {"rows": ("FLOAT", ["n", DIMENSION])},
         {"weights": weights_digest(weights)},
     )
-
-
-class _Convolutions:
-    """The network's convolutions, added to a graph one after the other; `maps` is what the last one gives."""
-
-    def __init__(self, graph: OnnxGraph, weights: Mapping[str, AnyArray]) -> None:
-        self._graph, self._weights = graph, weights
-        # (x − 127) ÷ 128 of the bytes, which is exact in float32, with the channels first.
-        centred = graph.node("Sub", graph.cast("pixels", "FLOAT"), 127)
-        self.maps = graph.node("Transpose", graph.node("Div", centred, 128), perm=[0, 3, 1, 2])
-
-    def add(self, name: str, norm: str, *, stride: int = 1, groups: int = 1, bounded: bool = True) -> None:
-        """A convolution with its normalisation; what it gives is cut to [0, 6] if `bounded`."""
-        graph = self._graph
-        kernels, scale, shift, mean, variance = (
-            np.asarray(self._weights[part], dtype=np.float64)
-            for part in (
-                f"{name}.weight",
-                *(f"{norm}.{one}" for one in ("weight", "bias", "running_mean", "running_var")),
-            )
-        )
-        scale = scale / np.sqrt(variance + _EPSILON)
-        self.maps = graph.node(
-            "Conv",
-            self.maps,
-            graph.constant(kernels * scale[:, None, None, None], f"{name}.weight"),
-            graph.constant(shift - mean * scale, f"{name}.bias"),
-            strides=[stride, stride],
-            group=groups,
-            auto_pad="SAME_UPPER",
-        )
-        if bounded:
-            self.maps = graph.node("Clip", self.maps, 0, 6)
 
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -161,15 +144,6 @@ Arrays: TypeAlias = dict[str, AnyArray]
 """Weights by name, or storages by key."""
 
 
-class _Laid(NamedTuple):
-    """A tensor as the pickle describes it; its elements are found once all storages are read."""
-
-    key: str
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
 def read_checkpoint(path: str | Path) -> Arrays:
     """The tensors of a state dict that `torch.save` wrote, by name.
 
@@ -179,10 +153,7 @@ def read_checkpoint(path: str | Path) -> Arrays:
     file = Path(path)
     try:
         with file.open("rb") as stream:
-            laid, storages = _read(stream)
-        if not isinstance(laid, dict):
-            raise ValueError("no dictionary")
-        return {str(name): _array(tensor, storages) for name, tensor in laid.items()}
+            return _read(stream)
     except OSError as error:
         raise DataError(
             f"'{file}': the checkpoint must be readable; it is not ({error.strerror or error}). "
@@ -195,20 +166,28 @@ def read_checkpoint(path: str | Path) -> Arrays:
         ) from None
 
 
-def _read(stream: IO[bytes]) -> tuple[object, Arrays]:
+def _read(stream: IO[bytes]) -> Arrays:
     """Three small pickles, that of the tensors, the storages' keys, and each storage after its length."""
     types: dict[str, np.dtype[Any]] = {}
-    plain = [_Restricted(stream, types).load() for _ in range(3)]
-    if plain[:2] != [_LEGACY_MAGIC, _LEGACY_PROTOCOL] or not plain[2].get("little_endian"):
+    *told, laid, keys = (_Restricted(stream, types).load() for _ in range(5))
+    if told[:2] != [_LEGACY_MAGIC, _LEGACY_PROTOCOL] or not told[2].get("little_endian"):
         raise ValueError("no checkpoint of torch")
-    laid = _Restricted(stream, types).load()
     storages: Arrays = {}
-    for key in _Restricted(stream, types).load():
+    for key in keys:
         count = int.from_bytes(stream.read(8), "little")
         storages[key] = np.frombuffer(stream.read(count * types[key].itemsize), types[key])
         if len(storages[key]) != count:
             raise ValueError("it ends early")
-    return laid, storages
+    return {str(name): _array(storages[key], *form) for name, (key, *form) in laid.items()}
+
+
+def _array(storage: AnyArray, offset: int, shape: Sequence[int], strides: Sequence[int]) -> AnyArray:
+    """A copy of a tensor's elements; NumPy refuses one that reaches beyond its storage."""
+    if math.prod(shape) > len(storage):
+        raise ValueError("a tensor has more elements than its storage")
+    size = storage.itemsize
+    steps = [step * size for step in strides]
+    return np.ndarray(tuple(shape), storage.dtype, storage, offset * size, steps).copy()
 
 
 class _Restricted(pickle.Unpickler):
@@ -223,7 +202,7 @@ class _Restricted(pickle.Unpickler):
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _laid
+            return lambda *laid: laid[:4]
         if module == "torch" and name in _STORAGES:
             return _STORAGES[name]
         raise ValueError(f"it names {module}.{name}")
@@ -237,53 +216,23 @@ class _Restricted(pickle.Unpickler):
         return str(key)
 
 
-def _laid(key: str, offset: int, shape: Sequence[int], strides: Sequence[int], *_: object) -> _Laid:
-    return _Laid(key, offset, tuple(shape), tuple(strides))
-
-
-def _array(tensor: object, storages: Arrays) -> AnyArray:
-    """A copy of the tensor's elements; one that reaches beyond its storage is refused."""
-    if not isinstance(tensor, _Laid):
-        raise ValueError("it holds something else than tensors")
-    storage, steps = storages[tensor.key], tensor.strides
-    last = tensor.offset + sum((side - 1) * step for side, step in zip(tensor.shape, steps, strict=True))
-    inside = min(tensor.offset, *tensor.shape, *steps, 0) == 0 and last < len(storage)
-    if math.prod(tensor.shape) > (len(storage) if inside else 0):
-        raise ValueError("a tensor reaches beyond its storage")
-    if not math.prod(tensor.shape):
-        return np.zeros(tensor.shape, storage.dtype)
-    in_bytes = [step * storage.itemsize for step in steps]
-    return np.lib.stride_tricks.as_strided(storage[tensor.offset :], tensor.shape, in_bytes).copy()
-
-
 _GRAPH = 1  # counts the ways of making the graph; rows of another would need another identity, too
 
 
-def efficientnet_lite0(
-    *, size: int = 224, device: str = "cpu", runtime: str | None = None
+def _encoder(
+    model: _Lite, *, size: int, device: str = "cpu", runtime: str | None = None
 ) -> EfficientNetOnnx | TorchModuleEncoder:
     """The encoder: 1280 non-negative features, the mean over space of the last convolution.
 
     Args:
-        size: pictures are resized to size × size. 224 is what it was trained on; 96 or 128 is several times
-            faster and enough for small pictures. Part of the identity: rows of two sizes do not mix.
+        model: which network it is.
+        size: pictures are resized to size × size. The one it was trained on is the default; a smaller one is
+            several times faster, and 96 or 128 enough for small pictures. Part of the identity: rows of two
+            sizes do not mix.
         device: where to run.
         runtime: 'onnx' or 'torch', which round differently and are two identities. Default ONNX Runtime on a
             CPU, unless torch is installed and it is not.
     """
-    return _encoder(_LITE0, size, device, runtime)
-
-
-def efficientnet_lite2(
-    *, size: int = 260, device: str = "cpu", runtime: str | None = None
-) -> EfficientNetOnnx | TorchModuleEncoder:
-    """The larger one, trained on pictures of 260 pixels; arguments as for `efficientnet_lite0`."""
-    return _encoder(_LITE2, size, device, runtime)
-
-
-def _encoder(
-    model: _Lite, size: int, device: str, runtime: str | None
-) -> EfficientNetOnnx | TorchModuleEncoder:
     checks.whole("size (--image-size)", size, at_least=32)
     needs = ("onnx", "onnxruntime")
     if runtime_for(model.name, device=device, asked=runtime, packages=needs) == "onnx":
@@ -372,7 +321,7 @@ def _transform(size: int) -> str:
 
 NOTE = EncoderNote(
     name=NAME,
-    load=efficientnet_lite0,
+    load=partial(_encoder, _LITE0, size=_LITE0.size),
     summary="Photographs, quickly; its weights come with the package.",
     kind="image",
     dimension=DIMENSION,
@@ -384,7 +333,7 @@ NOTE = EncoderNote(
 NOTE_OF_LITE2 = replace(
     NOTE,
     name=_LITE2.name,
-    load=efficientnet_lite2,
+    load=partial(_encoder, _LITE2, size=_LITE2.size),
     summary="Photographs, more exactly and in about twice the time of efficientnet-lite0.",
     install="pip install 'dptransfer[lite2]'",
     vocabulary=partial(imagenet_vocabulary, _LITE2),

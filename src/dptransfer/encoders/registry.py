@@ -23,8 +23,6 @@ from dptransfer.encoders.encoder import BESIDE, MADE_BY, Encoder, EncoderDelta, 
 from dptransfer.errors import ArgumentError, DataError, MissingDependency
 from dptransfer.sources.readers import Contents
 
-_IDENTITY = "identity"
-
 
 class Beside(ImageEncoder):
     """Rows of two encoders of the same pictures, each scaled to unit norm, next to each other.
@@ -175,11 +173,19 @@ def get_encoder(
 
     What is returned has an attribute `made_by`, which makes it again in another process.
     """
-    encoder = _with_grey_range(_found(spec, size, device, kind, runtime), grey_range)
+    if spec not in ENCODERS.names and _is_model(spec):
+        encoder = _model(spec, size, device, kind, runtime)
+    else:
+        encoder = ENCODERS.find(spec).encoder(size=size, device=device, runtime=runtime)
+        if spec in ENCODERS.names and encoder.identity.name != spec:
+            raise ArgumentError(
+                f"An encoder's identity must bear the name that it is found by; that of '{spec}' says "
+                f"'{encoder.identity.name}'. Ask the author of its package."
+            )
+    encoder = _with_grey_range(encoder, grey_range)
     options: JsonObject = {"size": size, "device": device, "runtime": runtime, "grey_range": grey_range}
-    again = partial(get_encoder, spec, kind=kind, **options)
     with suppress(AttributeError):  # one of another package that takes no attributes stays in its process
-        setattr(encoder, MADE_BY, again)
+        setattr(encoder, MADE_BY, partial(get_encoder, spec, kind=kind, **options))
     return encoder
 
 
@@ -218,30 +224,22 @@ class Reading:
         return named
 
 
-def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime: str | None) -> Encoder:
-    """The encoder, of pictures as their files say that they are to be read."""
-    if spec not in ENCODERS.names and _is_model(spec):
-        if spec.lower().endswith(".onnx"):
-            from dptransfer.encoders.onnx import OnnxEncoder
+def _model(spec: str, size: int | None, device: str, kind: Kind | None, runtime: str | None) -> Encoder:
+    """A model by its files or on the hub."""
+    if spec.lower().endswith(".onnx"):
+        from dptransfer.encoders.onnx import OnnxEncoder
 
-            return OnnxEncoder(spec, size=size, device=device)
-        if runtime == "onnx":
-            raise ArgumentError(
-                f"runtime='onnx' is for encoders that are graphs; '{spec}' is run by torch. Make a graph of "
-                "it with 'dptransfer encoder export', and name that file."
-            )
-        if size is not None:
-            raise _does_not_apply("size", spec)
-        from dptransfer.encoders.transformers import transformers_encoder
-
-        return transformers_encoder(spec, kind=kind, device=device)
-    found = ENCODERS.find(spec).encoder(size=size, device=device, runtime=runtime)
-    if spec in ENCODERS.names and found.identity.name != spec:
+        return OnnxEncoder(spec, size=size, device=device)
+    if runtime == "onnx":
         raise ArgumentError(
-            f"An encoder's identity must bear the name that it is found by; that of '{spec}' says "
-            f"'{found.identity.name}'. Ask the author of its package."
+            f"runtime='onnx' is for encoders that are graphs; '{spec}' is run by torch. Make a graph of it "
+            "with 'dptransfer encoder export', and name that file."
         )
-    return found
+    if size is not None:
+        raise _does_not_apply("size", spec)
+    from dptransfer.encoders.transformers import transformers_encoder
+
+    return transformers_encoder(spec, kind=kind, device=device)
 
 
 def _with_grey_range(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
@@ -258,7 +256,7 @@ def _with_grey_range(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
         )
     changed = copy(encoder)
     try:
-        setattr(changed, _IDENTITY, encoder.identity.reading(declared))
+        setattr(changed, "identity", encoder.identity.reading(declared))  # noqa: B010  # read-only there
     except AttributeError:
         raise ArgumentError(
             "An encoder whose pictures are read by a declared grey range has an identity that can be set; "
@@ -295,9 +293,7 @@ def encoder_of(
     note = None if _is_model(asked) else ENCODERS.find(asked)
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
     size = identity.size if note is None or note.takes("size") else None
-    runtime: str | None = None
-    if note is not None and note.takes("runtime"):
-        runtime = "torch" if identity.runtime is None else "onnx"
+    runtime = (identity.runtime or "torch") if note is not None and note.takes("runtime") else None
     grey_range = identity.grey_range
     encoder = get_encoder(asked, size=size, device=device, kind=kind, runtime=runtime, grey_range=grey_range)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
@@ -360,12 +356,9 @@ def known_vocabulary(identity: EncoderIdentity | None) -> Vocabulary | None:
     cost accuracy and no privacy, as they are public either way.
     """
     note = ENCODERS.find(identity.name) if identity is not None and identity.name in ENCODERS.names else None
-    if note is None or note.vocabulary is None:
-        return None
-    try:
-        return note.vocabulary()
-    except MissingDependency:
-        return None
+    with suppress(MissingDependency):
+        return None if note is None or note.vocabulary is None else note.vocabulary()
+    return None
 
 
 def with_known_vocabulary(public: PublicEmbeddings) -> PublicEmbeddings:

@@ -42,78 +42,59 @@ def bert_graph(weights: Mapping[str, AnyArray], config: JsonObject, *, name: str
             "otherwise. Use runtime='torch'."
         )
     graph = OnnxGraph(name, extra=extra)
-    bert = _Bert(weights, config, graph)
-    hidden = bert.embed("tokens")
-    for layer in range(config["num_hidden_layers"]):
-        hidden = bert.layer(hidden, f"encoder.layer.{layer}.")
+    width, heads, epsilon = (config[key] for key in ("hidden_size", "num_attention_heads", "layer_norm_eps"))
+
+    def stored(name: str) -> str:
+        return graph.constant(weights[name], name)
+
+    def linear(inputs: str, name: str) -> str:
+        turned = graph.constant(weights[f"{name}.weight"].T, f"{name}.weight")
+        return graph.node("Add", graph.node("MatMul", inputs, turned), stored(f"{name}.bias"))
+
+    def normalised(inputs: str, name: str) -> str:
+        parts = stored(f"{name}.weight"), stored(f"{name}.bias")
+        return graph.node("LayerNormalization", inputs, *parts, axis=-1, epsilon=epsilon)
+
+    def by_head(inputs: str, *, turned: bool) -> str:
+        """(1, heads, length, width of a head), or its last two sides changed for each other."""
+        split = graph.node("Reshape", inputs, [1, -1, heads, width // heads])
+        return graph.node("Transpose", split, perm=[0, 2, 3, 1] if turned else [0, 2, 1, 3])
+
+    def gelu(inputs: str) -> str:
+        """Half of x · (1 + erf(x ÷ √2))."""
+        error = graph.node("Erf", graph.node("Div", inputs, graph.constant(math.sqrt(2), "root of two")))
+        return graph.node("Mul", graph.node("Mul", inputs, graph.node("Add", error, 1)), 0.5)
+
+    def layer(hidden: str, name: str) -> str:
+        """Attention of the tokens to one another, and what is made of each."""
+        query, key, value = (
+            by_head(linear(hidden, f"{name}attention.self.{part}"), turned=part == "key")
+            for part in ("query", "key", "value")
+        )
+        scale = graph.constant(math.sqrt(width // heads), "root of a head's width")
+        scores = graph.node("Softmax", graph.node("Div", graph.node("MatMul", query, key), scale), axis=-1)
+        mixed = graph.node("Transpose", graph.node("MatMul", scores, value), perm=[0, 2, 1, 3])
+        attended = linear(graph.node("Reshape", mixed, [1, -1, width]), f"{name}attention.output.dense")
+        hidden = normalised(graph.node("Add", attended, hidden), f"{name}attention.output.LayerNorm")
+        narrow = linear(gelu(linear(hidden, f"{name}intermediate.dense")), f"{name}output.dense")
+        return normalised(graph.node("Add", narrow, hidden), f"{name}output.LayerNorm")
+
+    # Of each token what is known of its word and of its place; all are of the first of two texts.
+    words = graph.node("Gather", stored("embeddings.word_embeddings.weight"), "tokens")
+    first_text = weights["embeddings.token_type_embeddings.weight"][0]
+    places = graph.constant(weights["embeddings.position_embeddings.weight"] + first_text, "places")
+    known = graph.node("Slice", places, [0], graph.node("Shape", "tokens", start=1))
+    hidden = normalised(graph.node("Add", words, known), "embeddings.LayerNorm")
+    for number in range(config["num_hidden_layers"]):
+        hidden = layer(hidden, f"encoder.layer.{number}.")
     pooled = graph.node("ReduceMean", hidden, axes=[1], keepdims=0)
     norm = graph.node("ReduceL2", pooled, axes=[1], keepdims=1)
     graph.node("Div", pooled, graph.node("Max", norm, _SHORTEST), named="rows")
     return graph.to_bytes(
         {"tokens": ("INT64", [1, "length"])},
-        {"rows": ("FLOAT", [1, config["hidden_size"]])},
+        {"rows": ("FLOAT", [1, width])},
         {"weights": weights_digest(weights)},
     )
-
-
-class _Bert:
-    """The parts of the network, added to a graph."""
-
-    def __init__(self, weights: Mapping[str, AnyArray], config: JsonObject, graph: OnnxGraph) -> None:
-        self.graph, self._weights = graph, weights
-        self._epsilon, self._heads = float(config["layer_norm_eps"]), int(config["num_attention_heads"])
-        self._width = int(config["hidden_size"])
-
-    def embed(self, tokens: str) -> str:
-        """Of each token what is known of its word and of its place; all are of the first of two texts."""
-        graph, kinds = self.graph, self._weights["embeddings.token_type_embeddings.weight"]
-        words = graph.node("Gather", self._constant("embeddings.word_embeddings.weight"), tokens)
-        length = graph.node("Shape", tokens, start=1)
-        places = graph.constant(self._weights["embeddings.position_embeddings.weight"] + kinds[0], "places")
-        known = graph.node("Add", words, graph.node("Slice", places, [0], length))
-        return self._normalise(known, "embeddings.LayerNorm")
-
-    def layer(self, hidden: str, name: str) -> str:
-        """Attention of the tokens to one another, and what is made of each."""
-        graph = self.graph
-        query, key, value = (
-            self._by_head(self._linear(hidden, f"{name}attention.self.{part}"), turned=part == "key")
-            for part in ("query", "key", "value")
-        )
-        scale = graph.constant(math.sqrt(self._width // self._heads), "root of a head's width")
-        scores = graph.node("Softmax", graph.node("Div", graph.node("MatMul", query, key), scale), axis=-1)
-        mixed = graph.node("Transpose", graph.node("MatMul", scores, value), perm=[0, 2, 1, 3])
-        mixed = graph.node("Reshape", mixed, [1, -1, self._width])
-        attended = self._linear(mixed, f"{name}attention.output.dense")
-        hidden = self._normalise(graph.node("Add", attended, hidden), f"{name}attention.output.LayerNorm")
-        wide = self._gelu(self._linear(hidden, f"{name}intermediate.dense"))
-        narrow = self._linear(wide, f"{name}output.dense")
-        return self._normalise(graph.node("Add", narrow, hidden), f"{name}output.LayerNorm")
-
-    def _constant(self, name: str) -> str:
-        return self.graph.constant(self._weights[name], name)
-
-    def _linear(self, inputs: str, name: str) -> str:
-        turned = self.graph.constant(self._weights[f"{name}.weight"].T, f"{name}.weight")
-        product = self.graph.node("MatMul", inputs, turned)
-        return self.graph.node("Add", product, self._constant(f"{name}.bias"))
-
-    def _normalise(self, inputs: str, name: str) -> str:
-        parts = (self._constant(f"{name}.weight"), self._constant(f"{name}.bias"))
-        return self.graph.node("LayerNormalization", inputs, *parts, axis=-1, epsilon=self._epsilon)
-
-    def _by_head(self, inputs: str, *, turned: bool) -> str:
-        """(1, heads, length, width of a head), or its last two sides changed for each other."""
-        shape = [1, -1, self._heads, self._width // self._heads]
-        split = self.graph.node("Reshape", inputs, shape)
-        return self.graph.node("Transpose", split, perm=[0, 2, 3, 1] if turned else [0, 2, 1, 3])
-
-    def _gelu(self, inputs: str) -> str:
-        """Half of x · (1 + erf(x ÷ √2))."""
-        graph = self.graph
-        error = graph.node("Erf", graph.node("Div", inputs, graph.constant(math.sqrt(2), "root of two")))
-        doubled = graph.node("Mul", inputs, graph.node("Add", error, 1))
-        return graph.node("Mul", doubled, 0.5)
 
 
 NAME = "minilm"

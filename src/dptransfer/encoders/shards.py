@@ -50,7 +50,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.progress import reported_to, tell
-from dptransfer.base.types import EncodedRows, Integers, JsonObject, Picture, Rows
+from dptransfer.base.types import EncodedRows, JsonObject, Picture
 from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data import atomic_files, emb_folder
 from dptransfer.data.atomic_files import claim, owner_only
@@ -161,12 +161,14 @@ class Shard(NamedTuple):
 
     Attributes:
         file: its rows.
-        rows: how many.
-        unreadable: places, among its items, of those that could not be read.
+        items: how many pictures or texts it is of.
+        rows: how many rows; fewer where unreadable pictures are left out.
+        unreadable: places, among its items or among all, of those that could not be read.
         resumed: whether it was there already.
     """
 
     file: Path
+    items: int
     rows: int
     unreadable: tuple[int, ...]
     resumed: bool
@@ -223,7 +225,7 @@ class EncodeShard:
             with atomic_files.written_whole(file.with_suffix(".json"), owner_only) as stream:
                 stream.write(json.dumps({"unreadable": unreadable}).encode())
             begun.unlink(missing_ok=True)
-        return Shard(file, len(rows), unreadable, resumed=False)
+        return Shard(file, len(items), len(rows), unreadable, resumed=False)
 
     def _find_finished(self, file: Path, items: int) -> Shard | None:
         """The shard as it is there; None if it is not, or is damaged."""
@@ -232,7 +234,7 @@ class EncodeShard:
             rows = items - len(unreadable) * self.options.drop_unreadable
             stored = np.load(file, mmap_mode="r" if rows else None, allow_pickle=False)
             if len(stored) == rows and stored.dtype == self.options.dtype:
-                return Shard(file, rows, unreadable, resumed=True)
+                return Shard(file, items, rows, unreadable, resumed=True)
         return None
 
     def _encode(self, items: Sequence[Item], *, carefully: bool) -> tuple[EncodedRows, tuple[int, ...]]:
@@ -243,13 +245,12 @@ class EncodeShard:
                 alive()
                 tell(done, total, _WITHIN)
 
-            if encoder.kind == "text":
-                texts = [str(text) for text in items]
-                order, batch = _by_length(texts), self.options.batch
+            if encoder.kind == "text":  # alike ones together, which is faster
+                texts, batch = list(map(str, items)), self.options.batch
+                order = np.argsort([len(text) for text in texts], kind="stable")
                 texts = [texts[place] for place in order]
-                rows = np.empty((len(items), encoder.dimension), dtype=np.float32)
-                rows[order] = in_memory.encode_texts_in_memory(texts, encoder, batch=batch, progress=report)
-                return rows, ()
+                found = in_memory.encode_texts_in_memory(texts, encoder, batch=batch, progress=report)
+                return found[np.argsort(order)], ()
             if self.source is not None:
                 atomic_files.require_seen(self.source)
             with closing(SandboxedDecoder(encoder.identity.grey_range)) as apart:
@@ -258,15 +259,9 @@ class EncodeShard:
                     alive()
                     return apart(path)
 
-                found = in_memory.encode_images_in_memory(
-                    list(map(Path, items)),
-                    encoder,
-                    batch=self.options.batch,
-                    progress=report,
-                    opened=opened if carefully else None,
-                    pool=None if carefully else self.pool,
-                )
-            return found.rows, found.unreadable
+                how = {"opened": opened} if carefully else {"pool": self.pool}
+                paths, batch = list(map(Path, items)), self.options.batch
+                return in_memory.encode_images_in_memory(paths, encoder, batch=batch, progress=report, **how)
 
     def _load(self) -> Encoder:
         if not isinstance(self.encoder, bytes):
@@ -308,34 +303,9 @@ def _watchdog(in_worker: bool) -> Iterator[Callable[[], None]]:
             faulthandler.cancel_dump_traceback_later()
 
 
-class EncodedShards(NamedTuple):
-    """Items that have been encoded, on their way into an `.emb` folder.
-
-    Attributes:
-        files: those of the shards that have any rows, in order.
-        order: positions of the items that the rows stand for, where these are in another order.
-        unreadable: positions of the items that could not be read.
-        resumed: how many items were there already.
-    """
-
-    files: tuple[Path, ...]
-    order: Integers | None
-    unreadable: tuple[int, ...]
-    resumed: int
-
-    def rows(self) -> ShardedRows | Rows:
-        """All rows, in the order of the items."""
-        stored = ShardedRows(self.files)
-        if self.order is None:
-            return stored
-        rows = np.empty(stored.shape, stored.dtype)
-        rows[self.order] = stored[:]
-        return rows
-
-
 def encode_in_shards(
     out: Path, found: ImageList | TextList, encoder: Encoder, options: EncodeOptions, progress: Progress
-) -> EncodedShards:
+) -> list[Shard]:
     """Encode items into files of some rows each, with whoever works; what is there is not done again.
 
     Args:
@@ -349,17 +319,13 @@ def encode_in_shards(
     asked, workers = request_of(found, encoder, options), options.workers or ThisProcess()
     sent: Encoder | bytes = encoder
     items: Sequence[Item] = found.texts if isinstance(found, TextList) else found.paths
-    source, size, order = getattr(found, "root", None), int(asked["shard_rows"]), None
-    if isinstance(found, TextList) and not options.in_shards:  # alike ones together, which is faster
-        order = _by_length(found.texts)
-        items = [found.texts[place] for place in order]
+    source, size = getattr(found, "root", None), int(asked["shard_rows"])
     if not isinstance(workers, ThisProcess):  # they may be in another folder
         out, source = out.absolute(), None if source is None else source.absolute()
         items = [item if isinstance(item, str) else item.absolute() for item in items]
         sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // options.batch))
     folder, request = atomic_files.draft_folder(out, asked, restart=options.overwrite)
-    starts = range(0, len(items), size)
-    pieces = [(number, items[start : start + size]) for number, start in enumerate(starts)]
+    pieces = [(start // size, items[start : start + size]) for start in range(0, len(items), size)]
     shards: dict[int, Shard] = {}
     done, told, outside = 0, -1, copy_context()
 
@@ -379,18 +345,11 @@ def encode_in_shards(
         alone = replace(options, workers=None)
         work = EncodeShard(folder, request, source, sent, encoder.identity, alone, pool)
         for number, shard in workers.each(work, pieces, "shard"):
-            shards[number] = shard
-            done += len(pieces[number][1])
+            places = tuple(number * size + place for place in shard.unreadable)
+            shards[number] = shard._replace(unreadable=places)
+            done += shard.items
             report(done)
-    ordered = [shards[number] for number in range(len(pieces))]
-    missing = (start + place for start, one in zip(starts, ordered, strict=True) for place in one.unreadable)
-    counts = (len(pieces[number][1]) for number, one in shards.items() if one.resumed)
-    files = tuple(one.file for one in ordered if one.rows)
-    return EncodedShards(files, order, tuple(missing), sum(counts))
-
-
-def _by_length(texts: Sequence[str]) -> Integers:
-    return np.argsort([len(text) for text in texts], kind="stable")
+    return [shards[number] for number in range(len(pieces))]
 
 
 def _for_encoding(workers: Workers, encoder: Encoder, *, batches: int) -> Workers:
@@ -498,10 +457,11 @@ def encode_examples(
             raise
         if len(found) == 0:
             raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
-        made = encode_in_shards(target, found, encoder, options, progress)
+        shards = encode_in_shards(target, found, encoder, options, progress)
+        missing = [place for shard in shards for place in shard.unreadable]
         kept = np.ones(len(found), dtype=bool)
         if options.drop_unreadable:
-            kept[list(made.unreadable)] = False
+            kept[missing] = False
             if not kept.any():
                 raise DataError(
                     "At least one image must be readable; none is. Check the files; those of more than eight "
@@ -517,21 +477,21 @@ def encode_examples(
             public=options.public,
             source_digests=found.source_digests[kept],
         )
+        files, overwrite = [shard.file for shard in shards if shard.rows], options.overwrite
         if options.in_shards:
-            emb_folder.finish_shards(target, made.files, metadata, overwrite=options.overwrite)
+            emb_folder.finish_shards(target, files, metadata, overwrite=overwrite)
         else:
-            rows, overwrite = made.rows(), options.overwrite
-            emb_folder.write_embeddings(target, rows, metadata, overwrite=overwrite, dtype=options.dtype)
+            rows, dtype = ShardedRows(files), options.dtype
+            emb_folder.write_embeddings(target, rows, metadata, overwrite=overwrite, dtype=dtype)
         if not options.keep_partial:
             atomic_files.remove_draft(target)
-    unreadable, reason = tuple(sources[place] for place in made.unreadable) if sources else (), None
+    unreadable, reason = tuple(sources[place] for place in missing) if sources else (), None
     if unreadable and options.public and isinstance(found, ImageList):
-        first = found.paths[made.unreadable[0]]
-        reason = problem_of(first, encoder.identity.grey_range) or BREAKS_OFF
+        reason = problem_of(found.paths[missing[0]], encoder.identity.grey_range) or BREAKS_OFF
     return EncodeReport(
         target,
         int(kept.sum()),
-        made.resumed,
+        sum(shard.items for shard in shards if shard.resumed),
         unreadable,
         time.monotonic() - started,
         encoder.identity,
