@@ -12,7 +12,7 @@ from dptransfer.methods import METHODS, MeanPrototypes, PrivateTuning
 from dptransfer.methods.votes import voting
 from dptransfer.methods.votes.voting import teacher_of_each_row
 from dptransfer.privacy import Relation, Unit
-from dptransfer.testing import method_rules
+from dptransfer.testing import sample_data
 from dptransfer.testing.method_rules import person_shares
 from dptransfer.testing.sample_data import (
     EACH_OF_TEN,
@@ -58,7 +58,7 @@ def test_what_bounds_rows_alone_refuses_persons_before_the_charge_with_the_reaso
 def test_teachers_among_whom_a_persons_rows_are_shared_out_are_caught(name, monkeypatch):
     method = replace(small(name), teachers=4)
     rarest = partial(add_loud_person, label=2)  # so that many teachers change their minds
-    monkeypatch.setattr(method_rules, "add_loud_person", rarest)
+    monkeypatch.setattr(sample_data, "add_loud_person", rarest)
     (whole,) = person_shares(method, "alike")
     by_row = lambda rows, _, *more: teacher_of_each_row(rows, None, *more)  # noqa: E731
     monkeypatch.setattr(voting, "teacher_of_each_row", by_row)

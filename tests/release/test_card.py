@@ -220,7 +220,7 @@ def test_every_form_states_the_guarantee_and_the_steps(form):
 
 
 def test_the_attackers_numbers_are_those_of_the_accounting_rounded_up():
-    limits = dict(privacy_sections(make_model())[1].blocks[1].rows)
+    limits = dict([*privacy_sections(make_model())["What an attacker can learn"]][1].rows)
     for words, exact in (
         ("true positive rate at 1%", true_positive_rate((NOISE,), 0.01)),
         ("membership advantage", membership_advantage((NOISE,))),

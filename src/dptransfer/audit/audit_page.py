@@ -1,19 +1,23 @@
-"""The document of an audit, for whoever must decide whether a model may leave: one page without scripts."""
+"""The documents of an audit: one for whoever must decide whether a model may leave, and one of attacks.
+
+Both are one page without scripts. The page of attacks is as private as the rows that it is about.
+"""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
 from dptransfer.audit.evidence import FALSE_ALARM
+from dptransfer.audit.membership import CONFIDENCE, UNFAIR_CONFIDENCE, MembershipResult
 from dptransfer.audit.release_audit import Audit
 from dptransfer.base import document as doc
 from dptransfer.base.types import JsonObject
 from dptransfer.privacy import rounded_up, typeset
 from dptransfer.release.card import best_results, weakest_class
-from dptransfer.release.card_privacy import attack_curve, attack_points, percent_up
+from dptransfer.release.card_privacy import MANY, attack_curve, attack_points, percent_up
 from dptransfer.release.evaluation import Evaluation
 
 _TONES: dict[str, Any] = {"green": "good", "amber": "plain", "red": "bad"}
@@ -21,13 +25,7 @@ _LEFT_OUT = (
     "NIST SP 800-226 and EDPB Opinion 28/2024 ask for the same things. They are not mapped line by line "
     "here, because their texts were not at hand when this was written."
 )
-_SIGN = (
-    "Prepared by",
-    "Checked by",
-    "Decision (release, with conditions, refuse)",
-    "Conditions",
-    "Next review",
-)
+_SIGN = "Prepared by|Checked by|Decision (release, with conditions, refuse)|Conditions|Next review".split("|")
 
 
 def audit_document(audit: Audit, evaluation: Evaluation | None = None) -> doc.Document:
@@ -37,23 +35,35 @@ def audit_document(audit: Audit, evaluation: Evaluation | None = None) -> doc.Do
         audit: the outcome.
         evaluation: test results on the card, beside the charged ones.
     """
-    told, model = audit.to_dict(), audit.model
-    promise, spent = model.guarantee, audit.spent
-    right = told["attacker"]["guesses"][0]["right"]
+    told, model, spent = audit.to_dict(), audit.model, audit.spent
+    promise, sentence = model.guarantee, typeset(audit.sentence)
+    right = percent_up(told["attacker"]["guesses"][0]["right"])
     least = "–" if spent is None else f"{spent.epsilon:.3g}"
+    how = "from below" if spent and spent.proven else "by the accountant"
+    sections = {
+        "Result": [doc.Note(sentence, _TONES[audit.light])],
+        "What was promised": _promise(audit),
+        "The promise computed again": [_again(audit, told["computed_again"])],
+        "What an attacker gains at most": _attacker(audit, told["attacker"]),
+        "Ladder of evidence": _ladder(audit),
+        "Planted faults": _planted(audit),
+        "What was spent before": _ledger(audit.book),
+        "Utility": _utility(audit, evaluation),
+        "Crosswalks": _crosswalks(),
+        "What this does not show": _not_shown(told),
+        "Sign-off": _sign_off(audit, told),
+    }
     return doc.Document(
         title=f"Privacy audit: {model.provenance.title or model.provenance.method}",
-        sentence=typeset(audit.sentence),
-        warning=typeset(audit.sentence) if audit.light == "red" else None,
+        sentence=sentence,
+        warning=sentence if audit.light == "red" else None,
         highlights=(
             doc.Highlight(
                 "result", audit.light.upper(), f"{len(audit.findings)} tests", "light", audit.light
             ),
             doc.Highlight("ε promised", rounded_up(promise.epsilon), promise.relation.value),
-            doc.Highlight(
-                "ε found spent", least, "from below" if spent and spent.proven else "by the accountant"
-            ),
-            doc.Highlight("a right guess", percent_up(right), "at most, where a coin flip is right in 50%"),
+            doc.Highlight("ε found spent", least, how),
+            doc.Highlight("a right guess", right, "at most, where a coin flip is right in 50%"),
         ),
         about=(
             ("Release", f"{audit.path.name}, digest {told['release']['digest'][:16]}…"),
@@ -61,19 +71,7 @@ def audit_document(audit: Audit, evaluation: Evaluation | None = None) -> doc.Do
             ("Audited", f"{audit.created[:10]}, dptransfer {told['software']['dptransfer']}"),
             ("Contact", model.provenance.contact or "none given"),
         ),
-        sections=(
-            doc.Section("Result", (doc.Note(typeset(audit.sentence), _TONES[audit.light]),)),
-            doc.Section("What was promised", tuple(_promise(audit))),
-            doc.Section("The promise computed again", tuple(_again(audit, told))),
-            doc.Section("What an attacker gains at most", tuple(_attacker(audit, told))),
-            doc.Section("Ladder of evidence", tuple(_ladder(audit))),
-            doc.Section("Planted faults", tuple(_planted(audit))),
-            doc.Section("What was spent before", tuple(_ledger(audit.book))),
-            doc.Section("Utility", tuple(_utility(audit, evaluation))),
-            doc.Section("Crosswalks", tuple(_crosswalks())),
-            doc.Section("What this does not show", tuple(_not_shown(told))),
-            doc.Section("Sign-off", tuple(_sign_off(audit, told))),
-        ),
+        sections=tuple(doc.Section(title, tuple(blocks)) for title, blocks in sections.items()),
         footer="Written by dptransfer audit. No private row was read for it.",
     )
 
@@ -88,64 +86,39 @@ def _promise(audit: Audit) -> Iterator[doc.Block]:
         "What is public?": f"classes ({classes}), shape of an example, settings, the public pool",
         "Who must be trusted?": "the owner for what is declared; whoever ran the fit, for the rest",
     }
-    yield doc.Table(("Question", "Answer"), tuple(answers.items()))
+    yield doc.Table.of("Question | Answer", answers.items())
 
 
-def _again(audit: Audit, told: JsonObject) -> Iterator[doc.Block]:
-    again, promise = told["computed_again"], audit.model.guarantee
+def _again(audit: Audit, again: JsonObject) -> doc.Table:
+    promise, second = audit.model.guarantee, again["second"]
+    at = f"at δ = {rounded_up(promise.delta)}"
     rows = [
-        ("ε on record", f"{promise.epsilon:.6g}", f"at δ = {rounded_up(promise.delta)}"),
-        (
-            "computed again from the steps",
-            _number(again["epsilon"]),
-            f"verification: {again['verification']}",
-        ),
-    ]
-    if again["second"] is not None:
-        rows.append(("by other code", _number(again["second"]["epsilon"]), again["second"]["by"]))
-    rows += [(f"ε at δ = {one['delta']:g}", _number(one["epsilon"]), "the same steps") for one in again["at"]]
-    many = "people" if promise.unit.value == "person" else "examples"
-    rows += [
-        (f"{one['size']} {many} together", _number(one["epsilon"]), f"at δ = {rounded_up(promise.delta)}")
-        for one in again["groups"]
+        ("ε on record", promise.epsilon, at),
+        ("computed again from the steps", again["epsilon"], f"verification: {again['verification']}"),
+        *([("by other code", second["epsilon"], second["by"])] if second else []),
+        *((f"ε at δ = {one['delta']:g}", one["epsilon"], "the same steps") for one in again["at"]),
+        *((f"{one['size']} {MANY[promise.unit]} together", one["epsilon"], at) for one in again["groups"]),
     ]
     if again["mu"] is not None:
-        rows.append(
-            ("μ of Gaussian differential privacy", _number(again["mu"]), "what Gaussian steps add up to")
-        )
-    yield doc.Table(("Quantity", "Value", "How"), tuple(rows))
+        rows.append(("μ of Gaussian differential privacy", again["mu"], "what Gaussian steps add up to"))
+    return doc.Table.of("Quantity | Value | How", ((name, _number(own), by) for name, own, by in rows))
 
 
-def _attacker(audit: Audit, told: JsonObject) -> Iterator[doc.Block]:
-    limits = told["attacker"]
+def _attacker(audit: Audit, limits: JsonObject) -> Iterator[doc.Block]:
     yield doc.Paragraph(
         "The attacker knows everybody's data but one person's or example's, has the files, and wants to know "
         "whether that one was used. No attack does better than this, however it is done:"
     )
-    yield doc.Table(
-        (
-            "The attacker thinks it is likely by",
-            "right without the model",
-            "right with it, at most",
-            "'yes' is right",
-        ),
-        tuple(
-            (
-                f"{one['prior']:.0%}",
-                f"{one['blind']:.1%}",
-                percent_up(one["right"]),
-                f"≤ {percent_up(one['surest'])}",
-            )
-            for one in limits["guesses"]
-        ),
-        "Last column: of answers 'it was used', if one in a thousand others is accused.",
-        "rrrr",
-    )
-    yield doc.Table(
-        ("Falsely accused", "Members found, at most"),
-        tuple((f"{one['false_positive']:.2%}", percent_up(one["true_positive"])) for one in limits["rates"]),
-        align="rr",
-    )
+    guesses = [
+        (f"{one['prior']:.0%}", f"{one['blind']:.1%}", *map(percent_up, (one["right"], one["surest"])))
+        for one in limits["guesses"]
+    ]
+    header = "The attacker thinks it is likely by | right without the model | right with it, at most"
+    caption = "Last column: of answers 'it was used', if one in a thousand others is accused."
+    rows = ((*guess, f"≤ {surest}") for *guess, surest in guesses)
+    yield doc.Table.of(f"{header} | 'yes' is right", rows, "rrrr", caption)
+    rates = ((f"{one['false_positive']:.2%}", percent_up(one["true_positive"])) for one in limits["rates"])
+    yield doc.Table.of("Falsely accused | Members found, at most", rates, "rr")
     yield attack_curve(attack_points(audit.model.events))
 
 
@@ -155,37 +128,18 @@ def _ladder(audit: Audit) -> Iterator[doc.Block]:
         "noise on made-up rows, among them canaries that try to move the answers as far as they can; "
         "witnesses are noise that was drawn in the run itself and released for this purpose."
     )
+    outcome = {"verified": "holds", "failed": "failed", "not all checked": "not all tried"}
+    checked, checks = _loud(outcome[audit.verification.outcome]), str(len(audit.verification.checks))
+    docstrings = "docstrings and docs/reference of this version"
     rows: list[tuple[doc.Text, ...]] = [
-        (
-            "Proof",
-            "by the authors",
-            "docstrings and docs/reference of this version",
-            "mathematics",
-            "exact",
-            "–",
-        ),
-        (
-            "Files, record and steps",
-            _outcome(audit),
-            "verify",
-            "–",
-            "exact",
-            str(len(audit.verification.checks)),
-        ),
+        ("Proof", "by the authors", docstrings, "mathematics", "exact", "–"),
+        ("Files, record and steps", checked, "verify", "–", "exact", checks),
     ]
-    rows += [
-        (
-            one.name,
-            _loud(one.verdict),
-            typeset(one.found),
-            one.assumes or "–",
-            "exact" if one.p_value is None else f"p\u00a0=\u00a0{one.p_value:.2g}",
-            f"{one.runs:,}" if one.runs else "–",
-        )
-        for one in audit.findings
-    ]
-    header = ("Test", "Verdict", "Found", "Assumes", "Chance", "Runs")
-    yield doc.Table(header, tuple(rows), align="lllllr")
+    for one in audit.findings:
+        chance = "exact" if one.p_value is None else f"p\u00a0=\u00a0{one.p_value:.2g}"
+        said, runs = (typeset(one.found), one.assumes or "–"), f"{one.runs:,}" if one.runs else "–"
+        rows.append((one.name, _loud(one.verdict), *said, chance, runs))
+    yield doc.Table.of("Test | Verdict | Found | Assumes | Chance | Runs", rows, "lllllr")
     if audit.not_replayed:
         yield doc.Note(f"The method was not run again: {audit.not_replayed}")
     if audit.note:
@@ -207,14 +161,8 @@ def _ladder(audit: Audit) -> Iterator[doc.Block]:
 
 def _loud(verdict: str) -> doc.Text:
     """A verdict; one that is bad stands out."""
-    return (
-        doc.Words((doc.Strong(verdict.upper()),)) if verdict in ("refuted", "failed", "nothing") else verdict
-    )
-
-
-def _outcome(audit: Audit) -> doc.Text:
-    words = {"verified": "holds", "failed": "failed", "not all checked": "not all tried"}
-    return _loud(words[audit.verification.outcome])
+    bad = verdict in ("refuted", "failed", "nothing")
+    return doc.Words((doc.Strong(verdict.upper()),)) if bad else verdict
 
 
 def _planted(audit: Audit) -> Iterator[doc.Block]:
@@ -223,8 +171,7 @@ def _planted(audit: Audit) -> Iterator[doc.Block]:
         return
     yield doc.Paragraph("The same tests, on copies of these steps that were broken on purpose:")
     found = ((one.fault, ", ".join(one.caught_by).replace(", planted", "")) for one in audit.planted)
-    rows = tuple((fault, by or _loud("nothing")) for fault, by in found)
-    yield doc.Table(("What was broken", "Found by"), rows)
+    yield doc.Table.of("What was broken | Found by", ((fault, by or _loud("nothing")) for fault, by in found))
 
 
 def _ledger(book: JsonObject | None) -> Iterator[doc.Block]:
@@ -237,21 +184,13 @@ def _ledger(book: JsonObject | None) -> Iterator[doc.Block]:
         f"The chain of entries holds, and the release's charge is entry {book['entry']}. On this data set "
         f"{typeset(book['account'])}. Charges: {book['charges']}, without an outcome: {book['unfinished']}."
     )
-    yield doc.Table(
-        ("Entry", "Time (UTC)", "User", "What", "ε", "Outcome or note"),
-        tuple(
-            (
-                str(one["number"]),
-                one["time"][:16].replace("T", " "),
-                one["user"],
-                one["what"],
-                _number((one.get("cost") or {}).get("epsilon")),
-                str(one.get("outcome", one.get("note", ""))),
-            )
-            for one in book["entries"]
-        ),
-        f"Head of the chain: {book['head'][:16]}…",
-    )
+    rows = []
+    for one in book["entries"]:
+        when, outcome = one["time"][:16].replace("T", " "), str(one.get("outcome", one.get("note", "")))
+        epsilon = _number((one.get("cost") or {}).get("epsilon"))
+        rows.append((str(one["number"]), when, one["user"], one["what"], epsilon, outcome))
+    header, head = "Entry | Time (UTC) | User | What | ε | Outcome or note", book["head"][:16]
+    yield doc.Table.of(header, rows, caption=f"Head of the chain: {head}…")
     if not book["rows_on_record"]:
         yield doc.Note("Rows are not on record: the same ones under another name would not be recognised.")
 
@@ -259,14 +198,9 @@ def _ledger(book: JsonObject | None) -> Iterator[doc.Block]:
 def _utility(audit: Audit, evaluation: Evaluation | None) -> Iterator[doc.Block]:
     best = best_results(audit.model, evaluation)
     if best is not None:
-        yield doc.Table(
-            ("Measure", "Value", "95% interval"),
-            tuple(
-                (name, f"{v:.1%}", f"{low:.1%} to {high:.1%}")
-                for name, (v, low, high) in best.estimates.items()
-            ),
-            align="lrr",
-        )
+        shares = best.estimates.items()
+        rows = ((name, f"{value:.1%}", f"{low:.1%} to {high:.1%}") for name, (value, low, high) in shares)
+        yield doc.Table.of("Measure | Value | 95% interval", rows, "lrr")
         yield doc.Paragraph(typeset(best.statement))
     yield doc.Paragraph(weakest_class(best))
 
@@ -274,8 +208,9 @@ def _utility(audit: Audit, evaluation: Evaluation | None) -> Iterator[doc.Block]
 def _crosswalks() -> Iterator[doc.Block]:
     text = files("dptransfer.audit").joinpath("crosswalks.toml").read_text(encoding="utf-8")
     for one in tomllib.loads(text)["standard"]:
-        rows = tuple(tuple(line) for line in one["lines"])
-        yield doc.Table((one["name"], "By", "How"), rows, f"What was read: {one['read']}.")
+        yield doc.Table.of(
+            f"{one['name']} | By | How", one["lines"], caption=f"What was read: {one['read']}."
+        )
     yield doc.Paragraph(_LEFT_OUT)
 
 
@@ -294,14 +229,48 @@ def _not_shown(told: JsonObject) -> Iterator[doc.Block]:
 
 
 def _sign_off(audit: Audit, told: JsonObject) -> Iterator[doc.Block]:
-    blank = "\u00a0" * 60
-    yield doc.Table(("", "Name, date, signature"), tuple((one, blank) for one in _SIGN))
-    yield doc.Table(("File", "SHA-256"), tuple(told["release"]["files"].items()))
+    yield doc.Table(("", "Name, date, signature"), tuple((one, "\u00a0" * 60) for one in _SIGN))
+    yield doc.Table.of("File | SHA-256", told["release"]["files"].items())
     versions = ", ".join(f"{name} {one}" for name, one in told["software"].items())
     yield doc.Paragraph(f"Software: {versions}. Run it again:")
-    quick = " --quick" * audit.quick
-    yield doc.Code(f"dptransfer audit {audit.path.name}/ --seed {audit.seed}{quick}")
+    yield doc.Code(f"dptransfer audit {audit.path.name}/ --seed {audit.seed}{' --quick' * audit.quick}")
 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.6g}"
+
+
+def attack_document(attacks: Mapping[str, MembershipResult]) -> doc.Document:
+    """The owner's page of these attacks, by name."""
+    first = next(iter(attacks.values()))
+    return doc.Document(
+        title="Membership attacks: for the data owner alone",
+        sentence=typeset(first.verdict),
+        warning=first.statement,
+        sections=tuple(doc.Section(name, tuple(_attack(found))) for name, found in attacks.items()),
+        footer="Written by dptransfer audit --members. Do not publish.",
+    )
+
+
+def _attack(found: MembershipResult) -> Iterator[doc.Block]:
+    low, high = found.interval
+    yield doc.Paragraph(
+        f"Area under the curve {found.auc:.1%} (interval {low:.1%} to {high:.1%}); guessing has 50%, and "
+        f"the guarantee allows {found.auc_ceiling:.1%}. There are {found.members} members, and "
+        f"{found.others} other {found.many}."
+    )
+    rows = []
+    for one in found.points:
+        (low, high), limit = one.interval, f"{one.false_positive_limit:.2%}"
+        hits = f"{one.true_positive_rate:.2%}", f"{low:.2%} to {high:.2%}"
+        rows.append((f"{one.false_positive_rate:.1%}", limit, *hits, f"{one.ceiling_at_limit:.2%}"))
+    header = "False alarms | True rate at most | Members found | Interval | Guarantee allows there"
+    together = f"All intervals hold together with {CONFIDENCE:.0%} confidence."
+    yield doc.Table.of(header, rows, "rrrrr", together)
+    if found.without_model is not None:
+        auc, (low, high) = found.without_model.auc, found.without_model.interval
+        yield doc.Paragraph(
+            f"A classifier that never sees the model tells the sets apart {auc:.1%} of the time "
+            f"(interval {low:.1%} to {high:.1%} at {UNFAIR_CONFIDENCE:.0%})."
+        )
+    yield doc.Note(typeset(found.verdict), "good" if found.within_ceiling and found.fair else "bad")

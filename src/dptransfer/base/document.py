@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -114,6 +114,16 @@ class Table:
     caption: Text = ""
     align: str = ""
     marked: frozenset[int | tuple[int, int]] = frozenset()
+
+    @classmethod
+    def of(cls, header: str, rows: Iterable[Iterable[Text]], align: str = "", caption: Text = "") -> Table:
+        """A table whose columns are named in one line, with '|' between them.
+
+        >>> Table.of("Name | Size", [["ants", "3"]]).header
+        ('Name', 'Size')
+        """
+        names = tuple(name.strip() for name in header.split("|"))
+        return cls(names, tuple(tuple(row) for row in rows), caption, align)
 
     def right(self, column: int) -> bool:
         """Whether the column is aligned to the right."""

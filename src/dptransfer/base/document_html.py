@@ -66,12 +66,6 @@ def escape_html(text: object) -> str:
     return html.escape(one_line(text))
 
 
-def svg(width: float, height: float, inside: str) -> str:
-    """A drawing of this size in the page's colours and type."""
-    size = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{1.2 * width:.0f}"'
-    return f'<svg {size} font-size="11">{inside}</svg>'
-
-
 def _contents(document: Document) -> str:
     if len(document.sections) < 2:
         return ""

@@ -4,7 +4,7 @@ from dptransfer.api.fit import with_shots as with_shots
 from dptransfer.api.image_source import public_images as public_images
 from dptransfer.api.image_source import require_images as require_images
 from dptransfer.api.source import EncodedBeside as EncodedBeside
-from dptransfer.audit.attack_document import attack_document as attack_document
+from dptransfer.audit.audit_page import attack_document as attack_document
 from dptransfer.audit.audit_page import audit_document as audit_document
 from dptransfer.audit.deployment_entry import assessment_paragraphs as assessment_paragraphs
 from dptransfer.audit.deployment_entry import registry_yaml as registry_yaml

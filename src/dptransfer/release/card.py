@@ -14,7 +14,7 @@ import numpy as np
 
 from dptransfer.accounting import membership_advantage
 from dptransfer.base import document as doc
-from dptransfer.base.document_html import escape_html, svg
+from dptransfer.base.document_html import escape_html
 from dptransfer.base.types import Floats
 from dptransfer.exact.feature_map import STRETCHES, FittedFeatures, FittedSideBySide
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
@@ -47,28 +47,32 @@ _MOST_IN_NOTEBOOK, _WIDEST_BAR = 8, 24
 _MOST_LABELS = 5
 _LEAST_SHARE = 0.02  # below, and in a vocabulary of a thousand, a label says little
 _MOST_CLASSES = 50
+_LEFT, _SPAN, _BAR = 136, 220, 22  # where bars of `recall_bar.svg` begin, how long and how far apart they are
+_LONGEST = 20  # letters of a name beside a bar
 
 
 def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> Card:
     """The card of a classifier; with an `evaluation`, it also says how useful the classifier is."""
     evaluation = None if evaluation is None else evaluation.for_release()
     guarantee, provenance, best = model.guarantee, model.provenance, best_results(model, evaluation)
+    sections: dict[str, Iterable[doc.Block]] = {
+        "Benefit and cost": [_benefit_and_cost(model, best)],
+        **terms.privacy_sections(model),
+        "Method": _method(model),
+        "Data and encoder": _data(model),
+        "Utility": _utility(model, evaluation),
+        "Classes in the encoder's labels": _encoder_labels(model),
+        "Intended use and limits": [_use(model)],
+        "Record and verification": _record(model),
+    }
+    filled = ((title, tuple(blocks)) for title, blocks in sections.items())
     return doc.Document(
         title=f"Privacy and model card: {provenance.title or provenance.method}",
         sentence=_SEEDED_SENTENCE * model.seeded + typeset(str(guarantee)),
         warning=_SEEDED_WARNING if model.seeded else None,
         highlights=(_highlight(best, len(model.classes)), *_promise(guarantee)),
         about=_about(model),
-        sections=(
-            doc.Section("Benefit and cost", (_benefit_and_cost(model, best),)),
-            *terms.privacy_sections(model),
-            doc.Section("Method", tuple(_method(model))),
-            doc.Section("Data and encoder", tuple(_data(model))),
-            doc.Section("Utility", tuple(_utility(model, evaluation))),
-            *_word_sections(model),
-            doc.Section("Intended use and limits", (_use(model),)),
-            doc.Section("Record and verification", _record(model)),
-        ),
+        sections=tuple(doc.Section(title, blocks) for title, blocks in filled if blocks),
         footer="Written by dptransfer. The card describes release.json and model.safetensors beside it.",
     )
 
@@ -137,7 +141,7 @@ def _benefit_and_cost(model: PrivateClassifier, best: Results | None) -> doc.Tab
         doc.Words((*likely, f"{terms.plus_delta(guarantee)}.")),
         f"An attacker who guesses {guess} is right at most {right} of the time; a coin flip, 50%.",
     )
-    return doc.Table(("What it gives", "What it costs in privacy"), tuple(zip(gives, costs, strict=True)))
+    return doc.Table.of("What it gives | What it costs in privacy", zip(gives, costs, strict=True))
 
 
 def _inputs(model: PrivateClassifier) -> str:
@@ -145,9 +149,9 @@ def _inputs(model: PrivateClassifier) -> str:
         return "rows of numbers"
     if terms.example_word(model) == "row":
         return f"rows of the encoder {model.encoder.name}"
-    if model.encoder_delta is None:
-        return f"pictures, as the encoder {model.encoder.name} embeds them,"
-    return f"pictures, as the encoder {model.encoder_delta.base.name}, fine-tuned here, embeds them,"
+    delta = model.encoder_delta
+    name = model.encoder.name if delta is None else f"{delta.base.name}, fine-tuned here,"
+    return f"pictures, as the encoder {name} embeds them,"
 
 
 def _method(model: PrivateClassifier) -> Iterator[doc.Block]:
@@ -158,33 +162,31 @@ def _method(model: PrivateClassifier) -> Iterator[doc.Block]:
     if provenance.reference:
         yield doc.Paragraph(f"Reference: {provenance.reference}")
     if provenance.configuration:
-        yield doc.Table(("Setting", "Value"), _pairs(provenance.configuration))
+        yield doc.Table.of("Setting | Value", _pairs(provenance.configuration))
     if provenance.notes:
         yield doc.Paragraph("Decisions, made from public facts and released values:")
         yield doc.Bullets(tuple(map(typeset, provenance.notes)))
 
 
 def _data(model: PrivateClassifier) -> Iterator[doc.Block]:
-    provenance, delta = model.provenance, model.encoder_delta
+    provenance, delta, one = model.provenance, model.encoder_delta, terms.example_word(model)
     trained = "The guarantee does not protect the data that the encoder was trained on"
     said = "No encoder is on record: the private rows were given as numbers."
     if delta is not None:
         changed = sum(array.size for array in delta.arrays.values())
         changes = f"The fit changed {changed} numbers of the encoder {delta.base}, under the guarantee above."
         said = f"The private examples are pictures. {changes} {trained}."
-    elif model.encoder is not None and terms.example_word(model) == "picture":
+    elif model.encoder is not None and one == "picture":
         said = f"The private examples are pictures. The encoder {model.encoder.name} is unchanged. {trained}."
     elif model.facts.encoder is not None:
         rows = "The private rows are embeddings from a frozen encoder."
         said = f"{rows} {trained}, which should not include the private examples."
     yield doc.Paragraph(said)
     if provenance.public is None:
-        yield doc.Paragraph(f"The fit used no public {terms.example_word(model)}s.")
+        yield doc.Paragraph(f"The fit used no public {one}s.")
     else:
-        yield doc.Paragraph(
-            f"The fit also used public {terms.example_word(model)}s, which are not protected:"
-        )
-        yield doc.Table((f"Public {terms.example_word(model)}s", "Value"), _pairs(provenance.public))
+        yield doc.Paragraph(f"The fit also used public {one}s, which are not protected:")
+        yield doc.Table.of(f"Public {one}s | Value", _pairs(provenance.public))
     if provenance.prototypes is not None:
         yield doc.Paragraph("The prototypes are public examples; release.json lists them.")
     if provenance.answers is not None:
@@ -209,19 +211,15 @@ def _use(model: PrivateClassifier) -> doc.Bullets:
     )
 
 
-def _record(model: PrivateClassifier) -> tuple[doc.Block, ...]:
+def _record(model: PrivateClassifier) -> Iterator[doc.Block]:
     provenance = model.provenance
-    rows = [
-        ("created", provenance.created or "not recorded"),
-        ("ledger head", provenance.ledger_head or "no ledger"),
-        *((f"version of {name}", value) for name, value in sorted(provenance.versions.items())),
-    ]
-    return (
-        doc.Table(("Record", "Value"), tuple(rows)),
-        doc.Paragraph("This command recomputes the guarantee, plans the steps again and checks every file:"),
-        doc.Code("dptransfer verify DIR"),
-        doc.Paragraph(NOT_SHOWN),
-    )
+    rows = {"created": provenance.created or "not recorded"}
+    rows["ledger head"] = provenance.ledger_head or "no ledger"
+    rows |= {f"version of {name}": value for name, value in sorted(provenance.versions.items())}
+    yield doc.Table.of("Record | Value", rows.items())
+    yield doc.Paragraph("This command recomputes the guarantee, plans the steps again and checks every file:")
+    yield doc.Code("dptransfer verify DIR")
+    yield doc.Paragraph(NOT_SHOWN)
 
 
 def _pairs(values: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -265,19 +263,17 @@ def weakest_class(found: Results | None) -> str:
     """The class of lowest recall, in a sentence."""
     if found is None:
         return "Accuracy has not been measured for this card: see Utility."
-    recalls = _lowest_first(found)
+    recalls, all_of_them = _lowest_first(found), len(found.classes)
     if not recalls:
         return "Too few test rows for this budget: no recall of a single class can be reported."
     name, value = recalls[0][0], recalls[0][1].value
-    few = len(found.classes) - len(recalls)
     about = "about " * isinstance(found, ChargedEvaluation)
     found_of = f"{name}: the model finds {about}{value:.1%} of its examples."
-    if not few:
+    if len(recalls) == all_of_them:
         return f"The worst class is {found_of}"
     if len(recalls) == 1:
-        return f"Only one of {len(found.classes)} classes has enough test rows to tell, {found_of}"
-    known = f"{len(recalls)} of {len(found.classes)} classes with enough test rows"
-    return f"Among the {known}, the worst is {found_of}"
+        return f"Only one of {all_of_them} classes has enough test rows to tell, {found_of}"
+    return f"Among the {len(recalls)} of {all_of_them} classes with enough test rows, the worst is {found_of}"
 
 
 def _lowest_first(found: Results) -> list[tuple[str, Estimate]]:
@@ -299,7 +295,7 @@ def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterato
     if evaluation is not None:
         yield doc.Paragraph(f"Measured on {evaluation.words}, with 95% intervals.")
         yield doc.Paragraph(evaluation.statement)
-        yield doc.Table(("Measure", "Value"), tuple(_measures(evaluation).items()))
+        yield doc.Table.of("Measure | Value", _measures(evaluation).items())
         yield from _recalls(evaluation)
 
 
@@ -311,7 +307,7 @@ def _charged(found: ChargedEvaluation) -> Iterator[doc.Block]:
     )
     twice = " For people who are also in the training data, the two privacy costs add up."
     yield doc.Paragraph(typeset(found.statement) + twice * (found.holdout is None))
-    yield doc.Table(("Measure, test rows protected", "Value"), tuple(_measures(found).items()))
+    yield doc.Table.of("Measure, test rows protected | Value", _measures(found).items())
     known = len(found.recalls)
     if known < len(found.classes):
         said = f"Recall is reported for {known} of the {len(found.classes)} classes; the rest had"
@@ -347,41 +343,23 @@ def _recalls(found: Results) -> Iterator[doc.Block]:
         yield _recall_bars(recalls)
     if recalls and isinstance(found, ChargedEvaluation):
         precision = {str(name): own.words for name, own in zip(found.classes, found.precision, strict=True)}
-        yield doc.Table(("Class", "Precision"), tuple((name, precision[name]) for name, _ in recalls))
+        yield doc.Table.of("Class | Precision", ((name, precision[name]) for name, _ in recalls))
 
 
-def _recall_bars(bars: list[tuple[str, Estimate]]) -> doc.Figure:
+def _recall_bars(recalls: list[tuple[str, Estimate]]) -> doc.Figure:
     """One horizontal bar per class, with the interval of its recall."""
-    left, span, step, longest, text = 136.0, 220.0, 22.0, 20, 'fill="var(--soft)"'
-    parts = []
-    for row, (name, (value, low, high)) in enumerate(bars):
-        top = 4 + row * step
-        middle = top + 7
-        shown = escape_html(name if len(name) <= longest else name[: longest - 1] + "…")
-        box = f'x="{left:.0f}" y="{top:.0f}" height="14" rx="3"'
-        parts.append(
-            f"<g><title>{escape_html(name)}</title>"
-            f'<text {text} x="{left - 8:.0f}" y="{middle + 4:.0f}" text-anchor="end">{shown}</text>'
-            f'<rect fill="var(--tint)" {box} width="{span:.0f}"/>'
-            f'<rect fill="var(--accent)" {box} width="{span * (value or 0.0):.1f}"/>'
-            f'<line stroke="var(--ink)" stroke-width="1.3" x1="{left + span * low:.1f}" '
-            f'x2="{left + span * high:.1f}" y1="{middle:.0f}" y2="{middle:.0f}"/>'
-            f'<text {text} x="{left + span + 8:.0f}" y="{middle + 4:.0f}">{value:.1%}</text></g>'
-        )
-    return doc.Figure(
-        "recall",
-        svg(left + span + 52, 8 + len(bars) * step, "".join(parts)),
-        alt="Recall of each class",
-        caption="Recall of each class, with its 95% interval.",
-        instead=doc.Table(
-            ("Class", "Recall", "95% interval", ""),
-            tuple(
-                (name, f"{value:.1%}", f"{low:.1%} to {high:.1%}", "█" * round(30 * (value or 0.0)))
-                for name, (value, low, high) in bars
-            ),
-            align="lrr",
-        ),
-    )
+    bar, bars, rows = terms.read_drawing("recall_bar.svg"), "", []
+    for place, (name, (value, low, high)) in enumerate(recalls):
+        share, percent = value or 0.0, f"{value:.1%}"
+        shown = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+        shape = {"top": 4 + _BAR * place, "width": _SPAN * share, "percent": percent}
+        ends = {"start": _LEFT + _SPAN * low, "end": _LEFT + _SPAN * high}
+        bars += bar.format(name=escape_html(name), shown=escape_html(shown), **shape, **ends)
+        rows.append((name, percent, f"{low:.1%} to {high:.1%}", "█" * round(30 * share)))
+    size = f'viewBox="0 0 408 {8 + _BAR * len(recalls)}" width="490" font-size="11"'
+    caption = "Recall of each class, with its 95% interval."
+    table = doc.Table.of("Class | Recall | 95% interval | ", rows, "lrr")
+    return doc.Figure("recall", f"<svg {size}>{bars}</svg>", "Recall of each class", caption, instead=table)
 
 
 def results_summary(found: Results, most: int | None = _MOST_IN_NOTEBOOK) -> doc.Document:
@@ -392,29 +370,25 @@ def results_summary(found: Results, most: int | None = _MOST_IN_NOTEBOOK) -> doc
         most: how many classes are listed; None for all.
     """
     about = [(name[0].upper() + name[1:], value) for name, value in _measures(found).items()]
-    each: dict[str, Iterable[object]] = {"Class": found.classes}
     if isinstance(found, Evaluation):
-        whose, warning, together, recalls = found.words, None, "", found.recalls
+        whose, seeded, together, recalls = found.words, False, "", found.recalls
         shown = [recalls[str(name)].percent if str(name) in recalls else "–" for name in found.classes]
-        each |= {"Test rows": found.support or ["–"] * len(shown), "Recall": shown}
-        each[""] = ["█" * round(_WIDEST_BAR * (recall or 0.0)) for recall in found.recall]
+        bars = ["█" * round(_WIDEST_BAR * (recall or 0.0)) for recall in found.recall]
+        header, align = "Class | Test rows | Recall | ", "lrl"
+        columns: tuple[Iterable[object], ...] = (found.support or ["–"] * len(shown), shown, bars)
     else:
-        whose, warning = found.whose, NOT_PRIVATE if found.seeded else None
-        together = ", for sampling and noise together"
+        whose, seeded, together = found.whose, found.seeded, ", for sampling and noise together"
         about.append(("Test rows", _noisy_size(found)))
-        each |= {
-            "Recall": [one.words for one in found.recall],
-            "Precision": [one.words for one in found.precision],
-        }
-    rows = tuple(tuple(map(str, row)) for row in zip(*each.values(), strict=True))[:most]
+        header, align = "Class | Recall | Precision", ""
+        columns = tuple([own.words for own in column] for column in (found.recall, found.precision))
+    rows = [tuple(map(str, row)) for row in zip(found.classes, *columns, strict=True)][:most]
     caption = f"The first {len(rows)} of {len(found.classes)} classes." * (len(rows) < len(found.classes))
-    align = "lrl" if isinstance(found, Evaluation) else ""
     return doc.Document(
         f"Test on {whose}",
         found.statement,
-        warning=warning,
+        warning=NOT_PRIVATE if seeded else None,
         about=tuple(about),
-        sections=(doc.Section("Classes", (doc.Table(tuple(each), rows, caption, align),)),),
+        sections=(doc.Section("Classes", (doc.Table.of(header, rows, align, caption),)),),
         footer=f"Intervals are 95%{together}.",
     )
 
@@ -456,24 +430,21 @@ def words_of(model: PrivateClassifier) -> tuple[Labels, ...] | None:
     )
 
 
-def _word_sections(model: PrivateClassifier) -> tuple[doc.Section, ...]:
-    """The section on the encoder's labels of each class; none for a model without such labels."""
+def _encoder_labels(model: PrivateClassifier) -> Iterator[doc.Block]:
+    """What the encoder's labels say of each class; nothing for a model without such labels."""
     found = words_of(model)
     if found is None:
-        return ()
-    rows = tuple(
-        (str(name), ", ".join(f"{word} {part:.0%}" for word, part in words) or "nothing in particular")
-        for name, words in zip(model.classes, found, strict=True)
+        return
+    yield doc.Paragraph(
+        "The encoder was trained to recognise labels of its own, and the method used them. The table "
+        "shows which of them the released model takes as evidence for each class. It is read from the "
+        "released weights, at no further privacy cost. Classes the encoder has no label for map to "
+        "similar-looking labels; classes drowned by noise map to arbitrary ones."
     )
-    blocks: list[doc.Block] = [
-        doc.Paragraph(
-            "The encoder was trained to recognise labels of its own, and the method used them. The table "
-            "shows which of them the released model takes as evidence for each class. It is read from the "
-            "released weights, at no further privacy cost. Classes the encoder has no label for map to "
-            "similar-looking labels; classes drowned by noise map to arbitrary ones."
-        ),
-        doc.Table(("Class", "Labels of the encoder"), rows[:_MOST_CLASSES]),
+    said = [
+        ", ".join(f"{word} {part:.0%}" for word, part in words) or "nothing in particular" for words in found
     ]
+    rows = list(zip(map(str, model.classes), said, strict=True))
+    yield doc.Table.of("Class | Labels of the encoder", rows[:_MOST_CLASSES])
     if len(rows) > _MOST_CLASSES:
-        blocks.append(doc.Paragraph(f"And {len(rows) - _MOST_CLASSES} classes more."))
-    return (doc.Section("Classes in the encoder's labels", tuple(blocks)),)
+        yield doc.Paragraph(f"And {len(rows) - _MOST_CLASSES} classes more.")

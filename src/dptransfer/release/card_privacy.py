@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
 
 from dptransfer import privacy
 from dptransfer.accounting import composition_words, epsilon_of, membership_advantage, rate_ceilings
 from dptransfer.accounting.steps import all_steps, plain_steps
 from dptransfer.base import document as doc
-from dptransfer.base.document_html import svg
 from dptransfer.errors import RelationMismatch
 from dptransfer.release.classifier import PrivateClassifier
 
@@ -20,16 +20,16 @@ _A = {privacy.Unit.ROW: "an example", privacy.Unit.PERSON: "a person"}
 MANY = {privacy.Unit.ROW: "examples", privacy.Unit.PERSON: "people"}
 
 
-def privacy_sections(model: PrivateClassifier) -> tuple[doc.Section, ...]:
-    """What is promised, and on what grounds."""
-    return (
-        doc.Section("Guarantee", tuple(_guarantee(model))),
-        doc.Section("What an attacker can learn", _attacker(model)),
-        doc.Section("What is covered, and what is not", tuple(_covered(model))),
-        doc.Section("Declared public", _public_facts(model)),
-        doc.Section("Accounting", tuple(_accounting(model))),
-        doc.Section("Numerics", (_numerics(model),)),
-    )
+def privacy_sections(model: PrivateClassifier) -> dict[str, Iterable[doc.Block]]:
+    """What is promised, and on what grounds: blocks by the title of their section."""
+    return {
+        "Guarantee": _guarantee(model),
+        "What an attacker can learn": _attacker(model),
+        "What is covered, and what is not": _covered(model),
+        "Declared public": _public_facts(model),
+        "Accounting": _accounting(model),
+        "Numerics": [_numerics(model)],
+    }
 
 
 def up(amount: float, digits: int = 7) -> str:
@@ -102,13 +102,13 @@ def _guarantee(model: PrivateClassifier) -> Iterator[doc.Block]:
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
-    yield doc.Table(("Quantity", "Value"), tuple(rows))
+    yield doc.Table.of("Quantity | Value", rows)
     if guarantee.assumptions:
         yield doc.Paragraph("This holds assuming:")
         yield doc.Bullets(guarantee.assumptions)
 
 
-def _attacker(model: PrivateClassifier) -> tuple[doc.Block, ...]:
+def _attacker(model: PrivateClassifier) -> Iterator[doc.Block]:
     points, advantage = attack_points(model.events), membership_advantage(model.events)
     limits = {
         "true positive rate at 1% false positives": dict(points)[0.01],
@@ -122,12 +122,10 @@ def _attacker(model: PrivateClassifier) -> tuple[doc.Block, ...]:
     if model.events:
         best = "No attack can exceed these limits, which follow from the steps below."
     known = f"Suppose an attacker knows all {MANY[model.guarantee.unit]} but one, has this file,"
-    rows = tuple((name, percent_up(limit)) for name, limit in limits.items())
-    return (
-        doc.Paragraph(f"{known} and wants to know {wanted}. {best}"),
-        doc.Table(("Membership inference", "At most"), rows, align="lr"),
-        attack_curve(points),
-    )
+    yield doc.Paragraph(f"{known} and wants to know {wanted}. {best}")
+    rows = ((name, percent_up(limit)) for name, limit in limits.items())
+    yield doc.Table.of("Membership inference | At most", rows, "lr")
+    yield attack_curve(points)
 
 
 def attack_points(events: tuple[privacy.Event, ...]) -> tuple[tuple[float, float], ...]:
@@ -142,59 +140,31 @@ def attack_points(events: tuple[privacy.Event, ...]) -> tuple[tuple[float, float
 
 def attack_curve(points: tuple[tuple[float, float], ...]) -> doc.Figure:
     """True against false positive rate, both from 0 to 1, with the diagonal of pure guessing."""
-    side, left, top, text = 260.0, 46.0, 10.0, 'fill="var(--soft)"'
-
-    def x(share: float) -> float:
-        return left + side * share
-
-    def y(share: float) -> float:
-        return top + side * (1 - share)
-
-    line = " ".join(f"{x(alarm):.1f},{y(found):.1f}" for alarm, found in points)
-    ticks = "".join(
-        f'<line stroke="var(--line)" x1="{x(0):.0f}" x2="{x(1):.0f}" y1="{y(at):.0f}" y2="{y(at):.0f}"/>'
-        f'<text {text} x="{left - 6:.0f}" y="{y(at) + 4:.0f}" text-anchor="end">{at:.0%}</text>'
-        f'<text {text} x="{x(at):.0f}" y="{y(0) + 16:.0f}" text-anchor="middle">{at:.0%}</text>'
-        for at in (0, 0.25, 0.5, 0.75, 1)
-    )
-    drawing = (
-        f'<polygon fill="var(--tint)" points="{x(0):.1f},{y(0):.1f} {line}"/>{ticks}'
-        f'<line stroke="var(--soft)" stroke-dasharray="4 4" '
-        f'x1="{x(0):.1f}" y1="{y(0):.1f}" x2="{x(1):.1f}" y2="{y(1):.1f}"/>'
-        f'<polyline fill="none" stroke="var(--accent)" stroke-width="2.5" points="{line}"/>'
-        f'<text {text} x="{x(0.5):.0f}" y="{y(0) + 34:.0f}" text-anchor="middle">false positive rate</text>'
-        f'<text {text} transform="translate(10 {y(0.5):.0f}) rotate(-90)" text-anchor="middle">'
-        "true positive rate</text>"
-    )
-    shown = [point for n, point in enumerate(points) if n % 4 == 0 or n == len(points) - 1]
+    # The square of `attack_curve.svg` has its corner at (46, 270) and sides of 260.
+    line = " ".join(f"{46 + 260 * alarm:.1f},{270 - 260 * found:.1f}" for alarm, found in points)
+    rows = [(f"{100 * alarm:.3g}%", percent_up(found)) for alarm, found in (*points[:-1:4], points[-1])]
     return doc.Figure(
         "attack-curve",
-        svg(left + side + 24, top + side + 40, drawing),
+        read_drawing("attack_curve.svg").format(points=line),
         alt="Largest true positive rate of an attack, by false positive rate",
         caption="The best possible attack (line) against guessing (dashes): the closer, the less it learns.",
-        instead=doc.Table(
-            ("False positive rate", "True positive rate, at most"),
-            tuple(
-                (f"{100 * alarm:.3g}%", f"{privacy.rounded_up(100 * found, 3)}%") for alarm, found in shown
-            ),
-            align="rr",
-        ),
+        instead=doc.Table.of("False positive rate | True positive rate, at most", rows, "rr"),
     )
+
+
+def read_drawing(name: str) -> str:
+    """A drawing of this package, to be filled in."""
+    return files("dptransfer.release").joinpath(name).read_text(encoding="utf-8")
 
 
 def _covered(model: PrivateClassifier) -> Iterator[doc.Block]:
     delta, unit = model.guarantee.delta, model.guarantee.unit
     groups = [
-        (
-            str(size),
-            up(epsilon_of([privacy.for_group(event, size) for event in model.events], delta)),
-            up(delta),
-        )
+        (str(size), epsilon_of([privacy.for_group(event, size) for event in model.events], delta))
         for size in (1, 2, 5)
     ]
-    single = _of_one_example(model)
-    if single is not None:
-        groups.insert(1, ("one example of a person whose others stay", up(single), up(delta)))
+    if (single := _of_one_example(model)) is not None:
+        groups.insert(1, ("one example of a person whose others stay", single))
     yield doc.Paragraph("The guarantee covers, for ever and against any other knowledge:")
     covered = "the weights in this release;", "every prediction made from them;"
     yield doc.Bullets((*covered, "any further processing of either."))
@@ -215,7 +185,8 @@ def _covered(model: PrivateClassifier) -> Iterator[doc.Block]:
             f"{several} beyond these limits:",
         )
     )
-    yield doc.Table((f"{MANY[unit].capitalize()} in the group", "ε", "at δ"), tuple(groups), align="lrr")
+    rows = ((name, up(own), up(delta)) for name, own in groups)
+    yield doc.Table.of(f"{MANY[unit].capitalize()} in the group | ε | at δ", rows, "lrr")
 
 
 def _of_one_example(model: PrivateClassifier) -> float | None:
@@ -228,14 +199,13 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
     if guarantee.unit is privacy.Unit.ROW or guarantee.relation is privacy.Relation.REPLACE_ONE:
         return None
     try:
-        return epsilon_of(
-            [privacy.for_rows(event, guarantee.relation) for event in model.events], guarantee.delta
-        )
+        rows = [privacy.for_rows(event, guarantee.relation) for event in model.events]
+        return epsilon_of(rows, guarantee.delta)
     except RelationMismatch:  # samples of persons
         return None
 
 
-def _public_facts(model: PrivateClassifier) -> tuple[doc.Block, ...]:
+def _public_facts(model: PrivateClassifier) -> Iterator[doc.Block]:
     facts, delta = model.facts, model.encoder_delta
     encoder = model.encoder if delta is None else delta.base  # what was changed in it is under the guarantee
     counts = doc.first_few([str(count) for count in facts.class_counts or ()])
@@ -252,9 +222,8 @@ def _public_facts(model: PrivateClassifier) -> tuple[doc.Block, ...]:
         "encoder": "not on record" if encoder is None else str(encoder),
         "hyper-parameters": settings if tuned else "public; none was tuned on private data",
     }
-    known = tuple((name, said) for name, said in rows.items() if said is not None)
-    declared = "The data owner declared these facts public; the guarantee does not protect them."
-    return doc.Paragraph(declared), doc.Table(("Fact", "Value"), known)
+    yield doc.Paragraph("The data owner declared these facts public; the guarantee does not protect them.")
+    yield doc.Table.of("Fact | Value", ((name, said) for name, said in rows.items() if said is not None))
 
 
 def _accounting(model: PrivateClassifier) -> Iterator[doc.Block]:
@@ -267,11 +236,11 @@ def _accounting(model: PrivateClassifier) -> Iterator[doc.Block]:
         return
     relation = model.guarantee.relation.words(model.guarantee.unit)
     yield doc.Paragraph(f"Only these noisy steps read private {example_word(model)}s ({relation}):")
-    rows = tuple(
+    rows = (
         (str(place), event.label or "(no label)", *map(privacy.typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
-    yield doc.Table(("#", "Step", "Noise", "Detail"), rows, align="r")
+    yield doc.Table.of("# | Step | Noise | Detail", rows, "r")
     if count > _MOST_EVENTS:
         yield doc.Paragraph(f"The first {_MOST_EVENTS} of {count} are shown; release.json lists all.")
     yield doc.Paragraph(f"{composition_words(model.events)} The reported ε is rounded up.")

@@ -25,32 +25,8 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent, Unit
 from dptransfer.queries.query import L2Query, ScoreQuery
 from dptransfer.release import PrivateClassifier, read_release
+from dptransfer.testing import sample_data as samples
 from dptransfer.testing.contract import ContractBroken, require, require_refused, run_checks
-from dptransfer.testing.sample_data import (
-    CLASSES,
-    EACH_OF_TEN,
-    LOUD,
-    LOUD_KINDS,
-    LOUD_PERSON,
-    NAME,
-    ODD_PEOPLE,
-    FailingNoise,
-    NoNoise,
-    RecordedAnswers,
-    add_loud_person,
-    budget_for,
-    charges_in,
-    fit_sample,
-    fresh_rows,
-    has_steps,
-    is_same_release,
-    noting_releases,
-    private_with_people,
-    reads_in_order,
-    relations_of,
-    sample_data_for,
-    without_sampling,
-)
 
 AnyQuery: TypeAlias = L2Query | ScoreQuery
 _DELTA = 1e-5
@@ -70,19 +46,19 @@ def check_method(method: PrivateMethod | type[PrivateMethod], *, skip: Collectio
 
 
 def _check_refused_budget(method: PrivateMethod) -> None:
-    ledger, data = Ledger.in_memory(), sample_data_for(method).private()
-    ledger.set_budget(NAME, budget_for(method, epsilon=1e-3, delta=1e-9))
+    ledger, data = Ledger.in_memory(), samples.sample_data_for(method).private()
+    ledger.set_budget(samples.NAME, samples.budget_for(method, epsilon=1e-3, delta=1e-9))
     try:
-        fit_sample(method, data, ledger=ledger)
+        samples.fit_sample(method, data, ledger=ledger)
     except BudgetExceeded:
         require(data.reads == 0, "private examples were read")
     else:
-        require(not has_steps(method), "the ledger did not refuse")
+        require(not samples.has_steps(method), "the ledger did not refuse")
         require(data.reads <= 1, "private examples were read")  # once, to compare them with public ones
 
 
 def _check_reads_after_charge(method: PrivateMethod) -> None:
-    ledger, data = Ledger.in_memory(), sample_data_for(method).private()
+    ledger, data = Ledger.in_memory(), samples.sample_data_for(method).private()
     charge, seen = ledger.charge, []
 
     def watch(*given: Any, **named: Any) -> Receipt:
@@ -92,32 +68,34 @@ def _check_reads_after_charge(method: PrivateMethod) -> None:
         return receipt
 
     with mock.patch.object(ledger, "charge", watch):
-        fit_sample(method, data, ledger=ledger)
+        samples.fit_sample(method, data, ledger=ledger)
     require(len(seen) == 2, "the ledger was not charged once")
     before, by_the_charge = seen
     require(before == 0, "private examples were read before the charge")
     require(by_the_charge <= 2, "the charge reads more than it takes to recognise data and their content")
     looked = data.reads > by_the_charge
-    require(looked == has_steps(method), "examples are read without a step, or a step reads no example")
+    require(
+        looked == samples.has_steps(method), "examples are read without a step, or a step reads no example"
+    )
 
 
 def _check_plan(method: PrivateMethod) -> None:
-    sample = sample_data_for(method)
+    sample = samples.sample_data_for(method)
     data = sample.private()
-    for relation in relations_of(method):
-        planned = method.plan(sample.facts, budget_for(method, relation), sample.pool)
-        again = method.plan(data.facts, budget_for(method, relation), sample.pool)
+    for relation in samples.relations_of(method):
+        planned = method.plan(sample.facts, samples.budget_for(method, relation), sample.pool)
+        again = method.plan(data.facts, samples.budget_for(method, relation), sample.pool)
         require(planned.events == again.events, "two plans from the same facts have other events")
         require(planned.guarantee == again.guarantee, "two plans from the same facts promise otherwise")
     require(data.reads == 0, "private examples were read by a plan")
 
 
 def _check_events(method: PrivateMethod) -> None:
-    sample = sample_data_for(method)
-    for relation in relations_of(method):
-        ledger, budget = Ledger.in_memory(), budget_for(method, relation)
-        model = fit_sample(method, ledger=ledger, budget=budget)
-        charges = charges_in(ledger)
+    sample = samples.sample_data_for(method)
+    for relation in samples.relations_of(method):
+        ledger, budget = Ledger.in_memory(), samples.budget_for(method, relation)
+        model = samples.fit_sample(method, ledger=ledger, budget=budget)
+        charges = samples.charges_in(ledger)
         require(len(charges) == 1, "the ledger does not have one charge")
         plan = method.plan(sample.private().facts, budget, sample.pool)
         same = charges[0].events == model.events == plan.events
@@ -128,20 +106,20 @@ def _check_events(method: PrivateMethod) -> None:
 
 def _check_ledger_entries(method: PrivateMethod) -> None:
     ledger = Ledger.in_memory()
-    fit_sample(method, ledger=ledger)
+    samples.fit_sample(method, ledger=ledger)
     _require_closed(ledger, "released")
 
 
 def _check_failed_run(method: PrivateMethod) -> None:
-    ledger, data = Ledger.in_memory(), sample_data_for(method).private()
+    ledger, data = Ledger.in_memory(), samples.sample_data_for(method).private()
     try:
-        fit_sample(method, data, ledger=ledger, noise=FailingNoise())
+        samples.fit_sample(method, data, ledger=ledger, noise=samples.FailingNoise())
     except OSError:
         _require_closed(ledger, "failed")
-        require(charges_in(ledger)[0].detail == "OSError", "a failed run does not say by which error")
-        require(ledger.privacy_spent(NAME) is not None, "a failed run spent nothing")
+        require(samples.charges_in(ledger)[0].detail == "OSError", "a failed run does not say by which error")
+        require(ledger.privacy_spent(samples.NAME) is not None, "a failed run spent nothing")
     else:
-        require(not has_steps(method), "a failure of the noise source was swallowed")
+        require(not samples.has_steps(method), "a failure of the noise source was swallowed")
         require(data.reads <= 1, "private examples were read without a step")
 
 
@@ -153,19 +131,19 @@ def _require_closed(ledger: Ledger, outcome: str) -> None:
 
 def _check_guarantee(method: PrivateMethod) -> None:
     """In every currency that can pay for the method; where none can, it says so before anything is read."""
-    sample = sample_data_for(method)
+    sample = samples.sample_data_for(method)
     amounts: tuple[dict[str, float], ...] = (
         {"epsilon": 1.0, "delta": _DELTA},
         {"epsilon": 0.7},
         {"rho": 0.1, "delta": 1e-6},
         {"mu": 0.5, "delta": 1e-6},
     )
-    for relation, amount in product(relations_of(method), amounts):
-        budget = budget_for(method, relation, **amount)
+    for relation, amount in product(samples.relations_of(method), amounts):
+        budget = samples.budget_for(method, relation, **amount)
         try:
             plan = method.plan(sample.facts, budget, sample.pool)
         except BudgetError:
-            events = method.plan(sample.facts, budget_for(method, relation), sample.pool).events
+            events = method.plan(sample.facts, samples.budget_for(method, relation), sample.pool).events
             noisy = any(isinstance(event, GaussianEvent | SampledGaussianEvent) for event in events)
             unpayable = (budget.flavour, noisy) in {("pure", True), ("gdp", False)}
             require(unpayable, f"a budget of {budget} is refused, which can pay for such steps")
@@ -182,7 +160,7 @@ def _check_guarantee(method: PrivateMethod) -> None:
 
 
 def _check_seed(method: PrivateMethod) -> None:
-    same = is_same_release(fit_sample(method, seed=5), fit_sample(method, seed=5))
+    same = samples.is_same_release(samples.fit_sample(method, seed=5), samples.fit_sample(method, seed=5))
     require(same, "two fits with noise of one seed release something else")
 
 
@@ -191,15 +169,17 @@ def _check_order(method: PrivateMethod) -> None:
 
     Teachers on images look at theirs one after the other, so there the order may matter.
     """
-    if reads_in_order(method):
+    if samples.reads_in_order(method):
         return
-    sample = sample_data_for(method)
+    sample = samples.sample_data_for(method)
     x, y = sample.ordinary(7)
-    method = without_sampling(method)
-    straight = fit_sample(method)
+    method = samples.without_sampling(method)
+    straight = samples.fit_sample(method)
     for order in (np.arange(len(x))[::-1], np.random.default_rng(3).permutation(len(x))):
-        turned = fit_sample(method, sample.private(x[order], y[order]))
-        require(is_same_release(straight, turned), "the same rows in another order give another release")
+        turned = samples.fit_sample(method, sample.private(x[order], y[order]))
+        require(
+            samples.is_same_release(straight, turned), "the same rows in another order give another release"
+        )
 
 
 def _check_odd_data(method: PrivateMethod) -> None:
@@ -209,25 +189,25 @@ def _check_odd_data(method: PrivateMethod) -> None:
         arrays = model.weights.items()
         return {name: array.shape[:1] for name, array in arrays if not name.startswith("features.")}
 
-    expected = lengths(fit_sample(method))
-    sample = sample_data_for(method)
+    expected = lengths(samples.fit_sample(method))
+    sample = samples.sample_data_for(method)
     for name, (x, y) in sample.odd().items():
         try:
-            model = fit_sample(method, sample.private(x, y))
+            model = samples.fit_sample(method, sample.private(x, y))
         except Exception as problem:
             raise ContractBroken(f"{name}: {type(problem).__name__}: {problem}") from problem
-        rows = fresh_rows(model)
+        rows = samples.fresh_rows(model)
         require(lengths(model) == expected, f"{name}: the released arrays are of other classes")
         require(np.isfinite(model.predict_proba(rows)).all(), f"{name}: scores that are no numbers")
-        require(set(model.predict(rows)) <= set(CLASSES), f"{name}: a class that was not declared")
+        require(set(model.predict(rows)) <= set(samples.CLASSES), f"{name}: a class that was not declared")
 
 
 def _check_private_arrays(method: PrivateMethod) -> None:
-    sample = sample_data_for(method)
+    sample = samples.sample_data_for(method)
     x, y = sample.ordinary(7)
     data = sample.private(x, y)
-    model = fit_sample(method, data)
-    model.predict(fresh_rows(model))
+    model = samples.fit_sample(method, data)
+    model.predict(samples.fresh_rows(model))
     held = list(_reachable(model))
     require(not any(item is data for item in held), "the release holds the private data")
     own = [one for one in (data._examples, data.labels) if isinstance(one, np.ndarray)]
@@ -241,7 +221,7 @@ def _check_private_arrays(method: PrivateMethod) -> None:
                 flat = array.reshape(-1, rows.shape[1]).astype(np.float64)
                 nearest = np.abs(flat[:, None] - rows).max(axis=2).min(initial=1.0)
                 require(nearest > 1e-6, "an array of the release has a private row in it")
-    counts = np.bincount(y, minlength=len(CLASSES))
+    counts = np.bincount(y, minlength=len(samples.CLASSES))
     for array in model.weights.values():
         require(array.shape != counts.shape or (array != counts).any(), "the exact class sizes are released")
 
@@ -260,12 +240,12 @@ def _reachable(root: object) -> Iterable[object]:
 
 
 def _check_saving(method: PrivateMethod) -> None:
-    model = fit_sample(method)
+    model = samples.fit_sample(method)
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "model", unsafe_for_publication=True)
         again = read_release(Path(folder) / "model")
-        require(is_same_release(model, again), "the loaded model has other arrays or events")
-        rows = fresh_rows(model)
+        require(samples.is_same_release(model, again), "the loaded model has other arrays or events")
+        rows = samples.fresh_rows(model)
         require((model.predict(rows) == again.predict(rows)).all(), "the loaded model predicts other classes")
         same = (model.predict_proba(rows) == again.predict_proba(rows)).all()
         require(same, "the loaded model has other scores")
@@ -274,14 +254,17 @@ def _check_saving(method: PrivateMethod) -> None:
 
 def _check_noisy_answers(method: PrivateMethod) -> None:
     """Answers of one run are replayed in a run on other private data: what is released must be the same."""
-    sample = sample_data_for(method)
-    first = RecordedAnswers(5)
-    model = fit_sample(method, noise=first)
-    require(bool(first.answers) == has_steps(method), "a step asks for no answer, or an answer has no step")
+    sample = samples.sample_data_for(method)
+    first = samples.RecordedAnswers(5)
+    model = samples.fit_sample(method, noise=first)
+    require(
+        bool(first.answers) == samples.has_steps(method),
+        "a step asks for no answer, or an answer has no step",
+    )
     x, y = sample.ordinary(8)
-    other = sample.private(x[::-1].copy(), (y[::-1] + 1) % len(CLASSES))
-    again = fit_sample(method, other, noise=RecordedAnswers(5, first.answers))
-    same = is_same_release(model, again) and model.provenance.notes == again.provenance.notes
+    other = sample.private(x[::-1].copy(), (y[::-1] + 1) % len(samples.CLASSES))
+    again = samples.fit_sample(method, other, noise=samples.RecordedAnswers(5, first.answers))
+    same = samples.is_same_release(model, again) and model.provenance.notes == again.provenance.notes
     same = same and model.provenance.prototypes == again.provenance.prototypes
     require(same, "with the same noisy answers, other private data give another release")
 
@@ -291,11 +274,11 @@ def _check_released_price(method: PrivateMethod) -> None:
 
     Parts of joint rounds cost less together than one by one, so they are left to `JointRounds`.
     """
-    for relation in relations_of(method):
+    for relation in samples.relations_of(method):
         noted: list[Step] = []
-        budget = budget_for(method, relation)
-        with noting_releases(lambda step, *_, to=noted: to.append(step)) as ledger:
-            model = fit_sample(method, budget=budget, noise=SeededNoise(1), ledger=ledger)
+        budget = samples.budget_for(method, relation)
+        with samples.noting_releases(lambda step, *_, to=noted: to.append(step)) as ledger:
+            model = samples.fit_sample(method, budget=budget, noise=SeededNoise(1), ledger=ledger)
         if noted and not any(getattr(step, "is_part", False) for step in noted):
             paid = epsilon_of(model.events, budget.delta)
             spent = epsilon_of([step.event for step in noted], budget.delta)
@@ -310,31 +293,29 @@ def _check_units(method: PrivateMethod) -> None:
         require(isinstance(getattr(method, name, None), type), f"`{name}` is not a kind of data")
     other: Any = object()
     with require_refused("data of another kind are taken", ArgumentError):
-        fit_sample(method, other)
+        samples.fit_sample(method, other)
 
 
-class _PersonShares:
-    """How far the loud person moves each exact answer of a fit, as a share of how far they may.
+def _exact_answers(
+    method: PrivateMethod, data: PrivateData
+) -> list[tuple[AnyQuery, Integers, Integers | None]]:
+    """What mechanisms are asked in a fit, with the exact answer, and with that without the loud person.
 
-    Mechanisms note what they answer, and this asks the same without the person. `first` is the first answer
-    with its query, to be compared with that of a fit without them: of ballots nobody knows whose they are.
+    The last is None for ballots, of which nobody knows whose they are.
     """
+    found: list[tuple[AnyQuery, Integers, Integers | None]] = []
 
-    def __init__(self, method: PrivateMethod, data: PrivateData) -> None:
-        self.shares: list[float] = []
-        self.first: tuple[AnyQuery, Integers] | None = None
-        with noting_releases(self._note) as ledger:
-            self.model = fit_sample(method, data, noise=NoNoise(), ledger=ledger)
-
-    def _note(
-        self, step: Step, query: AnyQuery, rows: AnyArray, labels: Labels, people: People | None = None
-    ) -> None:
-        answer = _exact(query, rows, labels, people)
-        self.first = self.first or (query, answer)
+    def note(_: Step, query: AnyQuery, rows: AnyArray, labels: Labels, people: People | None = None) -> None:
+        others = None
         if people is not None:
-            rest = people != LOUD_PERSON
-            other = _exact(query, rows[rest], labels[rest], people[rest])
-            self.shares.append(share_moved(query, answer, other))
+            rest = people != samples.LOUD_PERSON
+            others = _exact(query, rows[rest], labels[rest], people[rest])
+        found.append((query, _exact(query, rows, labels, people), others))
+
+    with samples.noting_releases(note) as ledger:
+        model = samples.fit_sample(method, data, noise=samples.NoNoise(), ledger=ledger)
+    require(bool(found) == bool(model.events), "an event has no mechanism behind it")
+    return found
 
 
 def _exact(query: AnyQuery, rows: AnyArray, labels: Labels, people: People | None) -> Integers:
@@ -357,30 +338,28 @@ def share_moved(query: AnyQuery, answer: Integers, other: Integers) -> float:
 
 def person_shares(method: PrivateMethod, kind: str, **declared: object) -> list[float]:
     """How far the person with forty rows moves each exact answer of a fit, as a share of how far they may."""
-    x, y, ids = add_loud_person(method, kind)
-    whole, less = (slice(None), slice(len(x) - LOUD))
-    data, without = (private_with_people(method, ids[n], x[n], y[n], **declared) for n in (whole, less))
-    seen = _PersonShares(method, data)
-    require(bool(seen.first) == bool(seen.model.events), "an event has no mechanism behind it")
-    if seen.first is None:
-        return []
+    x, y, ids = samples.add_loud_person(method, kind)
+    whole, less = (slice(None), slice(len(x) - samples.LOUD))
+    data, without = (
+        samples.private_with_people(method, ids[n], x[n], y[n], **declared) for n in (whole, less)
+    )
     # A method may tell its mechanisms other people than it was given: so also compare two fits.
-    others = _PersonShares(method, without)
-    if others.first is None:
-        raise ContractBroken("without a person it answers nothing")
-    return [share_moved(*seen.first, others.first[1]), *seen.shares]
+    seen, others = (_exact_answers(method, given) for given in (data, without))
+    require(bool(seen) == bool(others), "without a person it answers nothing")
+    pairs = [(query, answer, others[0][1]) for query, answer, _ in seen[:1]] + seen
+    return [share_moved(query, answer, other) for query, answer, other in pairs if other is not None]
 
 
 def _check_odd_people(method: PrivateMethod) -> None:
     if Unit.PERSON not in method.units:
         return
-    for name, ids in ODD_PEOPLE.items():
+    for name, ids in samples.ODD_PEOPLE.items():
         ledger = Ledger.in_memory()
-        model = fit_sample(method, private_with_people(method, ids), ledger=ledger)
+        model = samples.fit_sample(method, samples.private_with_people(method, ids), ledger=ledger)
         units = {model.guarantee.unit, *(event.unit for event in model.events)}
         require(units == {Unit.PERSON}, f"{name}: an event or the guarantee protects another unit")
-        require(charges_in(ledger)[0].events == model.events, f"{name}: other events were charged")
-        scores = model.predict_proba(fresh_rows(model))
+        require(samples.charges_in(ledger)[0].events == model.events, f"{name}: other events were charged")
+        scores = model.predict_proba(samples.fresh_rows(model))
         require(np.isfinite(scores).all(), f"{name}: scores that are no numbers")
 
 
@@ -389,14 +368,18 @@ def _check_refused_people(method: PrivateMethod) -> None:
         return
     ledger = Ledger.in_memory()
     with require_refused("data about persons were taken", ArgumentError):
-        fit_sample(method, private_with_people(method, EACH_OF_TEN, class_counts=[14, 9, 7]), ledger=ledger)
+        samples.fit_sample(
+            method,
+            samples.private_with_people(method, samples.EACH_OF_TEN, class_counts=[14, 9, 7]),
+            ledger=ledger,
+        )
     require(ledger.history() == [], "data about persons were charged before they were refused")
 
 
 def _check_loud_person(method: PrivateMethod) -> None:
     if Unit.PERSON not in method.units:
         return
-    for kind in LOUD_KINDS:
+    for kind in samples.LOUD_KINDS:
         for moved in person_shares(method, kind):
             require(moved <= 1, f"rows that are {kind}: the answer moves {moved:.3g} times as far")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import random
+import re
 import tempfile
 import time
 import tracemalloc
@@ -28,54 +29,39 @@ EDGES += [b"99999999", b"-1", b"1e999", b"nan"]
 """Numbers at the edges, as eight bytes or as text."""
 
 
-_ACCIDENTS = (
-    "flip", "overwrite", "remove", "truncate", "insert", "repeat", "splice", "edge", "edge early", "letter",
-    "digit",
-)  # fmt: skip
-
-
 def damage_bytes(content: bytes, dice: random.Random, donor: bytes = b"") -> bytes:
     """The bytes after one or a few accidents; `donor` is where spliced-in pieces come from."""
     changed = bytearray(content)
     for _ in range(dice.choice((1, 1, 1, 2, 5, 30))):
         if not changed:
             break
-        start, length, new = _accident(dice.choice(_ACCIDENTS), changed, dice, donor or content)
+        start, length, new = dice.choice(_accidents(bytes(changed), dice, donor or content))
         changed[start : start + length] = new
     return bytes(changed)
 
 
-def _accident(kind: str, content: bytearray, dice: random.Random, donor: bytes) -> tuple[int, int, bytes]:
-    """Where a piece of the bytes starts, how long it is, and what takes its place."""
-    is_early = kind == "edge early"  # sizes, counts and offsets stand in a file's first bytes, or in its last
-    start = dice.randrange(min(96, len(content)) if is_early else len(content))
-    match kind:
-        case "flip":
-            return start, 1, bytes([content[start] ^ 1 << dice.randrange(8)])
-        case "overwrite":
-            return start, 1, bytes([dice.randrange(256)])
-        case "remove":
-            return start, dice.randrange(1, 40), b""
-        case "truncate":
-            return start, len(content), b""
-        case "insert":
-            return start, 0, dice.randbytes(dice.randrange(1, 20))
-        case "repeat":
-            return start, 0, bytes(content[start : start + dice.randrange(1, 200)])
-        case "splice":
-            taken, length = dice.randrange(len(donor)), dice.choice((1, 8, 64, 512))
-            return start, length, donor[taken : taken + length]
-        case "edge" | "edge early":
-            number = dice.choice(EDGES)
-            if is_early and dice.random() < 0.5:
-                start = len(content) - 1 - start
-            return start, len(number), number
-    for place in range(start, min(start + 400, len(content))):
-        if kind == "letter" and chr(content[place]).isalpha():  # a byte that is not UTF-8
-            return place, 1, dice.choice((b"\xff", b"\x80", b"\xc3"))
-        if kind == "digit" and 48 <= content[place] <= 57:
-            return place, 1, dice.choice((b"0", b"9", b"-1", b"99999999999", b"1e9", b"."))
-    return start, 0, b""
+def _accidents(content: bytes, dice: random.Random, donor: bytes) -> list[tuple[int, int, bytes]]:
+    """What may happen: where a piece of the bytes starts, how long it is, and what takes its place."""
+    start, taken, edge = dice.randrange(len(content)), dice.randrange(len(donor)), dice.choice(EDGES)
+    early = dice.randrange(min(96, len(content)))  # sizes, counts and offsets stand in a file's first bytes,
+    early = dice.choice((early, len(content) - 1 - early))  # or in its last
+    piece, spliced = dice.randrange(1, 40), dice.choice((1, 8, 64, 512))
+    found = [
+        (start, 1, bytes([content[start] ^ 1 << dice.randrange(8)])),
+        (start, 1, dice.randbytes(1)),
+        (start, piece, b""),
+        (start, len(content), b""),
+        (start, 0, dice.randbytes(piece)),
+        (start, 0, content[start : start + 5 * piece]),
+        (start, spliced, donor[taken : taken + spliced]),
+        (start, len(edge), edge),
+        (early, len(edge), edge),
+    ]
+    not_utf8, numbers = (b"\xff", b"\x80", b"\xc3"), (b"0", b"9", b"-1", b"99999999999", b"1e9", b".")
+    for pattern, instead in ((b"[A-Za-z]", not_utf8), (b"[0-9]", numbers)):
+        if letter := re.compile(pattern).search(content, start, start + 400):
+            found.append((letter.start(), 1, dice.choice(instead)))
+    return found
 
 
 _SLOWEST = 20.0  # seconds for a file of a few kilobytes
