@@ -57,15 +57,19 @@ def hub_metadata(model: PrivateClassifier, evaluation: Evaluation | None) -> Jso
 
 def mlflow_metadata(model: PrivateClassifier) -> JsonObject:
     """What MLflow reads before it loads the model by `dptransfer.mlflow`."""
-    software = model.provenance.versions.get("dptransfer", "")
+    software = model.provenance.versions
     rows = {"type": "tensor", "tensor-spec": {"dtype": "float64", "shape": [-1, model.dimension]}}
     labels = {"type": "string", "name": "label", "required": True}
     set_options = {"name": "coverage", "type": "double", "default": None, "shape": None}
     columns = {"inputs": [rows], "outputs": [labels], "params": [set_options]}
     return {
         "flavors": {
-            "python_function": {"loader_module": "dptransfer.mlflow", "data": "."},
-            "dptransfer": {"dptransfer_version": software},
+            "python_function": {
+                "loader_module": "dptransfer.mlflow",
+                "data": ".",
+                "python_version": software.get("python", ""),
+            },
+            "dptransfer": {"dptransfer_version": software.get("dptransfer", "")},
         },
         "signature": {name: json.dumps(column) for name, column in columns.items()},
         "utc_time_created": model.provenance.created[:19].replace("T", " "),
