@@ -29,6 +29,7 @@ extensions = [
     "site_api",
     "site_commands",
     "site_figures",
+    "site_notebooks",
     "site_llms",
 ]
 exclude_patterns = ["_ext", "_static", "generated"]

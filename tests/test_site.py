@@ -15,6 +15,7 @@ from site_api import _ORDER, exported  # noqa: E402
 from site_commands import command_pages  # noqa: E402
 from site_figures import _ABOUT, DRAWINGS, layers  # noqa: E402
 from site_links import mended  # noqa: E402
+from site_notebooks import notebook  # noqa: E402
 
 from dptransfer.cli.commands import app  # noqa: E402
 
@@ -56,3 +57,16 @@ def test_the_drawing_shows_every_package_of_the_contract():
     assert layers().count("<rect") == len(re.findall('class="name"', layers()))
     assert [name for name, about in _ABOUT.items() if f">{name}<" not in layers()] == []
     assert all(draw().startswith("<svg") for draw in DRAWINGS.values())
+
+
+@pytest.mark.parametrize("page", ["photographs", "tickets", "served-model"])
+def test_a_tutorial_as_a_notebook_has_every_block_and_no_link_to_a_page(page):
+    text = (DOCS / "tutorials" / f"{page}.md").read_text()
+    cells = notebook(text)["cells"]
+    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    blocks = re.findall(r"^```(python|sh|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert code == [("" if kind == "python" else "%%bash\n") + block.strip() for kind, block in blocks]
+    prose = "".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    assert ".md)" not in prose
+    assert "{notebook}" not in prose
+    assert prose.startswith("# ")

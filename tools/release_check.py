@@ -27,6 +27,7 @@ IMPORTS = {
     "onnx": "onnx",
     "readers": "pyarrow",
     "serve": "starlette",
+    "hub": "huggingface_hub",
     "text": "tokenizers",
     "torch": "torch",
     "deep": "torch",
