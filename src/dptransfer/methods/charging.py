@@ -6,24 +6,33 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from dptransfer.data import PublicData
 from dptransfer.errors import ArgumentError, LedgerError
 from dptransfer.ledger import AnyDataSet, Ledger, Receipt
 from dptransfer.methods.checkpoint import Workspace
-from dptransfer.noise import NoiseSource
+from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event
 
 
-def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
-    """Raise for mixed-up arguments, and in a process that must not fit, before anything is planned."""
+def with_defaults(
+    budget: Budget, ledger: Ledger | None, noise: NoiseSource | None
+) -> tuple[Ledger, NoiseSource]:
+    """The ledger and the noise that were given, or the user's own ledger and secure noise.
+
+    Raises for mixed-up arguments, and in a process that must not fit, before anything is planned.
+    """
     _require_own_script()
+    ledger = Ledger.default() if ledger is None else ledger
+    noise = SecureNoise() if noise is None else noise
     if not isinstance(budget, Budget):
         raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
     if not isinstance(ledger, Ledger):
         raise ArgumentError(f"ledger must be a Ledger; got {ledger!r}. Open a file with Ledger(path).")
     if not (hasattr(noise, "seeded") and hasattr(noise, "draw_once")):
         raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
+    return ledger, noise
 
 
 @contextmanager
@@ -49,16 +58,8 @@ def charge_run(
         public: the public data of the run, in which nothing private may be.
         coins: digest of the seed of its canaries.
     """
-    more = {} if coins is None else {"coins": coins}
-    receipt = ledger.charge(
-        private,
-        tuple(events),
-        label=label,
-        new_data_set=new_data_set,
-        workspace=workspace,
-        beside=public,
-        **more,
-    )
+    how: dict[str, Any] = {"label": label, "new_data_set": new_data_set, "workspace": workspace}
+    receipt = ledger.charge(private, tuple(events), beside=public, coins=coins, **how)
     try:
         yield receipt
     except BaseException as problem:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -44,6 +44,8 @@ def alternatives(owner: type, name: str) -> tuple[type, ...]:
     ['FromZero', 'FromShots', 'FromNames']
     """
     hint = type_hints(owner)[name]
+    if hint is Features:
+        return tuple(_MAPS)
     united = typing.get_origin(hint) in (typing.Union, types.UnionType)
     found = typing.get_args(hint) if united else (hint,)
     return tuple(one for one in found if isinstance(one, type) and is_dataclass(one))
@@ -57,12 +59,13 @@ def parts_of(owner: type) -> Iterator[type]:
             yield from parts_of(part)
 
 
-_MAPS: dict[str, Callable[[], Features]] = {
-    FittedPublicMap.kind: PublicMap,
-    FittedUnitNorm.kind: UnitNorm,
-    FittedVocabularyMap.kind: VocabularyMap,
+_MAPS: dict[type[Any], str] = {
+    PublicMap: FittedPublicMap.kind,
+    UnitNorm: FittedUnitNorm.kind,
+    VocabularyMap: FittedVocabularyMap.kind,
 }
-_OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, PictureTuning, UnitNorm, PublicMap, VocabularyMap)
+_OF_MAPS = ("axes", "whitening", "pool")
+_OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, PictureTuning, *_MAPS)
 
 
 def method_from_configuration(configuration: Mapping[str, object]) -> PrivateMethod:
@@ -126,9 +129,6 @@ def _built(value: object, known: Mapping[str, type[Any]]) -> object:
     return value
 
 
-_OF_MAPS = ("axes", "whitening", "pool")
-
-
 def named_method(name: str, given: Mapping[str, object]) -> PrivateMethod:
     """The method called `name` with the settings that were given.
 
@@ -157,52 +157,22 @@ def as_method(method: str | PrivateMethod) -> PrivateMethod:
 
 def configure(method: PrivateMethod, given: Mapping[str, object]) -> PrivateMethod:
     """Change settings of a method; they are named as for `named_method`."""
-    own, inner = dict[str, object](), dict[str, object]()
-    before: Any = getattr(method, "features", None)
-    features = before
-    mapped = "features" in _settable(method)
-    for name, value in given.items():
-        if name.partition(".")[0] not in _settable(method) and not mapped:
-            raise _no_such(f"'{method.name}'", name, setting_names(method))
-        if name == "features":
-            features = _feature_map(value)
-        elif name.partition(".")[0] in _settable(method) - {"features"}:
-            own[name] = value
-        else:
-            inner[name.removeprefix("features.")] = value
-    if inner:
-        features = _with_inner(method, features, inner)
-    made = _with_settings(method, own, f"'{method.name}'")
-    return made if features is before else replace(made, **{"features": features})
-
-
-def _feature_map(kind: object) -> Features:
-    if not isinstance(kind, str) or kind not in _MAPS:
-        raise ArgumentError(f"The setting 'features' must be one of {', '.join(_MAPS)}; got '{kind}'.")
-    return _MAPS[kind]()
-
-
-def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, object]) -> Any:
-    """The feature map with these fields set; another kind of map where only that one has them."""
-    candidates: tuple[Any, ...] = (features, PublicMap(), UnitNorm())
-    for candidate in candidates:
-        if set(inner) <= _settable(candidate):
-            return _with_settings(candidate, inner, "the feature map")
-    wrong = next((name for name in inner if name not in _OF_MAPS), " and ".join(inner))
-    raise _no_such(f"'{method.name}'", wrong, [*(setting_names(method)), *_OF_MAPS])
+    own = _settable(method)
+    in_map = {name for name in set(_OF_MAPS) - own if "features" in own}
+    named = {f"features.{name}" if name in in_map else name: value for name, value in given.items()}
+    return _with_settings(method, named, f"'{method.name}'")
 
 
 def _with_settings(value: Made, given: Mapping[str, object], of: str) -> Made:
     """A dataclass instance with these fields changed; 'part.field' reaches into the one a field holds."""
     owner: type = type(value)
     own: dict[str, object] = {}
-    parts: dict[
-        str, dict[str, object]
-    ] = {}  # by field: the settings of the part, and its kind if one is chosen
+    parts: dict[str, dict[str, object]] = {}  # by field: settings of the part, and its kind if one is chosen
     for name, setting in given.items():
         head, _, rest = name.partition(".")
         if head not in _settable(value):
-            raise _no_such(of, name, setting_names(value))
+            mapped = _OF_MAPS if "features" in _settable(value) else ()
+            raise _no_such(of, name, [*setting_names(value), *mapped])
         if alternatives(owner, head):
             whole = setting if isinstance(setting, Mapping) else {"kind": setting}
             parts.setdefault(head, {}).update({rest: setting} if rest else whole)
@@ -230,13 +200,13 @@ def _part(owner: DataclassInstance, name: str, settings: dict[str, object]) -> A
         return made
     if made is None:
         raise ArgumentError(f"'{name}' is none, which has no settings. Choose one: {_words(known)}.")
-    word = f"={made.kind}" if hasattr(made, "kind") else ""
-    return _with_settings(made, settings, f"'{name}{word}'")
+    word = _word(type(made))
+    return _with_settings(made, settings, f"'{name}={word}'" if word else f"'{name}'")
 
 
 def _of_kind(owner: type, name: str, kind: object) -> object:
     known = alternatives(owner, name)
-    by_word = {option.kind: option for option in known if hasattr(option, "kind")}
+    by_word = {word: option for option in known if (word := _word(option))}
     if isinstance(kind, known):
         return kind
     if isinstance(kind, str) and kind in by_word:
@@ -251,7 +221,12 @@ def _of_kind(owner: type, name: str, kind: object) -> object:
 
 
 def _words(known: Iterable[type]) -> str:
-    return ", ".join(str(getattr(option, "kind", option.__name__)) for option in known)
+    return ", ".join(_word(option) or option.__name__ for option in known)
+
+
+def _word(option: type) -> str | None:
+    """The word that chooses this kind of part."""
+    return _MAPS.get(option) or getattr(option, "kind", None)
 
 
 def _settable(value: object) -> set[str]:

@@ -38,9 +38,9 @@ from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About, Whole, check_settings
-from dptransfer.methods.charging import require_kinds
+from dptransfer.methods.charging import with_defaults
 from dptransfer.methods.deep.network import Network, network_of
-from dptransfer.noise import NoiseSource, SecureNoise
+from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import Head
@@ -306,9 +306,7 @@ class PrivateMethod(ABC):
         """
         from dptransfer.methods.fitting import fit_planned
 
-        noise = SecureNoise() if noise is None else noise
-        ledger = Ledger.default() if ledger is None else ledger
-        require_kinds(budget, ledger, noise)
+        ledger, noise = with_defaults(budget, ledger, noise)
         self.require_data(private, public)
         warn_if_weak(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
         if plan is None:

@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.mechanism import exact_answer
-from dptransfer.methods.charging import charge_run, require_kinds
-from dptransfer.noise import NoiseSource, SecureNoise
+from dptransfer.methods.charging import charge_run, with_defaults
+from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, GaussianEvent
 from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.release.charged_evaluation import ChargedEvaluation, NoisyCounts
@@ -81,9 +82,7 @@ class PrivateEvaluation:
             RowsOnRecord: the ledger knows these rows under another name. For the owner's eyes only.
             BudgetError: the budget promises nothing, or allows no noise of this kind.
         """
-        noise = SecureNoise() if noise is None else noise
-        ledger = Ledger.default() if ledger is None else ledger
-        require_kinds(budget, ledger, noise)
+        ledger, noise = with_defaults(budget, ledger, noise)
         self.require_match(test)
         warn_if_weak(budget, test.facts.declared_units, stacklevel=3)  # past `plain_floats`
         step = self.plan(test.facts, budget)
@@ -100,10 +99,10 @@ class PrivateEvaluation:
                 f"test must be PrivateEmbeddings; got {type(test).__name__}. Rows that are nobody's secret "
                 "need no budget: use evaluate(model, x, y)."
             )
-        wanted = self.model.row_facts
-        require_same_encoder(wanted.encoder, test.facts.encoder, names=("The model", "test rows"))
-        if test.facts.shape != wanted.shape or test.facts.classes != wanted.classes:
-            what = "dimension" if test.facts.shape != wanted.shape else "list of classes, in its order"
+        wanted, facts = self.model.row_facts, test.facts
+        require_same_encoder(wanted.encoder, facts.encoder, names=("The model", "test rows"))
+        if (facts.shape, facts.classes) != (wanted.shape, wanted.classes):
+            what = "dimension" if facts.shape != wanted.shape else "list of classes, in its order"
             raise Incompatible(
                 f"Test rows must have the model's {what}; these have another. Encode them as its rows were, "
                 "and declare its classes: PrivateEmbeddings(x, y, classes=model.classes)."
@@ -113,10 +112,8 @@ class PrivateEvaluation:
 def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> EvaluationCounts:
     """The evaluation query for a head behind this map."""
     arrays: JsonObject = score_arrays(head)
-    directions = isinstance(head, CosineHead)
-    return EvaluationCounts(
-        features, **arrays, temperature=head.temperature, directions=directions, bound=bound
-    )
+    arrays |= {"temperature": head.temperature, "directions": isinstance(head, CosineHead)}
+    return EvaluationCounts(features, **arrays, bound=bound)
 
 
 def planned_query(classes: Sequence[str | int], bound: Bound) -> EvaluationCounts:
@@ -127,10 +124,7 @@ def planned_query(classes: Sequence[str | int], bound: Bound) -> EvaluationCount
 
 def mechanism_for(question: EvaluationCounts, budget: Budget) -> GaussianMechanism:
     """The question with the least noise that fits the budget."""
-
-    def asked(z: float) -> GaussianMechanism:
-        return GaussianMechanism(question, z, budget.relation)
-
+    asked = partial(GaussianMechanism, question, relation=budget.relation)
     return asked(noise_multiplier_for(budget, lambda z: [asked(z).event]))
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from dptransfer.data import PrivateEmbeddings
 from dptransfer.data.embeddings import PoolOutline, RowsNeeded
 from dptransfer.encoders.encoder import BESIDE
 from dptransfer.errors import DPTransferError
-from dptransfer.exact.feature_map import FittedFeatures, FittedSideBySide, FittedUnitNorm, UnitNorm
+from dptransfer.exact.feature_map import FittedSideBySide, FittedUnitNorm, UnitNorm
 from dptransfer.exact.lattice import require_exact_norms
 from dptransfer.exact.public_map import FittedPublicMap, FittedSpan, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
@@ -67,71 +67,62 @@ _NOTES_OF_RUNS = {"public-prior": 1, "public": 1, "top-k": 1, PrivateTuning.name
 _OF_AUTO = "Auto "  # how the note begins that `Auto` puts in front of those of the plan it took
 
 
-def contradiction(model: PrivateClassifier, plan: Plan) -> str | None:
-    """First contradiction between the record and the plan, or between two parts of the record."""
-    return (
-        _kind(model, plan.method)
-        or _notes(model, plan)
-        or _lists(model, plan)
-        or _public(model, plan.method)
-        or _map(model, plan)
-        or _encoder(model, plan)
-        or _charged_evaluation(model)
-    )
-
-
-def notes_of_publisher(model: PrivateClassifier, plan: Plan) -> int:
-    """Number of notes that nothing implies: why a method was chosen, and what its run decided."""
-    recorded = len(model.provenance.notes) - (model.charged is not None and model.charged.holdout is not None)
-    return recorded - len(plan.notes) - len(_answered(model, plan.method))
-
-
-def _kind(model: PrivateClassifier, method: PrivateMethod) -> str | None:
-    if (method.takes is PrivateImages) == (len(model.facts.shape) == 3):
-        return None
-    return f"'{method.name}' is not fitted on {model.facts.form}"
-
-
-def _notes(model: PrivateClassifier, plan: Plan) -> str | None:
-    notes = list(model.provenance.notes)
+def contradictions(model: PrivateClassifier, plan: Plan) -> Iterator[str]:
+    """Contradictions between the record and the plan, or between two parts of the record."""
+    method, record = plan.method, model.provenance.public
+    if (method.takes is PrivateImages) is not (len(model.facts.shape) == 3):
+        yield f"'{method.name}' is not fitted on {model.facts.form}"
+    yield from _in_notes(model, plan)
+    yield from _in_lists(model, plan)
+    if record is None and method.needs_public:
+        yield f"'{method.name}' needs public data, and none are on record"
+    own = model.facts.encoder
+    if record is not None and method.takes is PrivateEmbeddings and own is not None:
+        if record.get("encoder") not in (None, own.to_dict()):
+            yield "the public rows on record are of another encoder than the private ones"
+    if METHODS.package(method.name) is None:
+        yield from _in_map(model, plan)
+        changed = None if model.encoder_delta is None else model.encoder_delta.kind
+        if all(changed not in changes_of_encoder(one) for one in _methods(plan)):
+            yield "the encoder is not changed as the method changes one"
     charged = model.charged
+    if charged is not None:
+        if charged.holdout is not None and charged.ledger_head != model.provenance.ledger_head:
+            yield "fit and hold-out are one charge, and name different entries of the ledger"
+        if charged.guarantee.assumptions != ASSUMPTIONS:
+            yield "the assumptions of the charged evaluation are not those of such an evaluation"
+
+
+def _in_notes(model: PrivateClassifier, plan: Plan) -> Iterator[str]:
+    notes, charged = list(model.provenance.notes), model.charged
     if charged is not None and charged.holdout is not None:
         budget = Budget(epsilon=1.0, relation=model.guarantee.relation)
         made = FitPlan(plan.method, model.facts, budget, plan, holdout=charged.holdout)
         if not notes or (notes.pop(),) != made.notes:
-            return "the note about the hold-out is not that of its chance and relation"
+            yield "the note about the hold-out is not that of its chance and relation"
     implied = [*plan.notes, *_answered(model, plan.method)]
     if notes and notes[0].startswith(_OF_AUTO):
         del notes[0]
     if len(notes) < len(implied) or not all(map(_same, notes, implied)):
-        return "the notes are not those of the plan"
-    own = METHODS.package(plan.method.name) is None
+        yield "the notes are not those of the plan"
     of_run = _NOTES_OF_RUNS.get(plan.method.name, isinstance(plan.method, FineTuning))
-    if own and len(notes) - len(implied) > of_run:
-        return "there are notes that no plan and no run of the method makes"
-    return None
+    if METHODS.package(plan.method.name) is None and len(notes) - len(implied) > of_run:
+        yield "there are notes that no plan and no run of the method makes"
 
 
 def _same(recorded: str, implied: str) -> bool:
     """Whether two notes have the same words and whole numbers, and other numbers but for their last digit."""
-    if _NUMBER.sub("#", recorded) != _NUMBER.sub("#", implied):
-        return False
-    pairs = zip(_NUMBER.findall(recorded), _NUMBER.findall(implied), strict=True)
-    return all(
-        one == other
-        or (
-            not (one.isdigit() and other.isdigit())
-            and math.isclose(float(one), float(other), rel_tol=_SHOWN, abs_tol=_last_digit(one, other))
-        )
-        for one, other in pairs
-    )
 
+    def close(one: str, other: str) -> bool:
+        if one == other or (one.isdigit() and other.isdigit()):
+            return one == other
+        # One in the last digit after the point that some of these has; a little more, for rounding.
+        digits = max(len(number.partition(".")[2]) for number in (one, other))
+        last = 0.0 if "e" in one + other else 1.01 * 10.0**-digits
+        return math.isclose(float(one), float(other), rel_tol=_SHOWN, abs_tol=last)
 
-def _last_digit(*numbers: str) -> float:
-    """One in the last digit after the point that some of these has; a little more, for rounding."""
-    if any("e" in one for one in numbers):
-        return 0.0
-    return 1.01 * 10.0 ** -max(len(one.partition(".")[2]) for one in numbers)
+    same_words = _NUMBER.sub("#", recorded) == _NUMBER.sub("#", implied)
+    return same_words and all(map(close, _NUMBER.findall(recorded), _NUMBER.findall(implied)))
 
 
 def _answered(model: PrivateClassifier, method: PrivateMethod) -> tuple[str, ...]:
@@ -139,60 +130,60 @@ def _answered(model: PrivateClassifier, method: PrivateMethod) -> tuple[str, ...
     listed = model.provenance.answers
     if not isinstance(method, Voting) or listed is None:
         return ()
-    return method.notes_of(sum(map(len, _rows_of(listed).values())))
+    return method.notes_of(sum(map(len, listed["rows"].values())))
 
 
-def _lists(model: PrivateClassifier, plan: Plan) -> str | None:
+def _in_lists(model: PrivateClassifier, plan: Plan) -> Iterator[str]:
     """Prototypes and answers are as many as were paid for, of public rows that there are, by class."""
     told, pool = model.provenance, (model.provenance.public or {}).get("rows", 0)
     for name, listed in (("prototypes", told.prototypes), ("answers", told.answers)):
         if listed is not None and not _is_a_list(listed, model.classes, pool):
-            return f"the {name} are no list of public rows for each class"
-    found = [_miscounted(model, method, pool) for method in _methods(plan)]
-    return None if None in found else found[0]
+            yield f"the {name} are no list of public rows for each class"
+    found = [next(_miscounted(model, method, pool), None) for method in _methods(plan)]
+    if None not in found:
+        yield from filter(None, found[:1])
 
 
-def _miscounted(model: PrivateClassifier, method: PrivateMethod, pool: int) -> str | None:
-    prototypes, answers = model.provenance.prototypes, model.provenance.answers
+def _miscounted(model: PrivateClassifier, method: PrivateMethod, pool: int) -> Iterator[str]:
+    prototypes, answers = (
+        None if listed is None else list(listed["rows"].values())
+        for listed in (model.provenance.prototypes, model.provenance.answers)
+    )
     if isinstance(method, PoolSelection):
-        wanted = getattr(method, "k", 1)
-        if prototypes is None or {len(own) for own in _rows_of(prototypes).values()} != {wanted}:
-            return f"the method chooses {wanted} prototypes of each class, and as many are not listed"
-        head = model.head
-        if wanted != (
-            head.prototypes.shape[1] if isinstance(head, MeanCosineHead) else isinstance(head, CosineHead)
-        ):
-            return f"the method chooses {wanted} prototypes of each class, and the head has others"
+        wanted, head = getattr(method, "k", 1), model.head
+        if prototypes is None or {len(own) for own in prototypes} != {wanted}:
+            yield f"the method chooses {wanted} prototypes of each class, and as many are not listed"
+        several = head.prototypes.shape[1] if isinstance(head, MeanCosineHead) else None
+        if wanted != (isinstance(head, CosineHead) if several is None else several):
+            yield f"the method chooses {wanted} prototypes of each class, and the head has others"
         prototypes = None
     if isinstance(method, Voting):
         if answers is None:
-            return "the method answers questions about public examples, and none are listed"
-        rows = [row for own in _rows_of(answers).values() for row in own]
+            yield "the method answers questions about public examples, and none are listed"
+        rows = [row for own in answers or () for row in own]
         most = method.queries if method.answers is None else method.answers
         enough = len(rows) <= (most or 0) if method.threshold is not None else len(rows) == most
         if not enough or len(set(rows)) < len(rows):
-            return f"{len(rows)} answers are listed, and {most} were paid for"
+            yield f"{len(rows)} answers are listed, and {most} were paid for"
         if not set(rows) <= set(method.questions(pool).tolist()):
-            return "answers are listed to questions that were not asked"
+            yield "answers are listed to questions that were not asked"
         answers = None
-    if METHODS.package(method.name) is not None:
-        return None  # what a package's method may list is its own affair
-    if (prototypes, answers) != (None, None):
-        return "public examples are listed that the method neither chooses nor asks about"
-    return None
+    # What a package's method may list is its own affair.
+    if METHODS.package(method.name) is None and (prototypes, answers) != (None, None):
+        yield "public examples are listed that the method neither chooses nor asks about"
 
 
 def _is_a_list(listed: Mapping[str, Any], classes: Sequence[str | int], pool: int) -> bool:
     """Whether this is what `data.examples.public_record` writes about a pool of so many examples."""
     names, rows = [str(name) for name in classes], listed.get("rows", {})
-    if not {"rows"} <= listed.keys() <= {"rows", "sources"} or not _are_lists(rows, names, int):
-        return False
-    if any(len(set(own)) < len(own) or not all(0 <= row < pool for row in own) for own in rows.values()):
-        return False
-    if "sources" not in listed:
-        return True
-    sources = listed["sources"]
-    return _are_lists(sources, names, str) and all(len(sources[name]) == len(rows[name]) for name in names)
+    sources = listed.get("sources", rows)
+    return (
+        {"rows"} <= listed.keys() <= {"rows", "sources"}
+        and _are_lists(rows, names, int)
+        and all(len(set(own)) == len(own) and all(0 <= row < pool for row in own) for own in rows.values())
+        and (sources is rows or _are_lists(sources, names, str))
+        and all(len(sources[name]) == len(rows[name]) for name in names)
+    )
 
 
 def _are_lists(listed: object, names: list[str], kind: type) -> bool:
@@ -202,102 +193,50 @@ def _are_lists(listed: object, names: list[str], kind: type) -> bool:
     return all(isinstance(own, list) and all(type(one) is kind for one in own) for own in listed.values())
 
 
-def _rows_of(listed: Mapping[str, Any]) -> Mapping[str, list[int]]:
-    rows: Mapping[str, list[int]] = listed["rows"]
-    return rows
-
-
-def _public(model: PrivateClassifier, method: PrivateMethod) -> str | None:
-    """Public data are on record where the method needs some, and are of the encoder of the private ones."""
-    record = model.provenance.public
-    if record is None:
-        return f"'{method.name}' needs public data, and none are on record" if method.needs_public else None
-    own = model.facts.encoder
-    theirs = record.get("encoder")
-    if method.takes is PrivateEmbeddings and own is not None and theirs not in (None, own.to_dict()):
-        return "the public rows on record are of another encoder than the private ones"
-    return None
-
-
-def _map(model: PrivateClassifier, plan: Plan) -> str | None:
+def _in_map(model: PrivateClassifier, plan: Plan) -> Iterator[str]:
     """The feature map is of the settings on record, and was learned from the public rows on record.
 
     That of a method on pictures is learned from rows of public pictures, which the release does not name.
     """
-    if METHODS.package(plan.method.name) is not None:
-        return None
-    pictures = plan.method.takes is PrivateImages
-    record = model.provenance.public or {}
-    words = record.get("vocabulary") or {}
-    settings = [_configured_map(method) for method in _methods(plan)]
-    for part in _parts(model.features):
+    pictures, record = plan.method.takes is PrivateImages, model.provenance.public or {}
+    words, features = record.get("vocabulary") or {}, model.features
+    # Methods that train a network have the width of a public map.
+    settings = [
+        getattr(one, "features", None) or PublicMap(axes=getattr(one, "axes", 1)) for one in _methods(plan)
+    ]
+    maps = [one for one in settings if isinstance(one, PublicMap)]
+    for part in (features.first, features.second) if isinstance(features, FittedSideBySide) else (features,):
+        problem = "the feature map is not that of the settings on record"
         if isinstance(part, FittedPublicMap):
-            stretched = {one.whitening for one in settings if isinstance(one, PublicMap)}
-            most = max((one.axes for one in settings if isinstance(one, PublicMap)), default=0)
             if not pictures and part.pool != record.get("fingerprint"):
-                return "the feature map was learned from other public rows than those on record"
-            if part.whitening not in stretched or part.dimension > most:
-                return "the feature map is not that of the settings on record"
+                yield "the feature map was learned from other public rows than those on record"
+            if all(part.whitening != one.whitening for one in maps) or part.dimension > max(
+                one.axes for one in maps
+            ):
+                yield problem
         elif isinstance(part, FittedVocabularyMap):
             if (part.vocabulary, part.dimension) != (words.get("identity"), words.get("words")):
-                return "the feature map is in other words than those on record"
+                yield "the feature map is in other words than those on record"
         elif isinstance(part, FittedUnitNorm):
-            pooled = {one.pool for one in settings if isinstance(one, UnitNorm)}
-            if not pictures and part.pool not in pooled:
-                return "the feature map is not that of the settings on record"
+            if not pictures and all(part.pool != one.pool for one in settings if isinstance(one, UnitNorm)):
+                yield problem
         elif isinstance(part, FittedSpan):
-            pool = _recorded_pool(model.provenance.public)
-            if part is model.features or not sources_of_start(pool, model.facts):
-                return "the feature map has a public start, and none is on record"
-    return None
+            if part is features or not sources_of_start(_recorded_pool(record or None), model.facts):
+                yield "the feature map has a public start, and none is on record"
 
 
-def _encoder(model: PrivateClassifier, plan: Plan) -> str | None:
-    """An encoder is changed where the method changes one, and as it does."""
-    if METHODS.package(plan.method.name) is not None:
-        return None
-    changed = None if model.encoder_delta is None else model.encoder_delta.kind
-    if any(changed in _changes(method) for method in _methods(plan)):
-        return None
-    return "the encoder is not changed as the method changes one"
-
-
-def _changes(method: PrivateMethod) -> tuple[str | None, ...]:
+def changes_of_encoder(method: PrivateMethod) -> tuple[str | None, ...]:
     """Kinds of change of an encoder that a run may release; None is for no change."""
     if isinstance(method, FineTuning):
         kind = delta_kind(method.train)
-        beside = kind is not None and isinstance(method, WarmStartNetwork)
-        return (f"{kind}{BESIDE}" if beside else kind,)
+        return (f"{kind}{BESIDE}" if kind is not None and isinstance(method, WarmStartNetwork) else kind,)
     return (None, "state") if isinstance(method, PictureVoting) else (None,)
-
-
-def _configured_map(method: PrivateMethod) -> object:
-    """The feature map in a method's settings; methods that train a network have the width of a public map."""
-    return getattr(method, "features", None) or PublicMap(axes=getattr(method, "axes", 1))
 
 
 def _methods(plan: Plan) -> list[PrivateMethod]:
     """The method, or those of which one trial was released."""
     trials = [one for step in plan.mechanisms if isinstance(step, Trials) for one in step.plans]
     return [one.method for one in trials or [plan]]
-
-
-def _parts(features: FittedFeatures) -> Iterator[FittedFeatures]:
-    if isinstance(features, FittedSideBySide):
-        yield from (features.first, features.second)
-    else:
-        yield features
-
-
-def _charged_evaluation(model: PrivateClassifier) -> str | None:
-    charged = model.charged
-    if charged is None:
-        return None
-    if charged.holdout is not None and charged.ledger_head != model.provenance.ledger_head:
-        return "fit and hold-out are one charge, and name different entries of the ledger"
-    if charged.guarantee.assumptions != ASSUMPTIONS:
-        return "the assumptions of the charged evaluation are not those of such an evaluation"
-    return None
 
 
 _ROUNDING = 1e-9  # what another build of the same arithmetic may differ by
@@ -319,11 +258,10 @@ def verify_release(path: str | Path) -> Verification:
         return found  # there is nothing that could be planned again
     model = read_release(path)
     checks = [_check_charged(model, one) for one in found.checks]
-    place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
     steps, plan = check_steps(model)
-    checks[place:place] = [steps, check_words(model)]
-    if plan is not None:
-        checks.insert(place + 2, check_record(model, plan))
+    place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
+    recorded = [] if plan is None else [check_record(model, plan)]
+    checks[place:place] = [steps, check_words(model), *recorded]
     return replace(found, checks=tuple(checks))
 
 
@@ -331,63 +269,67 @@ def _check_charged(model: PrivateClassifier, check: Check) -> Check:
     """The check of charged test results; it fails where their step is not that of such an evaluation."""
     if check.name != CHARGED or not check.passed or model.charged is None:
         return check
+    said = "its step and the noise it states are not those of such an evaluation"
     try:
         if is_planned_step(model.charged):
             return check
     except DPTransferError as problem:
-        return replace(check, passed=False, detail=str(problem))
-    said = "its step and the noise it states are not those of such an evaluation"
+        said = str(problem)
     return replace(check, passed=False, detail=said)
 
 
 def check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
     """Check the recorded steps; with the plan of the fit, where it is that of the record."""
+
+    def not_checked(why: str) -> tuple[Check, None]:
+        return Check(STEPS, False, one_line(f"not checked: {why}"), required=False), None
+
     name = model.provenance.method
     if name not in METHODS and name != PrivateTuning.name:
-        return _not_checked(
+        return not_checked(
             f"'{name}' is no method of this library or of an installed package, which could plan its steps"
-        ), None
+        )
     understated = False
     try:
         model = without_holdout(model)  # what a hold-out was asked, `verify_files` has checked
-        method = _recorded_method(model)
+        method = method_from_configuration(model.provenance.configuration)
+        if method.name != name:
+            raise ValueError(f"the recorded configuration is that of '{method.name}'")
         understated = not _bounds(method, model.facts.unit)
-        plan = _planned_again(method, model)
+        if len(model.facts.shape) == 1:
+            require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
+        plan = _on_cpu(method).plan(model.facts, budget_of(model), _recorded_pool(model.provenance.public))
         problem = _difference(model, plan)
         understated |= any(map(_understates, model.events, plan.events))
     except RowsNeeded:
-        return _not_checked(
-            "this plan looks at the public rows themselves, which a release does not hold"
-        ), None
-    except UnknownType as unknown:
-        problem = f"the recorded method cannot plan them: {unknown}"
-        if name == PrivateTuning.name:
-            return _not_checked(problem), None
+        return not_checked("this plan looks at the public rows themselves, which a release does not hold")
     except Exception as error:  # the words and numbers of a forger reach all that a plan does
         problem = f"the recorded method cannot plan them: {error}"
+        if isinstance(error, UnknownType) and name == PrivateTuning.name:
+            return not_checked(problem)
     if problem is None:
         added = METHODS.package(name)
         whose = f"'{name}'" if added is None else f"'{name}', of the installed package '{added}',"
         return Check(STEPS, True, f"as {whose} plans them for the recorded settings and facts"), plan
     written = _other_version(model.provenance.versions)
     if written is not None and not understated:
-        return _not_checked(
-            f"written by {written}, which may plan otherwise than what is here: {problem}"
-        ), None
+        return not_checked(f"written by {written}, which may plan otherwise than what is here: {problem}")
     return Check(STEPS, False, one_line(problem)), None
 
 
 def check_record(model: PrivateClassifier, plan: Plan) -> Check:
     """Check that what is listed beside the steps follows from them."""
     try:
-        problem = contradiction(model, plan)
+        problem = next(contradictions(model, plan), None)
     except Exception as error:  # as for a plan
         problem = f"it cannot be compared: {error}"
     if problem is not None:
         written = _other_version(model.provenance.versions)
         said = "" if written is None else f"; it was written by {written}, which may record otherwise"
         return Check(RECORD, False, one_line(f"{problem}{said}"), required=written is None)
-    more = notes_of_publisher(model, plan)
+    # Notes that nothing implies: why a method was chosen, and what its run decided.
+    more = len(model.provenance.notes) - (model.charged is not None and model.charged.holdout is not None)
+    more -= len(plan.notes) + len(_answered(model, plan.method))
     said = f"; what the run decided ({more} note{'s' * (more != 1)}) cannot be checked" if more else ""
     return Check(RECORD, True, f"notes, lists, feature map and hold-out follow from the steps{said}")
 
@@ -397,8 +339,8 @@ def check_words(model: PrivateClassifier) -> Check:
     told = model.provenance
     if told.method not in METHODS and told.method != PrivateTuning.name:
         return Check(WORDS, False, "what it says of its method are its publisher's words", required=False)
-    method = PrivateTuning if told.method == PrivateTuning.name else METHODS[told.method]
-    if (told.summary, told.reference) == (method.about.card, method.about.reference):
+    about = (PrivateTuning if told.method == PrivateTuning.name else METHODS[told.method]).about
+    if (told.summary, told.reference) == (about.card, about.reference):
         return Check(WORDS, True, "as the method describes itself")
     written = _other_version(told.versions)
     said = "the release describes its method in other words than the method does"
@@ -414,36 +356,22 @@ def _other_version(recorded: Mapping[str, str]) -> str | None:
     return next(other, None)
 
 
-def _recorded_method(model: PrivateClassifier) -> PrivateMethod:
-    method = method_from_configuration(model.provenance.configuration)
-    if method.name != model.provenance.method:
-        raise ValueError(f"the recorded configuration is that of '{method.name}'")
-    return method
-
-
 def _bounds(method: PrivateMethod, unit: Unit) -> bool:
     """Whether the method, and all it chooses from, bounds what one unit contributes: rows are no persons."""
     inner = method.candidates if isinstance(method, PrivateTuning) else ()
     return unit in method.units and all(_bounds(one, unit) for one in inner)
 
 
-def _planned_again(method: PrivateMethod, model: PrivateClassifier) -> Plan:
-    if len(model.facts.shape) == 1:
-        require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
-    return _on_cpu(method).plan(model.facts, budget_of(model), _recorded_pool(model.provenance.public))
-
-
 def budget_of(model: PrivateClassifier) -> Budget:
     """The budget that the guarantee exhausts; in μ or ρ where there is one, since ε may be 0 at a large δ."""
     promise = model.guarantee
     delta, relation = promise.delta, promise.relation
-    if not model.events:
-        return Budget(epsilon=1.0, delta=delta, relation=relation)
-    if delta > 0 and promise.mu is not None:
+    if model.events and delta > 0 and promise.mu is not None:
         return Budget.gdp(promise.mu * _HAIR, delta=delta, relation=relation)
-    if delta > 0 and promise.rho is not None:
+    if model.events and delta > 0 and promise.rho is not None:
         return Budget.zcdp(promise.rho * _HAIR, delta=delta, relation=relation)
-    return Budget(epsilon=promise.epsilon * _HAIR, delta=delta, relation=relation)
+    epsilon = promise.epsilon * _HAIR if model.events else 1.0
+    return Budget(epsilon=epsilon, delta=delta, relation=relation)
 
 
 def _on_cpu(method: PrivateMethod) -> PrivateMethod:
@@ -460,37 +388,41 @@ def _difference(model: PrivateClassifier, plan: Plan) -> str | None:
         return "the recorded assumptions are not those of the method"
     if len(model.events) != len(plan.mechanisms):
         return f"{len(model.events)} steps are recorded, and the method takes {len(plan.mechanisms)}"
-    for number, (recorded, step) in enumerate(zip(model.events, plan.mechanisms, strict=True), start=1):
-        found = _unlike(event_to_dict(recorded), event_to_dict(at_noise_of(recorded, step).event))
-        if found is None and not _as_noisy(event_to_dict(recorded), event_to_dict(step.event)):
+    for number, (event, step) in enumerate(zip(model.events, plan.mechanisms, strict=True), start=1):
+        recorded = event_to_dict(event)
+        found = _unlike(recorded, event_to_dict(at_noise_of(event, step).event), _as_exact)
+        if found is None and _unlike(recorded, event_to_dict(step.event), _as_noisy) is not None:
             found = "other noise than the method plans for this guarantee"
         if found is not None:
             return f"step {number} of {len(model.events)} is recorded with {found}"
     return None
 
 
-def _as_noisy(recorded: Any, planned: Any, name: str = "event") -> bool:
-    """Whether the noise in two events, as JSON, is the same up to what it is calibrated to."""
-    if isinstance(recorded, dict):
-        return all(_as_noisy(value, planned.get(one), one) for one, value in recorded.items())
-    if isinstance(recorded, list):
-        return all(_as_noisy(*pair, name) for pair in zip(recorded, planned, strict=True))
+def _as_exact(name: str, recorded: Any, planned: Any) -> bool:
+    """Whether two values are the same but for rounding."""
+    numbers = isinstance(recorded, float) and isinstance(planned, float)
+    return recorded == planned or (numbers and math.isclose(recorded, planned, rel_tol=_ROUNDING))
+
+
+def _as_noisy(name: str, recorded: Any, planned: Any) -> bool:
+    """Whether two values, if they say how much noise there is, are the same but for its calibration."""
     return name not in _NOISE or math.isclose(recorded, planned, rel_tol=_CALIBRATED)
 
 
-def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
-    """The first field in which two events, as JSON, differ by more than rounding."""
+def _unlike(
+    recorded: Any, planned: Any, alike: Callable[[str, Any, Any], bool], name: str = "event"
+) -> str | None:
+    """The first field that is not alike in two events, as JSON."""
     if isinstance(recorded, dict) and isinstance(planned, dict):
         names = sorted({**planned, **recorded}, key=lambda one: one.startswith("numeric"))  # what tells most
-        found = (_unlike(recorded.get(one), planned.get(one), one) for one in names)
-        return next((problem for problem in found if problem is not None), None)
-    if isinstance(recorded, list) and isinstance(planned, list) and len(recorded) == len(planned):
-        found = (_unlike(*pair, name) for pair in zip(recorded, planned, strict=True))
-        return next((problem for problem in found if problem is not None), None)
-    numbers = isinstance(recorded, float) and isinstance(planned, float)
-    if recorded == planned or (numbers and math.isclose(recorded, planned, rel_tol=_ROUNDING)):
+        found = (_unlike(recorded.get(one), planned.get(one), alike, one) for one in names)
+    elif isinstance(recorded, list) and isinstance(planned, list) and len(recorded) == len(planned):
+        found = (_unlike(*pair, alike, name) for pair in zip(recorded, planned, strict=True))
+    elif alike(name, recorded, planned):
         return None
-    return f"{name.replace('_', ' ')} {recorded!r}, where the method has {planned!r}"
+    else:
+        return f"{name.replace('_', ' ')} {recorded!r}, where the method has {planned!r}"
+    return next((problem for problem in found if problem is not None), None)
 
 
 def _understates(recorded: Event, planned: Event) -> bool:
@@ -504,22 +436,18 @@ def _understates(recorded: Event, planned: Event) -> bool:
     return bool(mine < least * (1 - _ROUNDING))
 
 
-def _not_checked(why: str) -> Check:
-    return Check(STEPS, False, one_line(f"not checked: {why}"), required=False)
-
-
 def _recorded_pool(record: Mapping[str, Any] | None) -> PoolOutline | None:
     """Outline of the public rows by what is recorded of them: numbers, and classes of labelled ones."""
     if record is None:
         return None
+
+    def counted(count: object, what: str) -> int:
+        if type(count) is not int or count < 1:
+            raise ValueError(f"the recorded number of {what} is {count!r}")
+        return count
+
     words, names = record.get("vocabulary"), record.get("names")
-    of_words = None if words is None else _counted(words["words"], "words")
-    of_names = 0 if names is None else _counted(names["rows"], "class names")
+    of_words = None if words is None else counted(words["words"], "words")
+    of_names = 0 if names is None else counted(names["rows"], "class names")
     classes = (record.get("shots") or record).get("classes", ())
-    return PoolOutline(_counted(record["rows"], "public rows"), of_words, names=of_names, classes=classes)
-
-
-def _counted(count: object, what: str) -> int:
-    if type(count) is not int or count < 1:
-        raise ValueError(f"the recorded number of {what} is {count!r}")
-    return count
+    return PoolOutline(counted(record["rows"], "public rows"), of_words, names=of_names, classes=classes)

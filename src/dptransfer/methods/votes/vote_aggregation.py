@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -51,9 +51,9 @@ from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject, Labels
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import plain_floats
 from dptransfer.ledger import Ledger, Receipt
-from dptransfer.mechanisms import GaussianMechanism, Step
-from dptransfer.methods.charging import charge_run, require_kinds
-from dptransfer.noise import NoiseSource, SecureNoise
+from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.methods.charging import charge_run, with_defaults
+from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation, Unit, rounded_up
 from dptransfer.queries import LargestVotes, VoteCounts
 from dptransfer.queries.votes import AnswerLoss, CountedVotes, LossOfAnswers, LossSensitivity, votes_of
@@ -71,6 +71,15 @@ def require_passable(threshold: float, teachers: int) -> None:
         raise ArgumentError(
             f"A threshold above the number of teachers is never passed; got {threshold:g} for {teachers} "
             "teachers. Lower it."
+        )
+
+
+def require_answerable(answers: int, queries: int) -> None:
+    """Raise for more answers than questions."""
+    if answers > queries:
+        raise ArgumentError(
+            f"At most all queries can be answered; got {answers} answers for {queries} queries. "
+            "Set fewer answers, or more queries."
         )
 
 
@@ -93,11 +102,6 @@ def questions_of(
 def with_noise(query: VoteCounts | LargestVotes, scale: float, relation: Relation) -> GaussianMechanism:
     """Its answer with noise of this standard deviation, in votes."""
     return GaussianMechanism(query, scale / query.l2_sensitivity(relation), relation)
-
-
-def gaussian_steps(steps: Iterable[Step]) -> list[GaussianMechanism]:
-    """The tests, if there are any, and the votes in a plan's steps: no others are in it."""
-    return [step for step in steps if isinstance(step, GaussianMechanism)]
 
 
 def noisy_answers(
@@ -177,11 +181,8 @@ class Inquiry:
                 "A number of answers is for questions that must pass a noisy test; no threshold noise is "
                 "given. Give it, or leave the answers out: all queries are then answered."
             )
-        if self.answers is not None and checks.whole("answers", self.answers) > self.queries:
-            raise ArgumentError(
-                f"At most all queries can be answered; got {self.answers} answers for {self.queries} "
-                "queries. Lower the answers."
-            )
+        if self.answers is not None:
+            require_answerable(checks.whole("answers", self.answers), self.queries)
 
     @classmethod
     def within(cls, budget: Budget, queries: int, **settings: Any) -> Inquiry:
@@ -206,9 +207,10 @@ class Inquiry:
     @property
     def mechanisms(self) -> tuple[GaussianMechanism, ...]:
         """The tests, if there are any, and the answers: each kind one noisy answer."""
-        answers = None if self.threshold_noise is None else self.most_answers
+        answers, scales = None, [self.noise]
+        if self.threshold_noise is not None:
+            answers, scales = self.most_answers, [self.threshold_noise, self.noise]
         asked = questions_of(self.queries, answers, self.classes, self.unit, _BALLOTS_REPLACED)
-        scales = [self.noise] if self.threshold_noise is None else [self.threshold_noise, self.noise]
         return tuple(with_noise(*one, self.relation) for one in zip(asked, scales, strict=True))
 
     @property
@@ -219,10 +221,9 @@ class Inquiry:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What whoever brings the votes promises."""
-        one = "example" if self.unit is Unit.ROW else "person"
-        whole = "" if self.unit is Unit.ROW else ", with all their examples,"
+        one = "example" if self.unit is Unit.ROW else "person, with all their examples,"
         return (
-            f"each {one}{whole} was given to one teacher at most, by a rule that does not depend on the "
+            f"each {one} was given to one teacher at most, by a rule that does not depend on the "
             "others, and a teacher's votes depend on what it was given alone",
             "questions, teachers, classes, noise and threshold were fixed without looking at the data",
         )
@@ -304,34 +305,31 @@ def aggregate_votes(
     """
     require_votes(votes, inquiry, teachers, cast=cast)
     inquiry.require_threshold(threshold, teachers)
-    steps = inquiry.mechanisms
-    source = SecureNoise() if noise is None else noise
-    with charge_votes(name, inquiry.events, "votes", delta, ledger, source) as receipt:
+    steps, promise = inquiry.mechanisms, inquiry.guarantee(delta)
+    with charge_votes(name, inquiry.events, "votes", delta, ledger, noise) as (receipt, source):
         ballots = count_votes(votes, teachers, inquiry.classes, cast=cast)
         asked, noisy, _ = noisy_answers(steps, ballots, threshold, source)
-    return VoteAnswers(
-        positions=asked,
-        labels=noisy.argmax(axis=1),
-        inquiry=inquiry,
-        guarantee=inquiry.guarantee(delta),
-        seeded=source.seeded,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        ledger_head=receipt.head,
-    )
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    labels = noisy.argmax(axis=1)
+    return VoteAnswers(asked, labels, inquiry, promise, source.seeded, created, receipt.head)
 
 
 @contextmanager
 def charge_votes(
-    name: str, events: tuple[Event, ...], label: str, delta: float, ledger: Ledger | None, noise: NoiseSource
-) -> Iterator[Receipt]:
+    name: str,
+    events: tuple[Event, ...],
+    label: str,
+    delta: float,
+    ledger: Ledger | None,
+    noise: NoiseSource | None,
+) -> Iterator[tuple[Receipt, NoiseSource]]:
     """Charge for what runs inside, and note how it ended."""
-    ledger = Ledger.default() if ledger is None else ledger
     promised = max(guarantee_of(events, delta).epsilon, _SMALLEST_EPSILON)
     budget = Budget(epsilon=promised, delta=delta, relation=events[0].relation)
-    require_kinds(budget, ledger, noise)
+    ledger, noise = with_defaults(budget, ledger, noise)
     warn_if_weak(budget, stacklevel=5)  # past this context, whoever opens it, and `plain_floats`
     with charge_run(ledger, name, events, label) as receipt:
-        yield receipt
+        yield receipt, noise
 
 
 def require_votes(votes: AnyArray, inquiry: Inquiry, teachers: int, *, cast: bool) -> None:
@@ -356,15 +354,8 @@ def count_votes(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> 
 
 def inquiry_record(inquiry: Inquiry, teachers: int, threshold: float | None) -> JsonObject:
     """What was asked, as a record beside the answers has it."""
-    return {
-        "queries": inquiry.queries,
-        "answers_paid_for": inquiry.most_answers,
-        "classes": inquiry.classes,
-        "teachers": teachers,
-        "noise": inquiry.noise,
-        "threshold": threshold,
-        "threshold_noise": inquiry.threshold_noise,
-    }
+    own = {name: getattr(inquiry, name) for name in ("queries", "classes", "noise", "threshold_noise")}
+    return {**own, "answers_paid_for": inquiry.most_answers, "teachers": teachers, "threshold": threshold}
 
 
 _FAR = 9.6  # standard deviations
@@ -424,17 +415,9 @@ class VoteReport:
     def loss(self) -> AnswerLoss:
         """The loss that is reported."""
         asked = self.inquiry
-        return AnswerLoss(
-            asked.queries,
-            self.teachers,
-            asked.classes,
-            asked.noise,
-            self.order,
-            asked.most_answers,
-            asked.relation,
-            self.threshold,
-            asked.threshold_noise,
-        )
+        price = asked.noise, self.order, asked.most_answers, asked.relation
+        test = self.threshold, asked.threshold_noise
+        return AnswerLoss(asked.queries, self.teachers, asked.classes, *price, *test)
 
     @cached_property
     def steps(self) -> tuple[GaussianMechanism, GaussianMechanism]:
@@ -449,10 +432,8 @@ class VoteReport:
         value = LossOfAnswers(self.loss, self.loss.of_all_answers, asked.unit)
 
         def both(z: float) -> tuple[GaussianMechanism, GaussianMechanism]:
-            return (
-                GaussianMechanism(scale, z / math.sqrt(_SCALE_SHARE), asked.relation),
-                GaussianMechanism(value, z / math.sqrt(1 - _SCALE_SHARE), asked.relation),
-            )
+            first = GaussianMechanism(scale, z / math.sqrt(_SCALE_SHARE), asked.relation)
+            return first, GaussianMechanism(value, z / math.sqrt(1 - _SCALE_SHARE), asked.relation)
 
         return both(noise_multiplier_for(self.budget, lambda z: _events(both(z))))
 
@@ -483,19 +464,18 @@ class VoteReport:
     ) -> ReportedLoss:
         """Charge the ledger, then look; the arguments are those of `aggregate_votes`."""
         require_votes(votes, self.inquiry, self.teachers, cast=cast)
-        source = SecureNoise() if noise is None else noise
-        ledger = Ledger.default() if ledger is None else ledger
-        require_kinds(self.budget, ledger, source)
+        ledger, noise = with_defaults(self.budget, ledger, noise)
         if self.inquiry.unit is Unit.ROW and ledger.unit_of(name) is Unit.PERSON:
             raise ArgumentError(
                 f"A report about rows tells nothing of persons who may have many; '{name}' counts by person. "
                 "Ask about persons: unit=Unit.PERSON (--unit person)."
             )
         _ = self.steps, self.loss.growth  # what cannot be afforded, or held in memory, fails here
-        with charge_votes(name, self.events, "votes report", self.budget.delta, ledger, source) as receipt:
+        delta = self.budget.delta
+        with charge_votes(name, self.events, "votes report", delta, ledger, noise) as (receipt, _):
             ballots = count_votes(votes, self.teachers, self.inquiry.classes, cast=cast)
-            noisy, deviation = self.release_loss(ballots, source)
-        return ReportedLoss(self, noisy, deviation, source.seeded, receipt.head)
+            noisy, deviation = self.release_loss(ballots, noise)
+        return ReportedLoss(self, noisy, deviation, noise.seeded, receipt.head)
 
     def release_loss(self, ballots: Any, noise: NoiseSource) -> tuple[float, float]:
         """The noisy loss and the standard deviation of its noise: all that is released."""
@@ -549,18 +529,21 @@ class ReportedLoss:
         """The same for labels and report together."""
         asked, delta, order = self.report.inquiry, self.report.budget.delta, self.report.order
         exact = epsilon_of((*asked.events, *self.report.events), delta)
-        own = order * (mu_of(self.report.events) or 0.0) ** 2 / 2
+        own = self._price(self.report.events)
         lost = 3 * math.exp(min(exact, 700.0)) * MISSED  # above (1 + e^ε)·1e-21
         if lost >= delta:
             return exact
         return min(epsilon_at_order(self._labels + own, order, delta - lost), exact)
 
+    def _price(self, events: Sequence[Event]) -> float:
+        """D_α of Gaussian steps, whatever the votes."""
+        return self.report.order * (mu_of(events) or 0.0) ** 2 / 2 if events else 0.0
+
     @property
     def _labels(self) -> float:
         """D_α of tests, whatever the votes, of labels, by the bound, and what the grid costs."""
         asked, order = self.report.inquiry, self.report.order
-        *tests, _ = asked.events
-        of_tests = order * (mu_of(tests) or 0.0) ** 2 / 2 if tests else 0.0
+        of_tests = self._price(asked.events[:-1])
         grid = math.fsum(event.numeric_epsilon for event in asked.events) * order / (order - 1)
         return of_tests + self.loss_bound + grid
 

@@ -36,9 +36,9 @@ from dptransfer.methods.heads.start import fitted_to_chances
 from dptransfer.methods.method import Plan, PrivateMethod, Task
 from dptransfer.methods.votes.vote_aggregation import (
     MOST_NOISE,
-    gaussian_steps,
     noisy_answers,
     questions_of,
+    require_answerable,
     require_passable,
     with_noise,
 )
@@ -207,7 +207,8 @@ class Voting(PrivateMethod):
     ) -> TeacherAnswers:
         """What is released of the ballots (teachers, questions) on the public examples at `questions`."""
         assert self.teachers is not None
-        asked, votes, scale = noisy_answers(gaussian_steps(mechanisms), ballots, self.threshold, noise)
+        steps = [step for step in mechanisms if isinstance(step, GaussianMechanism)]
+        asked, votes, scale = noisy_answers(steps, ballots, self.threshold, noise)
         return TeacherAnswers(questions[asked], votes.argmax(axis=1), votes, scale, self.teachers)
 
     def notes_of(self, answered: int) -> tuple[str, ...]:
@@ -237,11 +238,7 @@ class Voting(PrivateMethod):
         answers = None
         if self.threshold is not None:
             answers = self.answers or max(1, round(_ANSWERED_SHARE * queries))
-            if answers > queries:
-                raise ArgumentError(
-                    f"At most all queries can be answered; got {answers} answers for {queries} queries. "
-                    "Set fewer answers, or more queries."
-                )
+            require_answerable(answers, queries)
         return replace(self, teachers=teachers, queries=queries, answers=answers)
 
     def _teachers_for(self, size: int | None, units: int | None) -> int:
