@@ -43,6 +43,6 @@ def test_the_map_is_as_wide_as_exact_norms_allow():
     assert narrow.plan(facts, BUDGET).mechanisms[1].query.shape == (3, WIDTH)
     with pytest.raises(ArgumentError, match="leave 8 rows"):
         Projection(features=UnitNorm(), dimension=9).plan(facts, BUDGET)
-    assert Projection()._width(160) == 102
+    assert Projection().width(160) == 102
     with pytest.raises(ArgumentError, match="leave 0 rows"):
-        Projection()._width(2**14 + 1)
+        Projection().width(2**14 + 1)

@@ -5,7 +5,6 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from dptransfer.methods.deep import augment
 from dptransfer.methods.deep.augment import CHANGES, views_of
-from dptransfer.methods.deep.fine_tuning import MOST_VIEWS
 
 SIDE = 16
 
@@ -112,9 +111,9 @@ def noise():
 
 def test_all_views_differ_and_each_is_of_its_own_picture():
     seen = noise()
-    every = views_of(seen, MOST_VIEWS)
-    assert every.shape == views_of(seen, MOST_VIEWS + 1).shape == (2 * MOST_VIEWS, 32, 32, 3)
+    every = views_of(seen, len(augment.VIEWS))
+    assert every.shape == views_of(seen, len(augment.VIEWS) + 1).shape == (2 * len(augment.VIEWS), 32, 32, 3)
     assert every.dtype == torch.uint8
-    assert len({one.numpy().tobytes() for one in every}) == 2 * MOST_VIEWS
-    alone = views_of(seen[1:], MOST_VIEWS)
-    assert torch.equal(every[MOST_VIEWS:], alone)
+    assert len({one.numpy().tobytes() for one in every}) == 2 * len(augment.VIEWS)
+    alone = views_of(seen[1:], len(augment.VIEWS))
+    assert torch.equal(every[len(augment.VIEWS) :], alone)

@@ -19,13 +19,14 @@ from dptransfer.base.lazy_torch import torch
 
 View: TypeAlias = "Callable[[torch.Tensor, torch.Generator], torch.Tensor]"
 """From pictures and draws to a view of each."""
+Change: TypeAlias = "Callable[[torch.Tensor, torch.Tensor], torch.Tensor]"
 
 _MOVED = 16
 """A picture is moved by a sixteenth of its side: half of what crops of padded pictures move it at most."""
 
 # Mirrored or not, and how far down and to the right.
-_VIEWS = [(mirrored, 0, 0) for mirrored in (False, True)]
-_VIEWS += [(m, down, right) for down, right in ((1, 1), (-1, -1), (1, -1), (-1, 1)) for m in (False, True)]
+VIEWS = [(mirrored, 0, 0) for mirrored in (False, True)]
+VIEWS += [(m, down, right) for down, right in ((1, 1), (-1, -1), (1, -1), (-1, 1)) for m in (False, True)]
 
 
 def views_of(pictures: torch.Tensor, count: int) -> torch.Tensor:
@@ -38,7 +39,7 @@ def views_of(pictures: torch.Tensor, count: int) -> torch.Tensor:
         count: from 1 to the length of that list.
     """
     found = []
-    for mirrored, down, right in _VIEWS[:count]:
+    for mirrored, down, right in VIEWS[:count]:
         view = pictures.flip(2) if mirrored else pictures
         for axis, steps in ((1, down), (2, right)):
             if steps:
@@ -114,46 +115,40 @@ def _shifted(side: int, count: int, draws: torch.Generator) -> torch.Tensor:
 
 def _with_hole(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     """A grey square, which may reach over the edge, as large as `_HOLE` says at most."""
-    count, _, height, width = pictures.shape
+    count, _, *sides = pictures.shape
     middles = torch.rand(count, 2, generator=draws).to(pictures.device)
     halves = (torch.rand(count, generator=draws) * _HOLE / 2).to(pictures.device)
-    inside = [
+    rows, columns = (
         ((torch.arange(side, device=pictures.device) + 0.5) / side - middle[:, None]).abs() < halves[:, None]
-        for side, middle in zip((height, width), middles.unbind(1), strict=True)
-    ]
-    hole = (inside[0][:, :, None] & inside[1][:, None, :])[:, None]
+        for side, middle in zip(sides, middles.unbind(1), strict=True)
+    )
+    hole = (rows[:, :, None] & columns[:, None, :])[:, None]
     return torch.where(hole, torch.full_like(pictures, _GREY), pictures)
 
 
 # Every change takes (pictures, 3, height, width) floats from 0 to 255 and a strength in [−1, 1] for each.
 
 
-def _factor(strengths: torch.Tensor) -> torch.Tensor:
-    """Above 0 and below 2, with 1 for no change."""
-    return (1 + _FACTOR * strengths)[:, None, None, None]
+def _away_from(plain: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+    """Away from a plainer picture, or toward it: multiplied, above 0 and below 2, with 1 for no change."""
+
+    def change(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
+        seen = plain(pictures)
+        return seen + (pictures - seen) * (1 + _FACTOR * strengths)[:, None, None, None]
+
+    return change
 
 
 def _grey(pictures: torch.Tensor) -> torch.Tensor:
     return (pictures * pictures.new_tensor(_LUMA)[None, :, None, None]).sum(1, keepdim=True)
 
 
-def _contrast(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
-    mean = _grey(pictures).mean((2, 3), keepdim=True)
-    return mean + (pictures - mean) * _factor(strengths)
-
-
-def _saturation(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
-    grey = _grey(pictures)
-    return grey + (pictures - grey) * _factor(strengths)
-
-
-def _sharpness(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
-    """Toward a blurred picture, or away from it; the blur is PIL's: weights 1, and 5 in the middle."""
+def _blurred(pictures: torch.Tensor) -> torch.Tensor:
+    """As PIL does it: weights 1, and 5 in the middle."""
     blur = pictures.new_ones(3, 1, 3, 3)
     blur[:, :, 1, 1] = 5
     padded = torch.nn.functional.pad(pictures, (1, 1, 1, 1), mode="replicate")
-    smooth = torch.nn.functional.conv2d(padded, blur / 13, groups=3)
-    return smooth + (pictures - smooth) * _factor(strengths)
+    return torch.nn.functional.conv2d(padded, blur / 13, groups=3)
 
 
 def _posterise(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
@@ -194,12 +189,12 @@ def _mapped(pictures: torch.Tensor, entries: list[list[torch.Tensor | float]]) -
     return torch.nn.functional.grid_sample(pictures - _GREY, grid, align_corners=False) + _GREY
 
 
-CHANGES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+CHANGES: dict[str, Change] = {
     "same": lambda pictures, _: pictures,
-    "brightness": lambda pictures, strengths: pictures * _factor(strengths),
-    "contrast": _contrast,
-    "saturation": _saturation,
-    "sharpness": _sharpness,
+    "brightness": _away_from(lambda pictures: torch.zeros_like(pictures)),
+    "contrast": _away_from(lambda pictures: _grey(pictures).mean((2, 3), keepdim=True)),
+    "saturation": _away_from(_grey),
+    "sharpness": _away_from(_blurred),
     "posterise": _posterise,
     "solarise": _solarise,
     "equalise": _equalise,

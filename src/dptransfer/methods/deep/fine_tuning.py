@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -24,11 +25,12 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.exact.softmax import IntegerLogits, logit_steps
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import About, Fraction, Moderate, Rate, Whole, one_of
+from dptransfer.methods.deep.augment import VIEWS
 from dptransfer.methods.deep.cross_example_check import require_as_released, require_own_gradients
 from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.network_gradient import NetworkGradient
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
-from dptransfer.methods.deep.trained_parts import TrainedParts
+from dptransfer.methods.deep.trained_parts import TRAINED, TrainedParts
 from dptransfer.methods.heads.descent import Descent, Pace
 from dptransfer.methods.heads.noisy_gd import (
     LOSSES,
@@ -42,7 +44,7 @@ from dptransfer.methods.method import ImageMethod, Outcome, Outline, Plan, Task
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries.softmax_gradient import ROW_NORM
-from dptransfer.release.heads import Head, LinearHead
+from dptransfer.release.heads import LinearHead
 from dptransfer.sources import PrivateImages, PublicImages
 
 OPTIONS = {
@@ -71,13 +73,9 @@ as long, on scikit-learn's digits at 32 pixels, where four times more or five ti
 """
 
 
-MOST_VIEWS = 10
-"""As many as `deep.augment` has."""
-
-
 def _views(name: str, value: int) -> int:
-    if checks.whole(name, value) > MOST_VIEWS:
-        raise ArgumentError(f"{name} must be at most {MOST_VIEWS}, as many as there are; got {value}.")
+    if checks.whole(name, value) > len(VIEWS):
+        raise ArgumentError(f"{name} must be at most {len(VIEWS)}, as many as there are; got {value}.")
     return int(value)
 
 
@@ -131,8 +129,7 @@ class FineTuning(ImageMethod):
         """The sampling rate, as it is set or as the declared number says."""
         if self.sampling_rate is not None:
             return self.sampling_rate
-        units = facts.declared_units
-        return 1.0 if units is None else min(1.0, _PER_STEP / units)
+        return min(1.0, _PER_STEP / (facts.declared_units or 1))
 
     @property
     @abstractmethod
@@ -146,15 +143,8 @@ class FineTuning(ImageMethod):
 
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """What is trained of the network, and of a head behind this map; None for rows of unit norm."""
-        return TrainedParts(
-            network,
-            self.train,
-            classes,
-            blocks=self.blocks,
-            rank=self.rank,
-            pace=TRUNK_PACE,
-            features=features,
-        )
+        made = partial(TrainedParts, network, self.train, classes, pace=TRUNK_PACE)
+        return made(blocks=self.blocks, rank=self.rank, features=features)
 
     def pre_steps(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """What is released before these rounds, for a share of what they cost; nothing, mostly."""
@@ -169,14 +159,9 @@ class FineTuning(ImageMethod):
     def outcome(self, loss: PictureLoss, theta: Floats, plan: Plan) -> Outcome:
         """What is released of the last θ: the head, and what is changed in the encoder."""
         parts = loss.pictures.parts
-        delta = parts.delta(theta)
-        return Outcome(
-            LinearHead(parts.head(theta), np.zeros(parts.classes)),
-            plan.events,
-            features=parts.features,
-            encoder_delta=delta,
-            encoder=parts.network.identity if delta is None else None,
-        )
+        head, delta = LinearHead(parts.head(theta), np.zeros(parts.classes)), parts.delta(theta)
+        identity = parts.network.identity if delta is None else None
+        return Outcome(head, plan.events, features=parts.features, encoder_delta=delta, encoder=identity)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicImages | None = None) -> Plan:
         """Rounds of noisy gradients, with as little noise as the budget allows.
@@ -243,9 +228,8 @@ class TwoDescents:
         self._asked, self._sum = 0, np.zeros(parts.trunk)
         head = np.zeros((parts.classes, parts.features.dimension))
         own = Pace(reach / TRUNK_PACE, radius=reach / TRUNK_PACE)
-        self._descents = [Descent(head, paid.times, pace)]
-        if parts.trunk:
-            self._descents.append(Descent(np.zeros((1, parts.trunk)), paid.times, own))
+        starts = ((head, pace), (np.zeros((1, parts.trunk)), own))[: 2 if parts.trunk else 1]
+        self._descents = [Descent(start, paid.times, how) for start, how in starts]
 
     def step(self, answer: Floats) -> None:
         """One step against a noisy sum of gradients."""
@@ -258,12 +242,12 @@ class TwoDescents:
     @property
     def theta(self) -> Floats:
         """Where the next gradient is taken."""
-        return self._joined([descent.weights for descent in self._descents])
+        return np.concatenate([descent.weights.ravel() for descent in reversed(self._descents)])
 
     @property
     def result(self) -> Floats:
         """The weighted average of all iterates."""
-        return self._joined([descent.result for descent in self._descents])
+        return np.concatenate([descent.result.ravel() for descent in reversed(self._descents)])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -281,9 +265,6 @@ class TwoDescents:
             f"The network {said} noise would move it: the steps together are {length / self._trunk:.4f} "
             "times as long, squared, as noise alone.",
         )
-
-    def _joined(self, head_and_trunk: list[Floats]) -> Floats:
-        return np.concatenate([part.ravel() for part in reversed(head_and_trunk)])
 
 
 @dataclass(frozen=True)
@@ -360,9 +341,6 @@ class LoRA(FineTuning):
     )
 
 
-_TRAIN = ("film", "bias", "low-rank", "last", "all")
-
-
 @dataclass(frozen=True)
 class WarmStartNetwork(FineTuning):
     """Noisy class centres, then noisy gradients of a network on what they miss: few passes.
@@ -396,7 +374,7 @@ class WarmStartNetwork(FineTuning):
         prior_temperature: what cosines are divided by to be the prior's logits.
     """
 
-    train: Annotated[str, one_of(*_TRAIN)] = "film"
+    train: Annotated[str, one_of(*TRAINED)] = "film"
     rank: Whole = 8
     share: Fraction = WarmStart.share
     loss: Annotated[str, one_of(*LOSSES)] = WarmStart.loss
@@ -456,18 +434,12 @@ class WarmStartNetwork(FineTuning):
         assert loss.prior_weights is not None
         own, weights = super().outcome(loss, theta, plan), loss.pictures.parts.head(theta)
         prior, delta = loss.prior_weights, own.encoder_delta
-        if delta is None:  # both have the same rows
-            return replace(own, head=self._joined(weights, prior))
-        # Two rows of unit norm side by side are one of norm √2, which the map scales to unit norm.
-        blank, longer = np.zeros_like(weights), math.sqrt(2)
-        head = self._joined(longer * np.hstack([weights, blank]), longer * np.hstack([blank, prior]))
-        return replace(
-            own,
-            head=head,
-            features=UnitNorm().fit(2 * prior.shape[1], None),
-            encoder_delta=EncoderDelta(delta.base, delta.kind + BESIDE, delta.arrays),
-        )
-
-    def _joined(self, weights: Floats, prior: Floats) -> Head:
+        if delta is not None:  # else both have the same rows
+            # Two rows of unit norm side by side are one of norm √2, which the map scales to unit norm.
+            blank, longer = np.zeros_like(weights), math.sqrt(2)
+            weights, prior = longer * np.hstack([weights, blank]), longer * np.hstack([blank, prior])
+            features = UnitNorm().fit(prior.shape[1], None)
+            delta = EncoderDelta(delta.base, delta.kind + BESIDE, delta.arrays)
+            own = replace(own, features=features, encoder_delta=delta)
         both, beside = (weights + prior, None) if self.loss == "logits" else (weights, prior)
-        return combine_heads(both, beside)
+        return replace(own, head=combine_heads(both, beside))

@@ -142,6 +142,7 @@ _TINY = 1e-8
 _PASS = 256  # pictures that a frozen network sees at once
 
 Kept: TypeAlias = Callable[[str, Callable[[], AnyArray]], AnyArray]
+Slope: TypeAlias = "Callable[[int, Tensor], Tensor]"
 
 
 class Training(NamedTuple):
@@ -212,10 +213,10 @@ def train_student(
 
     averages = first_averages(wanted.shape[1]).to(wanted.device)
     steps = training.steps if len(answered) else 0
-    _descend(student, slope, averages, steps, "step of the student's head", kept)
-    if training.trains == "full":
-        student.unfreeze()
-        _descend(student, slope, averages, steps, "step of the student's network", kept)
+    for what in ("head", "network")[: 2 if training.trains == "full" else 1]:
+        if what == "network":
+            student.unfreeze()
+        _descend(student, slope, averages, steps, f"step of the student's {what}", kept)
     return student.result()
 
 
@@ -238,9 +239,8 @@ class Student:
         self.network, self.pixels, self.encoder = network, pixels, network.encoder
         self.weights = torch.zeros(classes, network.dimension, device=network.device, requires_grad=True)
         self.offset = torch.zeros(classes, device=network.device, requires_grad=True)
-        self._seen: dict[View, Tensor] = {
-            view: self._rows_of_views(view) for view in (augment.weak, augment.strong)
-        }
+        views: tuple[View, View] = augment.weak, augment.strong
+        self._seen = {view: self._rows_of_views(view) for view in views}
         plain = self._seen[augment.weak].flatten(0, 1)
         centre = plain.mean(0)
         spread = float((plain - centre).square().sum(1).mean().sqrt())
@@ -312,14 +312,7 @@ class Student:
         return torch.cat(parts)
 
 
-def _descend(
-    student: Student,
-    slope: Callable[[int, Tensor], Tensor],
-    averages: Tensor,
-    steps: int,
-    what: str,
-    kept: Kept,
-) -> None:
+def _descend(student: Student, slope: Slope, averages: Tensor, steps: int, what: str, kept: Kept) -> None:
     """Take Adam's steps, shorter from one to the next, and leave the average on the way with the student."""
     size, (of_slope, of_square) = len(student.values), _DECAYS
 

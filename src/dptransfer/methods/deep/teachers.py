@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -126,19 +127,20 @@ def ballots_of(
         with torch.no_grad(), exact_kernels():
             heard = [model.source(model.start(1)[0], one) for one in asked]
     groups, passes = range(0, len(parts), course.together), course.steps + len(asked)
+
+    def report(before: int, done: int) -> None:
+        tell(before + done, len(groups) * passes, "passes of the teachers")
+
+    def cast(few: Sequence[Integers], own: Report) -> Integers:
+        with exact_kernels():
+            weights = teach(model, course, _lessons(course, pixels, labels, few), own)
+            return _favourites(model, course, weights, asked, heard, own)
+
     for number, first in enumerate(groups):
-        few = parts[first : first + course.together]
-
-        def report(done: int, before: int = number * passes) -> None:
-            tell(before + done, len(groups) * passes, "passes of the teachers")
-
-        def cast(few: Sequence[Integers] = few, report: Report = report) -> Integers:
-            with exact_kernels():
-                weights = teach(model, course, _lessons(course, pixels, labels, few), report)
-                return _favourites(model, course, weights, asked, heard, report)
-
-        ballots.append(kept(f"ballots from teacher {first} on", cast)[: len(few), : len(questions)])
-        report(passes)
+        few, own = parts[first : first + course.together], partial(report, number * passes)
+        found = kept(f"ballots from teacher {first} on", partial(cast, few, own))
+        ballots.append(found[: len(few), : len(questions)])
+        own(passes)
     votes = np.concatenate(ballots)
     votes[[len(part) == 0 for part in parts]] = ABSTAINS
     return votes
@@ -201,12 +203,7 @@ def _lessons(course: Course, pixels: Any, labels: Labels, few: Sequence[Integers
 
 
 def _favourites(
-    model: Teachers,
-    course: Course,
-    weights: list[Tensor],
-    asked: list[Tensor],
-    heard: list[Tensor] | None,
-    report: Report,
+    model: Teachers, course: Course, weights: list[Tensor], asked: list[Tensor], heard: Any, report: Report
 ) -> Integers:
     """(teachers, questions) favourites of one group, in passes of the shape that they were taught in.
 
@@ -215,11 +212,10 @@ def _favourites(
     found = []
     with torch.no_grad():
         for number, raw in enumerate(asked):
-            if heard is None:
-                logits = model.logits(weights, raw.expand(course.together, *raw.shape[1:]))
-            else:
-                assert isinstance(model, Prompts)
+            if isinstance(model, Prompts) and heard is not None:
                 logits = model.mapped(weights[1:], heard[number].expand(course.together, -1, -1))
+            else:
+                logits = model.logits(weights, raw.expand(course.together, *raw.shape[1:]))
             found.append(logits.argmax(2).cpu().numpy())
             report(course.steps + number + 1)
     return np.concatenate(found, axis=1)
@@ -227,8 +223,7 @@ def _favourites(
 
 def _batches(questions: PixelArray, batch: int) -> list[PixelArray]:
     """The questions in batches of one size, the last of which is filled up with black pictures."""
-    short = -len(questions) % batch
-    padded = np.concatenate([questions, np.zeros((short, *questions.shape[1:]), dtype=np.uint8)])
+    padded = np.pad(questions, [(0, -len(questions) % batch), (0, 0), (0, 0), (0, 0)])
     return list(padded.reshape(-1, batch, *questions.shape[1:]))
 
 
@@ -385,10 +380,8 @@ def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
         convolution = torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
         convolution.weight.data = torch.from_numpy(weights)
         last = torch.nn.AvgPool2d(2) if outputs != _WIDTHS[-1] else torch.nn.Identity()
-        layers.append(
-            torch.nn.Sequential(convolution, torch.nn.GroupNorm(GROUPS, outputs), torch.nn.ReLU(), last)
-        )
-
+        group = torch.nn.GroupNorm(GROUPS, outputs)
+        layers.append(torch.nn.Sequential(convolution, group, torch.nn.ReLU(), last))
     return TorchModuleEncoder(
         torch.nn.Sequential(*layers),
         ResizeCrop(size, size),

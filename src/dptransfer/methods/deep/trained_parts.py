@@ -111,8 +111,7 @@ class Film(TrainedLayer):
 
 def _along(values: torch.Tensor, x: torch.Tensor, *, last: bool) -> torch.Tensor:
     """(channels) or (examples, channels), so that they go with x, whose channels are last or second."""
-    between = (1,) * (x.ndim - 2)
-    examples, channels = (1, *values.shape)[-2:]
+    between, (examples, channels) = (1,) * (x.ndim - 2), (1, *values.shape)[-2:]
     return values.reshape(examples, *((*between, channels) if last else (channels, *between)))
 
 
@@ -158,15 +157,14 @@ class LowRank(TrainedLayer):
         if layer.weight.ndim == 2:
             inside = x.reshape(len(x), -1, x.shape[-1]) @ down.mT
             return self._public(x) + (inside @ up.mT).reshape(*x.shape[:-1], -1)
+        size = x.shape[2:]
         if layer.kernel_size == (1, 1) and tuple(layer.stride) == (1, 1) and layer.padding == (0, 0):
-            size = x.shape[2:]
             inside = x.permute(0, 2, 3, 1).reshape(len(x), -1, x.shape[1]) @ down.mT
         else:
             kernels = down.reshape(-1, *layer.weight.shape[1:])
             how = {name: getattr(layer, name) for name in ("stride", "padding", "dilation")}
-            maps = torch.nn.functional.conv2d(x.reshape(1, -1, *x.shape[2:]), kernels, groups=len(x), **how)
-            size = maps.shape[2:]
-            inside = maps.reshape(len(x), self.rank, -1).mT
+            maps = torch.nn.functional.conv2d(x.reshape(1, -1, *size), kernels, groups=len(x), **how)
+            size, inside = maps.shape[2:], maps.reshape(len(x), self.rank, -1).mT
         outside = (inside @ up.mT).reshape(len(x), *size, -1)
         return self._public(x) + outside.permute(0, 3, 1, 2)
 
@@ -264,14 +262,13 @@ class TrainedParts:
         if train == "all":
             units = [_size(own.module, which) for which, _ in own.module.named_parameters()]
             self.first = 0
-        frozen = 0 if blocks is None else max(0, len(self._stages) - blocks)
+        frozen = 0 if blocks is None else self.first - blocks
         for which, layer, stage in _layers_in_use(own) if train not in ("last", "all") else ():
             trained = _trained_layer(train, layer, rank) if stage >= frozen else None
             if trained is not None:
-                self._layers[which] = trained
+                self._layers[which] = layer.forward = trained
                 self.first = min(self.first, stage)
                 units += trained.units
-                layer.forward = trained
         if train != "last" and not units:
             raise ArgumentError(
                 f"A network must have what is to be trained, {TRAINED[train]}; '{name}' has none in the "
@@ -279,8 +276,7 @@ class TrainedParts:
             )
         self.features = UnitNorm().fit(network.dimension, None) if features is None else features
         self._mapped = row_map(self.features, network.device)
-        head = classes, self.features.dimension
-        self._shapes = [tuple(unit.shape) for unit in units] + [head]
+        self._shapes = [*(tuple(unit.shape) for unit in units), (classes, self.features.dimension)]
         self._lengths = [math.prod(shape) for shape in self._shapes]
         self.size, self.trunk = sum(self._lengths), sum(self._lengths[:-1])
         if self.size > MOST_PARAMETERS:
@@ -289,7 +285,7 @@ class TrainedParts:
                 f"{self.size}. Choose fewer blocks, a lower rank, or another part."
             )
         flat = [pace * unit.reshape(-1).float() for unit in units]
-        self._units = torch.cat([*flat, torch.ones(math.prod(head), device=network.device)])
+        self._units = torch.cat([*flat, torch.ones(self._lengths[-1], device=network.device)])
 
     def front(self, inputs: torch.Tensor) -> torch.Tensor:
         """What comes out of the frozen stages for the network's inputs: maps, or rows if all are frozen."""
@@ -329,14 +325,9 @@ class TrainedParts:
             return None
         values = torch.from_numpy(np.asarray(theta, dtype=np.float32)).to(self._units.device) * self._units
         *changes, _ = self._arrays_of(values)
-        if self.train == "all":
-            changed = self._with_changes(changes)
-        else:
-            changed = {
-                f"{name}.{which}": array
-                for name, layer, own in self._by_layer(changes)
-                for which, array in layer.new_arrays(*own).items()
-            }
+        changed = self._with_changes(changes) if self.train == "all" else {}
+        for name, layer, own in self._by_layer(changes):
+            changed |= {f"{name}.{which}": array for which, array in layer.new_arrays(*own).items()}
         arrays = {name: value.detach().float().cpu().numpy() for name, value in changed.items()}
         return EncoderDelta(self.network.identity, kind, arrays)
 
@@ -363,18 +354,18 @@ class TrainedParts:
     def _rows(self, maps: torch.Tensor, *changes: torch.Tensor) -> torch.Tensor:
         """Rows of the network by a plain pass, with what is changed of it for each picture."""
         if self.train == "all":
-            return _pooled(torch.func.vmap(self._output)(changes, maps))
+
+            def output(changes: tuple[torch.Tensor, ...], inputs: torch.Tensor) -> torch.Tensor:
+                state = self._with_changes(changes)
+                found: torch.Tensor = torch.func.functional_call(self._module, state, inputs[None])
+                return found[0]
+
+            return _pooled(torch.func.vmap(output)(changes, maps))
         for _, layer, own in self._by_layer(changes):
             layer.copies = own
         for stage in self._stages[self.first :]:
             maps = stage(maps)
         return _pooled(maps)
-
-    def _output(self, changes: tuple[torch.Tensor, ...], inputs: torch.Tensor) -> torch.Tensor:
-        """The network's output for one picture, with every parameter changed."""
-        state = self._with_changes(changes)
-        found: torch.Tensor = torch.func.functional_call(self._module, state, inputs[None])
-        return found[0]
 
     def _with_changes(self, changes: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:
         """All parameters of the network, changed by so much."""
@@ -413,10 +404,8 @@ def _layers_in_use(network: Network) -> list[tuple[str, torch.nn.Module, int]]:
     Found by a blank picture that goes through all stages. A layer that is used twice is where it is first.
     """
     kinds = torch.nn.BatchNorm2d | torch.nn.GroupNorm | torch.nn.LayerNorm | torch.nn.Linear | torch.nn.Conv2d
-    names: dict[torch.nn.Module, str] = {
-        layer: name for name, layer in network.module.named_modules() if isinstance(layer, kinds)
-    }
-    used: dict[torch.nn.Module, int] = {}
+    names = {layer: name for name, layer in network.module.named_modules() if isinstance(layer, kinds)}
+    used: dict[Any, int] = {}
     outputs = [network.inputs(np.zeros((1, network.side, network.side, 3), dtype=np.uint8))]
 
     def note(layer: torch.nn.Module, _: object) -> None:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,9 +37,10 @@ from dptransfer.exact.sums import by_size
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import Moderate, ModerateOrZero, Positive, Whole, check_settings
 from dptransfer.methods.heads.hierarchical import count_estimates
+from dptransfer.methods.heads.start import FromZero
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Bound, Budget, Event, Unit
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Event, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import Head, LinearHead
@@ -222,24 +223,37 @@ STEPS_SEE = "every step saw the private rows only through a sum of clipped gradi
 STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
 
 
-@dataclass(eq=False)
 class UpdateRule:
     """Rule of a descent: its start, its questions about private rows, and what becomes of the answers.
 
     It sees public and released values only. This one takes the private gradient as it is.
 
+    Args:
+        method: whose rule it is.
+        features: the fitted map of the rows.
+        facts: what is declared of the private rows.
+        public: the public rows.
+
     Attributes:
-        start: (classes, dimension) weights.
+        start: (classes, dimension) weights, zeros where the method has no start.
         clip: norm that each example's gradient is clipped to.
         bound: as how many such examples a unit counts.
         sizes: of the private classes, declared or counted, where a public start asks for them: the private
             rows' logits have the logs of them beyond those of the start, which treats all classes alike.
     """
 
-    start: Floats
-    clip: float
-    bound: Bound
-    sizes: Floats | None = field(default=None, kw_only=True)
+    def __init__(
+        self, method: Any, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
+    ) -> None:
+        self.method, self.features = method, features
+        self.clip: float = method.clip
+        self.bound = facts.bound
+        self.start: Floats = getattr(method, "start", FromZero()).weights(features, facts, public)
+        self.sizes: Floats | None = method.declared_sizes(facts)
+        self.read_public(facts, public)
+
+    def read_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Take from public knowledge what else the rule needs; mostly nothing."""
 
     @property
     def is_informative(self) -> bool:
@@ -269,18 +283,21 @@ class UpdateRule:
         """What the private rows' logits have beyond the weights'."""
         return np.zeros(len(self.start)) if self.sizes is None else np.log(self.sizes)
 
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> Self:
-        """The rule with the answers of `pre_steps`; by default the counts, where they are released."""
-        if not paid:
-            return self
-        private, counting = seen.private, paid[0]
-        counts = counting.open(noise=noise)
-        noisy = counts.release(counting.query, private.rows, private.labels, private.people)
-        return replace(self, sizes=np.maximum(count_estimates(noisy, counting.scale), 1.0))
+    def read_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> None:
+        """Take the answers of `pre_steps`; by default the counts, where they are released."""
+        if paid:
+            private, counting = seen.private, paid[0]
+            counts = counting.open(noise=noise)
+            noisy = counts.release(counting.query, private.rows, private.labels, private.people)
+            self.sizes = np.maximum(count_estimates(noisy, counting.scale), 1.0)
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The question at these weights, of the planned shape and sensitivity: the clipped gradient."""
-        return SoftmaxGradient(features, weights, self.offset, clip=self.clip, bound=self.bound)
+        return self.clipped_gradient(weights, features)
+
+    def clipped_gradient(self, weights: Floats, features: FittedFeatures, **more: Any) -> SoftmaxGradient:
+        """The clipped gradient at these weights, with other settings of `SoftmaxGradient`."""
+        return SoftmaxGradient(features, weights, self.offset, clip=self.clip, bound=self.bound, **more)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The (classes, dimension) direction to step against: the noisy answer, whatever its length."""
@@ -330,6 +347,7 @@ class GradientHead(EmbeddingMethod):
     """Where its steps can be computed."""
     default_steps: ClassVar[int] = 30
     """Rounds when neither their number nor their noise is given: more buy little and take longer."""
+    rule_kind: ClassVar[type[UpdateRule]] = UpdateRule
 
     def __post_init__(self) -> None:
         """Refuse a device that its steps cannot be computed on."""
@@ -337,13 +355,22 @@ class GradientHead(EmbeddingMethod):
         checks.one_of("device", self.device, self.devices)
 
     @property
+    @abstractmethod
+    def clip(self) -> float:
+        """Norm that each example's gradient is clipped to, in the first step at least."""
+
+    @property
     def rate(self) -> float:
         """Probability with which a step looks at an example, or at a person."""
         return 1.0
 
-    @abstractmethod
     def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
         """The rule of the descent, from public knowledge alone."""
+        return self.rule_kind(self, features, facts, public)
+
+    def declared_sizes(self, facts: Facts) -> Floats | None:
+        """Of the classes, at least 1; None where they are not declared or, as by default, not used."""
+        return None
 
     def worth_of_start(self, facts: Facts, public: PublicEmbeddings | None) -> float:
         """How many public rows of a class a public start knows as much as; for names, about two."""
@@ -351,8 +378,12 @@ class GradientHead(EmbeddingMethod):
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """A question of the shape that will be asked."""
+        return self.planned_gradient(outline, facts)
+
+    def planned_gradient(self, outline: FittedFeatures, facts: Facts, **more: Any) -> SoftmaxGradient:
+        """A gradient of that shape."""
         zero = np.zeros((len(facts.classes), outline.dimension))
-        return SoftmaxGradient(outline, zero, zero[:, 0], bound=facts.bound)
+        return SoftmaxGradient(outline, zero, zero[:, 0], bound=facts.bound, **more)
 
     def pre_steps(
         self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
@@ -394,7 +425,7 @@ class GradientHead(EmbeddingMethod):
         *before, paid = rounds_of(task.plan.mechanisms)
         seen = head_rows(task.prepared, task.private, self.device)
         rule = self.rule(task.prepared, task.facts, task.public)
-        rule = rule.with_released(before, seen, task.noise)
+        rule.read_released(before, seen, task.noise)
         rounds = paid.open(noise=task.noise)
         descent: Descent | DescentAtNoiseRate
         if isinstance(self.pace, Pace):
@@ -406,6 +437,5 @@ class GradientHead(EmbeddingMethod):
         for _ in counted(paid.times, "noisy gradient step"):
             question = rule.question(descent.weights, seen.features)
             answer = rounds.release(question, *seen.examples)
-            gradient = rule.gradient(descent.weights, answer)
-            descent.step(gradient, rule.noise_norm(answer, paid.scale))
+            descent.step(rule.gradient(descent.weights, answer), rule.noise_norm(answer, paid.scale))
         return Outcome(rule.head(descent.result), task.plan.events)

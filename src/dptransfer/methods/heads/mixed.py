@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
 
-from dptransfer.base.types import Floats, Integers
+from dptransfer.base.types import Floats, Labels
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact.chunks import one_blas_thread
 from dptransfer.exact.feature_map import FittedFeatures
@@ -24,7 +24,7 @@ from dptransfer.methods.heads.descent import (
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.privacy import Budget, Unit
-from dptransfer.queries import L2Query, SoftmaxGradient
+from dptransfer.queries import L2Query
 from dptransfer.release.heads import Head, LinearHead
 
 SMALLEST_CLIP = 0.3  # shots that are fitted well have hardly any gradient left to take a quantile of
@@ -33,6 +33,45 @@ REUSES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # pulls toward the private head th
 _PARTS = 5  # that the shots are cut into to choose among them
 _SCALES = 2.0 ** np.arange(-3, 6)  # of logits, whose length says nothing about their order
 _INDISTINCT = 1.92  # nats of log likelihood of all shots: the 95 % limit of a likelihood ratio of one number
+
+
+class _LedByShots(UpdateRule):
+    """What the public rows say at the current weights; `clip` is that of the latest question.
+
+    Attributes:
+        shots: mapped rows and their labels.
+        axes: (dimension, axes) that steps look along; None for all.
+    """
+
+    def read_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Map the shots, and find the axes that their gradient has at zero weights."""
+        self.shots = starts.mapped_shots(self.features, facts, public)
+        self.axes: Floats | None = None
+        if self.method.axes is not None:
+            # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
+            gradient = starts.residuals(np.zeros_like(self.start), *self.shots).T @ self.shots[0]
+            count = self.method.axes_of(self.features.dimension, len(facts.classes))
+            with one_blas_thread(min(gradient.shape)):
+                self.axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
+
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+        """The private gradient, clipped and projected as the public one says."""
+        residual = starts.residuals(weights, *self.shots)
+        self.public_gradient = residual.T @ self.shots[0]
+        if self.method.quantile is not None:
+            norms = starts.gradient_norms(residual, self.shots[0])
+            self.clip = max(float(np.quantile(norms, self.method.quantile)), SMALLEST_CLIP)
+        return self.clipped_gradient(weights, features, projection=self.axes)
+
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
+        """The private gradient, back from its axes and units, and the public one."""
+        private = answer if self.axes is None else answer @ self.axes.T
+        beside: Floats = self.method.public_weight * self.public_gradient
+        return self.clip * private + beside
+
+    def noise_norm(self, answer: Floats, scale: float) -> float:
+        """The answer is in units of the step's clip, and carrying it back from its axes lengthens nothing."""
+        return self.clip * scale * math.sqrt(answer.size)
 
 
 @dataclass(frozen=True)
@@ -80,6 +119,7 @@ class AdaMix(NoisyGD):
     quantile: Fraction | None = 0.9
     axes: Whole | None = None
     public_weight: ModerateOrZero = 1.0
+    rule_kind: ClassVar[type[UpdateRule]] = _LedByShots
     name: ClassVar[str] = "adamix"
     about: ClassVar[About] = About(
         summary="Noisy class counts, and noisy gradients whose clip labelled public rows choose: a "
@@ -107,65 +147,17 @@ class AdaMix(NoisyGD):
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """A gradient in as many axes as a step looks along."""
         width, classes = outline.dimension, len(facts.classes)
-        axes = None if self.axes is None else np.eye(width, self._axes_of(width, classes))
-        zero = np.zeros((classes, width))
-        return SoftmaxGradient(outline, zero, zero[:, 0], projection=axes, bound=facts.bound)
+        axes = None if self.axes is None else np.eye(width, self.axes_of(width, classes))
+        return self.planned_gradient(outline, facts, projection=axes)
 
     @property
     def uses_counts(self) -> bool:
         """Whether class sizes are looked at: the shots are in the loss, whatever the start is."""
         return self.count_share > 0
 
-    def _axes_of(self, width: int, classes: int) -> int:
+    def axes_of(self, width: int, classes: int) -> int:
         """A public gradient has as many singular vectors as its smaller side."""
         return width if self.axes is None else min(self.axes, width, classes)
-
-    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """Clip, axes and public gradient from the shots; class sizes where they are declared and wanted."""
-        rows, labels = starts.mapped_shots(features, facts, public)
-        start = self.start.weights(features, facts, public)
-        axes = None
-        if self.axes is not None:
-            # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
-            gradient = starts.residuals(np.zeros_like(start), rows, labels).T @ rows
-            count = self._axes_of(features.dimension, len(facts.classes))
-            with one_blas_thread(min(gradient.shape)):
-                axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
-        public_gradient = self.public_weight, np.zeros_like(start)
-        shots, sizes = (rows, labels, self.quantile), self.declared_sizes(facts)
-        return _LedByShots(start, self.clip, facts.bound, *shots, axes, *public_gradient, sizes=sizes)
-
-
-@dataclass(eq=False)
-class _LedByShots(UpdateRule):
-    """What the public rows say at the current weights; `clip` is that of the latest question."""
-
-    rows: Floats
-    labels: Integers
-    quantile: float | None
-    axes: Floats | None
-    public_weight: float
-    public_gradient: Floats
-
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """The private gradient, clipped and projected as the public one says."""
-        residual = starts.residuals(weights, self.rows, self.labels)
-        self.public_gradient = residual.T @ self.rows
-        if self.quantile is not None:
-            norms = starts.gradient_norms(residual, self.rows)
-            self.clip = max(float(np.quantile(norms, self.quantile)), SMALLEST_CLIP)
-        return SoftmaxGradient(
-            features, weights, self.offset, clip=self.clip, projection=self.axes, bound=self.bound
-        )
-
-    def gradient(self, weights: Floats, answer: Floats) -> Floats:
-        """The private gradient, back from its axes and units, and the public one."""
-        private = answer if self.axes is None else answer @ self.axes.T
-        return self.clip * private + self.public_weight * self.public_gradient
-
-    def noise_norm(self, answer: Floats, scale: float) -> float:
-        """The answer is in units of the step's clip, and carrying it back from its axes lengthens nothing."""
-        return self.clip * scale * math.sqrt(answer.size)
 
 
 @dataclass(frozen=True)
@@ -212,6 +204,22 @@ class OnlyPublic(EmbeddingMethod):
         return Outcome(LinearHead(weights, np.zeros(len(weights))), ())
 
 
+class _WithShots(UpdateRule):
+    """The private gradient, in units of the clip, and that of public rows, if there are any, clipped too."""
+
+    def read_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Map the shots of declared classes."""
+        shots = None if public is None or public.shots is None else public.shots.labelled
+        known = shots is not None and set(shots.classes) <= set(facts.classes)
+        self.shots = starts.mapped_shots(self.features, facts, public) if known else None
+
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
+        """The sum over all rows."""
+        if self.shots is None:
+            return answer
+        return answer + starts.clipped_gradient(weights, *self.shots, self.clip) / self.clip
+
+
 @dataclass(frozen=True)
 class FullyPrivate(GradientHead):
     """Noisy gradients over all rows: the baseline of adamix that treats public rows as private.
@@ -231,6 +239,7 @@ class FullyPrivate(GradientHead):
     """
 
     clip: Moderate = 0.3
+    rule_kind: ClassVar[type[UpdateRule]] = _WithShots
     name: ClassVar[str] = "fully-private"
     about: ClassVar[About] = About(
         card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}. "
@@ -240,26 +249,6 @@ class FullyPrivate(GradientHead):
         family="Linear heads",
         options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
     )
-
-    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """The clipped gradient, from zero."""
-        zero = starts.FromZero().weights(features, facts, public)
-        shots = None if public is None or public.shots is None else public.shots.labelled
-        if shots is None or not set(shots.classes) <= set(facts.classes):
-            return UpdateRule(zero, self.clip, facts.bound)
-        return _WithShots(zero, self.clip, facts.bound, *starts.mapped_shots(features, facts, public))
-
-
-@dataclass(eq=False)
-class _WithShots(UpdateRule):
-    """The private gradient, in units of the clip, and that of public rows, clipped alike."""
-
-    rows: Floats
-    labels: Integers
-
-    def gradient(self, weights: Floats, answer: Floats) -> Floats:
-        """The sum over all rows."""
-        return answer + starts.clipped_gradient(weights, self.rows, self.labels, self.clip) / self.clip
 
 
 @dataclass(frozen=True)
@@ -288,6 +277,59 @@ class NGD(AdaMix):
     )
 
 
+class MeanClip(UpdateRule):
+    """The private gradient, clipped to the norm of the mean public one; shots are fitted near its head."""
+
+    def read_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Map the shots."""
+        self.shots = starts.mapped_shots(self.features, facts, public)
+
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+        """The clipped gradient at these weights."""
+        mean = starts.clipped_gradient(weights, *self.shots) / len(self.shots[0])
+        self.clip = max(float(np.linalg.norm(mean)), SMALLEST_CLIP)
+        return self.clipped_gradient(weights, features)
+
+    def head(self, weights: Floats) -> Head:
+        """The shots, fitted near the private model."""
+        reuse = self.method.reuse
+        centre, strength = (weights, reuse) if reuse else pull_of_shots(*self.shots, weights)
+        return super().head(starts.fitted_softmax(*self.shots, centre, strength))
+
+
+def pull_of_shots(rows: Floats, labels: Labels, weights: Floats) -> tuple[Floats, float]:
+    """What a fit is pulled toward and how strongly: the strongest pull that the shots do not refute.
+
+    Nothing is pulled toward the private head, `weights`, where the shots alone predict better.
+    """
+    if np.bincount(labels).max() < 2:  # nobody can be left out
+        return weights, REUSES[0]
+    axes = np.linalg.qr(rows.T)[0]  # of the shots: nothing else of a fit changes their logits
+    inside, seen = rows @ axes, weights @ axes
+    losses = {one: loss_left_out(inside, labels, seen, one) for one in REUSES}
+    good, strength = min(losses.values()) + _INDISTINCT, starts.FromShots.strength
+    if loss_left_out(inside, labels, 0 * seen, strength) < good - _INDISTINCT:
+        return 0 * weights, strength
+    return weights, max(one for one, loss in losses.items() if loss <= good)
+
+
+def loss_left_out(rows: Floats, labels: Labels, weights: Floats, reuse: float) -> float:
+    """Log loss of the shots at the best scale, each predicted by a fit without its part of them.
+
+    The scale is free because the private head's is set by its noise, not by how sure it may be.
+    """
+    rank = np.zeros(len(labels), dtype=np.int64)  # of a shot among those of its class
+    for label in np.unique(labels):
+        rank[labels == label] = np.arange((labels == label).sum())
+    parts = min(_PARTS, int(rank.max()) + 1)
+    logits = np.empty((len(labels), len(weights)))
+    for part in range(parts):
+        out = rank % parts == part
+        logits[out] = rows[out] @ starts.fitted_softmax(rows[~out], labels[~out], weights, reuse).T
+    own = logits[np.arange(len(logits)), labels]
+    return min(float((logsumexp(c * logits, axis=1) - c * own).sum()) for c in _SCALES)
+
+
 @dataclass(frozen=True)
 class PPGD(GradientHead):
     """Noisy gradients over all rows: the baseline of adamix in which public rows come last.
@@ -312,6 +354,8 @@ class PPGD(GradientHead):
     """
 
     reuse: Moderate | None = None
+    clip: ClassVar[float] = SMALLEST_CLIP
+    rule_kind: ClassVar[type[UpdateRule]] = MeanClip
     name: ClassVar[str] = "ppgd"
     about: ClassVar[About] = About(
         card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}, "
@@ -329,66 +373,6 @@ class PPGD(GradientHead):
         """Labelled rows."""
         super().require_public(facts, public)
         starts.labelled_rows(facts, public)
-
-    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """Clips from the mean public gradient."""
-        rows, labels = starts.mapped_shots(features, facts, public)
-        start = starts.FromZero().weights(features, facts, public)
-        return MeanClip(start, SMALLEST_CLIP, facts.bound, rows, labels, self.reuse)
-
-
-@dataclass(eq=False)
-class MeanClip(UpdateRule):
-    """The private gradient, clipped to the norm of the mean public one; `clip` is the least it may be."""
-
-    rows: Floats
-    labels: Integers
-    reuse: float | None
-
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """The clipped gradient at these weights."""
-        mean = starts.clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
-        clip = max(float(np.linalg.norm(mean)), self.clip)
-        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip, bound=self.bound)
-
-    def head(self, weights: Floats) -> Head:
-        """The shots, fitted near the private model."""
-        centre, strength = (weights, self.reuse) if self.reuse else self.pull(weights)
-        return super().head(starts.fitted_softmax(self.rows, self.labels, centre, strength))
-
-    def pull(self, weights: Floats) -> tuple[Floats, float]:
-        """What the fit is pulled toward and how strongly: the strongest pull that the shots do not refute.
-
-        Nothing is pulled toward the private head where the shots alone predict better.
-        """
-        if np.bincount(self.labels).max() < 2:  # nobody can be left out
-            return weights, REUSES[0]
-        axes = np.linalg.qr(self.rows.T)[0]  # of the shots: nothing else of a fit changes their logits
-        inside = replace(self, rows=self.rows @ axes)
-        seen = weights @ axes
-        losses = {one: inside.loss_left_out(seen, one) for one in REUSES}
-        good = min(losses.values()) + _INDISTINCT
-        alone = 0 * weights, starts.FromShots.strength
-        if inside.loss_left_out(0 * seen, alone[1]) < good - _INDISTINCT:
-            return alone
-        return weights, max(one for one, loss in losses.items() if loss <= good)
-
-    def loss_left_out(self, weights: Floats, reuse: float) -> float:
-        """Log loss of the shots at the best scale, each predicted by a fit without its part of them.
-
-        The scale is free because the private head's is set by its noise, not by how sure it may be.
-        """
-        rank = np.zeros(len(self.labels), dtype=np.int64)  # of a shot among those of its class
-        for label in np.unique(self.labels):
-            rank[self.labels == label] = np.arange((self.labels == label).sum())
-        parts = min(_PARTS, int(rank.max()) + 1)
-        logits = np.empty((len(self.labels), len(weights)))
-        for part in range(parts):
-            left_out = rank % parts == part
-            seen, labels = self.rows[~left_out], self.labels[~left_out]
-            logits[left_out] = self.rows[left_out] @ starts.fitted_softmax(seen, labels, weights, reuse).T
-        own = logits[np.arange(len(logits)), self.labels]
-        return min(float((logsumexp(c * logits, axis=1) - c * own).sum()) for c in _SCALES)
 
 
 @dataclass(frozen=True)

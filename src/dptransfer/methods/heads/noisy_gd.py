@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from dptransfer.methods.heads.descent import (
 from dptransfer.methods.heads.start import FromNames, FromShots, FromZero, labelled_rows
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Unit
-from dptransfer.queries import ClassCounts, ClassSums, GradientAndExcess, L2Query, SoftmaxGradient
+from dptransfer.queries import ClassCounts, ClassSums, GradientAndExcess, L2Query
 from dptransfer.queries.softmax_gradient import require_count_weight
 from dptransfer.release.heads import AverageHead, CosineHead, Head, LinearHead, unit_rows
 
@@ -117,11 +117,6 @@ class NoisyGD(GradientHead):
             return len(labelled_rows(facts, public)[1]) / len(facts.classes)
         return super().worth_of_start(facts, public)
 
-    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """The clipped gradient, from the start."""
-        start = self.start.weights(features, facts, public)
-        return UpdateRule(start, self.clip, facts.bound, sizes=self.declared_sizes(facts))
-
 
 @dataclass(frozen=True)
 class DPSGDProbe(NoisyGD):
@@ -167,6 +162,30 @@ class DPSGDProbe(NoisyGD):
 _LONGEST = math.sqrt(2)  # norm of a softmax residual is at most this
 
 
+class _AdaptiveClip(UpdateRule):
+    """Moves the upper clip with each answer's noisy count, one entry of thousands; it begins at `clip`."""
+
+    def read_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """How many a sample should have, and how long the gradient of a unit may be."""
+        assert facts.declared_units is not None
+        self.expected = self.method.sampling_rate * facts.declared_units
+        # Of a person, the sum of their rows' gradients, in units of as many as they count as.
+        self.longest = _LONGEST * max(1.0, (facts.rows_per_person or 1.0) / facts.bound.examples)
+
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+        """Gradient in units of the upper clip, and how many are longer."""
+        gradient = self.clipped_gradient(weights, features)
+        return GradientAndExcess(gradient, self.clip, self.method.count_weight, bound=self.bound)
+
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
+        """The gradient; the count moves the clip for the next step."""
+        share = answer[-1] / (self.method.count_weight * self.bound.examples) / self.expected
+        above = min(1.0, max(0.0, float(share))) - self.method.tolerance
+        growth = math.exp(min(5.0, self.method.adapt_rate * above))  # e⁵ leads from the least to the longest
+        self.clip = min(self.longest, max(1e-2, self.clip * growth))
+        return answer[:-1].reshape(weights.shape)
+
+
 @dataclass(frozen=True)
 class GlobalAdapt(DPSGDProbe):
     """Gradients are scaled by one common factor; those above an upper clip Z are cut to it, and Z adapts.
@@ -199,6 +218,7 @@ class GlobalAdapt(DPSGDProbe):
     tolerance: Fraction = 0.1
     adapt_rate: Moderate = 0.2
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    rule_kind: ClassVar[type[UpdateRule]] = _AdaptiveClip
     name: ClassVar[str] = "global-adapt"
     about: ClassVar[About] = About(
         summary="Noisy gradients and counts of long ones: for comparison on imbalanced data, "
@@ -231,41 +251,8 @@ class GlobalAdapt(DPSGDProbe):
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """Gradient and count."""
-        zero = np.zeros((len(facts.classes), outline.dimension))
-        gradient = SoftmaxGradient(outline, zero, zero[:, 0], bound=facts.bound)
+        gradient = self.planned_gradient(outline, facts)
         return GradientAndExcess(gradient, self.clip, self.count_weight, bound=facts.bound)
-
-    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """The gradient, from the start, with an upper clip that begins at `clip`."""
-        assert facts.declared_units is not None
-        expected = self.sampling_rate * facts.declared_units
-        # Of a person, the sum of their rows' gradients, in units of as many as they count as.
-        together = max(1.0, (facts.rows_per_person or 1.0) / facts.bound.examples)
-        start = self.start.weights(features, facts, public)
-        sizes = self.declared_sizes(facts)
-        return _AdaptiveClip(start, self.clip, facts.bound, self, expected, _LONGEST * together, sizes=sizes)
-
-
-@dataclass(eq=False)
-class _AdaptiveClip(UpdateRule):
-    """Moves the upper clip with each answer's noisy count, one entry of thousands."""
-
-    method: GlobalAdapt
-    expected: float
-    longest: float
-
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """Gradient in units of the upper clip, and how many are longer."""
-        gradient = SoftmaxGradient(features, weights, self.offset, clip=self.clip, bound=self.bound)
-        return GradientAndExcess(gradient, self.clip, self.method.count_weight, bound=self.bound)
-
-    def gradient(self, weights: Floats, answer: Floats) -> Floats:
-        """The gradient; the count moves the clip for the next step."""
-        share = answer[-1] / (self.method.count_weight * self.bound.examples) / self.expected
-        above = min(1.0, max(0.0, float(share))) - self.method.tolerance
-        growth = math.exp(min(5.0, self.method.adapt_rate * above))  # e⁵ leads from the least to the longest
-        self.clip = min(self.longest, max(1e-2, self.clip * growth))
-        return answer[:-1].reshape(weights.shape)
 
 
 def sums_before(
@@ -307,6 +294,34 @@ PRIOR_OPTIONS = {
 }
 
 
+class _BesidePrior(UpdateRule):
+    """The gradient beside a prior, once there is one: (classes, dimension) logits that stay as they are."""
+
+    prior: Floats | None = None
+    is_informative: ClassVar[bool] = False
+    """Steps keep their length: the prior is noisy itself, and on digits shortened steps were worse."""
+
+    def read_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> None:
+        """Take counts and the prior that the released centres give, or start at it."""
+        private, device = seen.private, self.method.device
+        *counting, sums = paid
+        super().read_released(counting, seen, noise)
+        centres = released_directions(sums, self.features, private.rows, private, noise, device=device)
+        prior = centres / self.method.prior_temperature
+        if self.method.loss == "logits":
+            self.start = self.start + prior
+        else:
+            self.prior = prior
+
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+        """The clipped gradient of the loss of both."""
+        return self.clipped_gradient(weights, features, prior=self.prior)
+
+    def head(self, weights: Floats) -> Head:
+        """Both heads, or the one that started at the prior."""
+        return combine_heads(weights, self.prior)
+
+
 @dataclass(frozen=True)
 class WarmStart(DPSGDProbe):
     """Noisy class centres, then noisy gradients of what they miss: few passes over many rows.
@@ -345,6 +360,7 @@ class WarmStart(DPSGDProbe):
     share: Fraction = 0.5
     loss: Annotated[str, one_of(*LOSSES)] = "logits"
     prior_temperature: Moderate = CosineHead.temperature
+    rule_kind: ClassVar[type[UpdateRule]] = _BesidePrior
     name: ClassVar[str] = "warm-start"
     about: ClassVar[About] = About(
         card="The sums of the private rows of each class were released with Gaussian noise; the cosines to "
@@ -364,49 +380,6 @@ class WarmStart(DPSGDProbe):
     ) -> list[GaussianRounds]:
         """Class counts, where they are used, and the class sums, each for its share of the cost."""
         return [*super().pre_steps(rounds, outline, facts), sums_before(rounds, outline, facts, self.share)]
-
-    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """The clipped gradient, from the start; without a prior yet."""
-        start, sizes = self.start.weights(features, facts, public), self.declared_sizes(facts)
-        return _BesidePrior(start, self.clip, facts.bound, self, features, sizes=sizes)
-
-
-@dataclass(eq=False)
-class _BesidePrior(UpdateRule):
-    """The gradient beside a prior, once there is one.
-
-    Attributes:
-        method: says what the prior is, and what becomes of it.
-        features: the map of the rows whose sums give the prior.
-        prior: (classes, dimension) logits that stay as they are.
-    """
-
-    method: WarmStart
-    features: FittedFeatures
-    prior: Floats | None = None
-    is_informative: ClassVar[bool] = False
-    """Steps keep their length: the prior is noisy itself, and on digits shortened steps were worse."""
-
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> Self:
-        """The same beside the prior that the released centres give, or started at it."""
-        private, device = seen.private, self.method.device
-        *counting, sums = paid
-        rule = super().with_released(counting, seen, noise)
-        centres = released_directions(sums, self.features, private.rows, private, noise, device=device)
-        prior = centres / self.method.prior_temperature
-        if self.method.loss == "logits":
-            return replace(rule, start=self.start + prior)
-        return replace(rule, prior=prior)
-
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """The clipped gradient of the loss of both."""
-        return SoftmaxGradient(
-            features, weights, self.offset, clip=self.clip, prior=self.prior, bound=self.bound
-        )
-
-    def head(self, weights: Floats) -> Head:
-        """Both heads, or the one that started at the prior."""
-        return combine_heads(weights, self.prior)
 
 
 def combine_heads(weights: Floats, prior: Floats | None) -> Head:

@@ -7,8 +7,8 @@ left of them from being divided by.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -220,6 +220,27 @@ class NewtonHead(EmbeddingMethod):
         return Outcome(LinearHead(weights, offset), task.plan.events)
 
 
+class _InMetric(UpdateRule):
+    """The private gradient, times a released matrix, `metric`."""
+
+    def read_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> None:
+        """Take counts and the metric of the moment."""
+        *counting, paid_moment = paid
+        super().read_released(counting, seen, noise)
+        query = SecondMoments(seen.features, OfAll(), bound=self.bound)
+        released = paid_moment.open(noise=noise).release(query, *seen.examples)
+        strength = self.method.ridge * query.noise_norm(paid_moment.scale)
+        self.metric = ridge_inverse(query.symmetric(released)[0], strength)
+
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
+        """The answer in the metric."""
+        return answer @ self.metric
+
+    def noise_norm(self, answer: Floats, scale: float) -> float:
+        """Each class's noise has the covariance scale²·metric², whose trace is the squared norm to expect."""
+        return scale * float(np.linalg.norm(self.metric)) * math.sqrt(len(answer))
+
+
 @dataclass(frozen=True)
 class FeatureCovariance(NoisyGD):
     """One noisy second moment, then noisy gradients: like newton, with more dimensions.
@@ -244,6 +265,7 @@ class FeatureCovariance(NoisyGD):
     share: Fraction = 0.2
     ridge: Moderate = 3.0
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    rule_kind: ClassVar[type[UpdateRule]] = _InMetric
     name: ClassVar[str] = "feature-covariance"
     about: ClassVar[About] = About(
         card="The second moments of the private rows were released once with Gaussian noise; a linear "
@@ -278,33 +300,3 @@ class FeatureCovariance(NoisyGD):
             return [*counts, *joint_rounds(parts, f"second moments and {steps} softmax gradients, jointly")]
 
         return self.calibrated_plan(releases, budget)
-
-    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """The clipped gradient, from the start; without a metric yet."""
-        start, sizes = self.start.weights(features, facts, public), self.declared_sizes(facts)
-        return _InMetric(start, self.clip, facts.bound, self.ridge, np.eye(0), sizes=sizes)
-
-
-@dataclass(eq=False)
-class _InMetric(UpdateRule):
-    """The private gradient, times a released matrix."""
-
-    ridge: float
-    metric: Floats
-
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> Self:
-        """The same in the metric of the moment."""
-        *counting, paid_moment = paid
-        rule = super().with_released(counting, seen, noise)
-        query = SecondMoments(seen.features, OfAll(), bound=self.bound)
-        released = paid_moment.open(noise=noise).release(query, *seen.examples)
-        strength = self.ridge * query.noise_norm(paid_moment.scale)
-        return replace(rule, metric=ridge_inverse(query.symmetric(released)[0], strength))
-
-    def gradient(self, weights: Floats, answer: Floats) -> Floats:
-        """The answer in the metric."""
-        return answer @ self.metric
-
-    def noise_norm(self, answer: Floats, scale: float) -> float:
-        """Each class's noise has the covariance scale²·metric², whose trace is the squared norm to expect."""
-        return scale * float(np.linalg.norm(self.metric)) * math.sqrt(len(answer))

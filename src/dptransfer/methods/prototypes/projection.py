@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +24,31 @@ from dptransfer.queries.softmax_gradient import nearest_prototype
 from dptransfer.release.heads import CosineHead, Head, LinearHead
 
 _START = math.sqrt(0.5 / CosineHead.temperature)
+
+
+class _OfMap(UpdateRule):
+    """The gradient of the map; its head is that of the nearest of the released `prototypes`."""
+
+    is_informative: ClassVar[bool] = False
+    """Steps keep their length: on digits, shortened ones hardly moved the map."""
+
+    def read_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Start at public axes."""
+        columns = self.features.dimension
+        self.start = _START * public_axes(self.method.width(columns), columns)
+
+    def read_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> None:
+        """Take the directions of the released sums."""
+        private = seen.private
+        self.prototypes = released_directions(paid[0], self.features, private.rows, private, noise)
+
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+        """The clipped gradient at this map."""
+        return ProjectionGradient(features, weights, self.prototypes, self.clip, bound=self.bound)
+
+    def head(self, weights: Floats) -> Head:
+        """The nearest prototype after the map."""
+        return LinearHead(*nearest_prototype(weights, self.prototypes))
 
 
 @dataclass(frozen=True)
@@ -72,6 +97,7 @@ class Projection(GradientHead):
     sampling_rate: Rate = 0.05
     clip: Moderate = 1.0
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    rule_kind: ClassVar[type[UpdateRule]] = _OfMap
     name: ClassVar[str] = "projection"
     about: ClassVar[About] = About(
         card="The sums of the private rows of each class were released with Gaussian noise. A linear "
@@ -98,7 +124,7 @@ class Projection(GradientHead):
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """A gradient of the map's shape."""
-        width, classes = self._width(outline.dimension), len(facts.classes)
+        width, classes = self.width(outline.dimension), len(facts.classes)
         blank = np.zeros((width, outline.dimension)), np.zeros((classes, outline.dimension))
         return ProjectionGradient(outline, *blank, bound=facts.bound)
 
@@ -108,12 +134,7 @@ class Projection(GradientHead):
         """The class sums, for the rest of the price."""
         return [sums_before(rounds, outline, facts, 1 - self.share)]
 
-    def rule(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> UpdateRule:
-        """From the start; without prototypes yet."""
-        start = _START * public_axes(self._width(features.dimension), features.dimension)
-        return _OfMap(start, self.clip, facts.bound, features, np.zeros(0))
-
-    def _width(self, columns: int) -> int:
+    def width(self, columns: int) -> int:
         """Rows of the map for so many columns."""
         most = min(LARGEST_DIMENSION // columns, columns)
         if not 1 <= (self.dimension or most) <= most:
@@ -123,30 +144,6 @@ class Projection(GradientHead):
                 "more: features=UnitNorm(pool=...), on the command line --set features.pool=16."
             )
         return self.dimension or most
-
-
-@dataclass(eq=False)
-class _OfMap(UpdateRule):
-    """The gradient of the map; its head is that of the nearest prototype."""
-
-    features: FittedFeatures
-    prototypes: Floats
-    is_informative: ClassVar[bool] = False
-    """Steps keep their length: on digits, shortened ones hardly moved the map."""
-
-    def with_released(self, paid: list[GaussianRounds], seen: HeadRows, noise: NoiseSource) -> Self:
-        """The same with the directions of the released sums."""
-        private = seen.private
-        directions = released_directions(paid[0], self.features, private.rows, private, noise)
-        return replace(self, prototypes=directions)
-
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """The clipped gradient at this map."""
-        return ProjectionGradient(features, weights, self.prototypes, self.clip, bound=self.bound)
-
-    def head(self, weights: Floats) -> Head:
-        """The nearest prototype after the map."""
-        return LinearHead(*nearest_prototype(weights, self.prototypes))
 
 
 def public_axes(width: int, dimension: int) -> Floats:
