@@ -30,7 +30,7 @@ def to_html(document: Document) -> str:
 <body>
 <div class="page">
 <div class="head">
-{_head(document, title)}
+{head_html(document)}
 </div>
 {_contents(document)}<main>
 {"".join(_sections(document))}{_wrapped("footer", document.footer)}</main>
@@ -76,7 +76,9 @@ def _contents(document: Document) -> str:
     return f'<nav aria-label="Contents"><h2>Contents</h2><ol>{links}</ol></nav>\n'
 
 
-def _head(document: Document, title: str) -> str:
+def head_html(document: Document) -> str:
+    """Title, sentence and highlights, without a page around them."""
+    title = escape_html(document.title)
     alarm = f'<p class="alarm" role="alert">{escape_html(document.warning)}</p>\n' if document.warning else ""
     void = ' class="void"' if document.warning else ""
     highlights = "".join(map(_highlight, document.highlights))

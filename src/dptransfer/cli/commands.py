@@ -201,6 +201,7 @@ _PANELS = {  # each command with its file; one that has none comes with a packag
         "predict": "predict_command",
         "evaluate": "evaluate_commands",
         "serve": "serve_command",
+        "page": "page_command",
         "export": "release_commands",
         "push": "release_commands",
     },

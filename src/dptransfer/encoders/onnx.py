@@ -70,7 +70,7 @@ class OnnxEncoder(ImageEncoder):
         name: str | None = None,
         device: str = "cpu",
     ) -> None:
-        file = Path(path)
+        self.file = file = Path(path)
         self._session = onnx_session(file, extra="onnx", device=device)
         inputs = self._session.get_inputs()
         types = {"tensor(float)": False, "tensor(uint8)": True}
@@ -79,17 +79,17 @@ class OnnxEncoder(ImageEncoder):
                 f"'{file}': an image model must have one float32 or uint8 input of four dimensions; this has "
                 f"{len(inputs)} input(s), the first of type {inputs[0].type}. Export the image tower alone."
             )
-        self._input, shape = inputs[0].name, inputs[0].shape
+        self.input, shape = inputs[0].name, inputs[0].shape
         self._channels_first = shape[1] == 3 or shape[3] != 3
         height, width = _picture_size(file, shape[2:] if self._channels_first else shape[1:3], size)
-        self._framing = _framing(file, self._session, height, width)
+        self.framing = _framing(file, self._session, height, width)
         self._takes_bytes = types[inputs[0].type]
         self._mean = np.asarray(mean, dtype=np.float32)
         self._std = np.asarray([checks.positive("std", value) for value in std], dtype=np.float32)
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         scaling = f"x/255, mean {tuple(map(float, mean))} std {tuple(map(float, std))}"
-        transform = f"rgb {self._framing} {'bytes' if self._takes_bytes else scaling}"
+        transform = f"rgb {self.framing} {'bytes' if self._takes_bytes else scaling}"
         square = height if height == width else None
         self.identity = EncoderIdentity(name or file.stem, digest, transform, square)
         self.dimension = self.measured_dimension()
@@ -100,16 +100,22 @@ class OnnxEncoder(ImageEncoder):
                 "that rows would depend on how many came before. Export it without random operations."
             )
 
+    @property
+    def takes_frames(self) -> bool:
+        """Whether the model takes bytes as they are framed and gives rows, as `export_encoder` writes it."""
+        gives_rows = len(self._session.get_outputs()[0].shape) == 2
+        return self._takes_bytes and not self._channels_first and gives_rows
+
     def prepare(self, image: Picture) -> AnyArray:
         """Frame as the model takes it, and normalise unless the model does."""
-        small: AnyArray = self._framing(image)
+        small: AnyArray = self.framing(image)
         if not self._takes_bytes:
             small = (small.astype(np.float32) / np.float32(255) - self._mean) / self._std
         return small.transpose(2, 0, 1) if self._channels_first else small
 
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
-        given = [{self._input: pixels[place : place + 1]} for place in range(len(pixels))]
+        given = [{self.input: pixels[place : place + 1]} for place in range(len(pixels))]
         return np.concatenate([self._pool(output) for output in run_each(self._session, given)])
 
     def _pool(self, output: AnyArray) -> EncodedRows:
@@ -161,7 +167,7 @@ def export_encoder(encoder: Encoder, path: str | Path) -> OnnxEncoder:
             partial.write_bytes(encoder.graph())
         else:
             _write(encoder, partial)
-        found, expected = (one.encode(list(_pictures())) for one in (OnnxEncoder(partial), encoder))
+        found, expected = (one.encode(list(sample_pictures())) for one in (OnnxEncoder(partial), encoder))
         alike = found.shape == expected.shape
         if not alike or not np.abs(found - expected).max() <= _APART * np.abs(expected).max():
             raise DataError(
@@ -213,7 +219,7 @@ def _write(encoder: Encoder, file: Path) -> None:
     onnx.save(model, file)
 
 
-def _pictures() -> Iterator[Picture]:
+def sample_pictures() -> Iterator[Picture]:
     """Pictures with edges and slopes, of several shapes; the same every time."""
     from PIL import Image
 

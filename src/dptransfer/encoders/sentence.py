@@ -138,9 +138,17 @@ class SentenceOnnx:
         self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(longest)
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        self.dimension = int(config["hidden_size"])
-        file = folder / "model.safetensors"
+        self._folder, self._name, self.longest = folder, name, longest
+        self._config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self.dimension = int(self._config["hidden_size"])
+        self._session = onnx_session(self.graph(), extra="text")
+        digest = self._session.get_modelmeta().custom_metadata_map["weights"]
+        transform = transform_of_text(longest, self._tokenizer.get_vocab(), "mean pool, unit norm")
+        self.identity = EncoderIdentity(name, digest, transform, runtime="onnx")
+
+    def graph(self) -> bytes:
+        """The network as an ONNX model."""
+        file = self._folder / "model.safetensors"
 
         def make() -> bytes:
             from safetensors.numpy import load_file
@@ -148,12 +156,23 @@ class SentenceOnnx:
             # Numbers of places are in older files; they are no weights.
             loaded = load_file(file).items()
             weights = {key: array for key, array in loaded if not key.endswith("position_ids")}
-            return bert_graph(weights, config, name=name, extra="text")
+            return bert_graph(weights, self._config, name=self._name, extra="text")
 
-        self._session = onnx_session(cached_onnx_model(f"{name}-{_GRAPH}", file, make), extra="text")
-        digest = self._session.get_modelmeta().custom_metadata_map["weights"]
-        transform = transform_of_text(longest, self._tokenizer.get_vocab(), "mean pool, unit norm")
-        self.identity = EncoderIdentity(name, digest, transform, runtime="onnx")
+        return cached_onnx_model(f"{self._name}-{_GRAPH}", file, make)
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens, in the order of their numbers."""
+        numbers: dict[str, int] = self._tokenizer.get_vocab()
+        return sorted(numbers, key=numbers.__getitem__)
+
+    @property
+    def is_uncased_wordpiece(self) -> bool:
+        """Whether texts become tokens as in BERT without capitals."""
+        told = json.loads(self._tokenizer.to_str())
+        bert = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+        normalised: bool = told["normalizer"] == {"type": "BertNormalizer", **bert}
+        return normalised and told["model"]["type"] == "WordPiece"
 
     def encode(self, batch: Sequence[str]) -> EncodedRows:
         """Rows for a batch of texts."""
