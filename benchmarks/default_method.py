@@ -97,6 +97,7 @@ def fitted(options, job):
     for one in job:
         x, y, x_test, y_test = read(sets_in(options.data)[one["set"]])
         chosen = chosen_rows(y, one["ratio"], one["seed"])
+        chosen = np.random.default_rng(one["seed"]).permutation(chosen)[: options.rows]
         sizes = np.bincount(y[chosen], minlength=int(y.max()) + 1)
         pool = pool_of(options.data, one["set"])
         started = time.perf_counter()
@@ -209,6 +210,7 @@ if __name__ == "__main__":
     parser.add_argument("--vary", type=words, default=[], help=f"constants: {', '.join(VARIED)}")
     parser.add_argument("--ratios", type=lambda text: [int(one) for one in words(text)], default=[0])
     parser.add_argument("--epsilons", type=lambda text: [float(one) for one in words(text)], default=EPSILONS)
+    parser.add_argument("--rows", type=int, help="at most so many private ones; all by default")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--table", action="store_true")

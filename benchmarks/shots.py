@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from caps import balanced
 from cells import fill
-from default_method import read, sets_in
+from default_method import pool_of, read, sets_in
 from threadpoolctl import threadpool_limits
 
 import dptransfer as dpt
@@ -34,6 +34,7 @@ from dptransfer.methods import (
     NoisyGD,
     OnlyPublic,
     Pace,
+    PublicPriorPrototypes,
     WarmStart,
 )
 from dptransfer.noise import SeededNoise
@@ -41,6 +42,7 @@ from dptransfer.noise import SeededNoise
 EPSILONS = (0.25, 1.0, 3.0, 8.0)
 LENGTHS = {"pace": Pace(), "clip": 1.0}  # the defaults until version 0.7
 METHODS = {
+    "public-prior": PublicPriorPrototypes(),
     "only-public": OnlyPublic(),
     "adamix": AdaMix(),
     "adamix lengths": AdaMix(pace=Pace(reach=80.0)),
@@ -81,9 +83,12 @@ def fitted(options, job):
     for one in job:
         x, y, x_shots, y_shots, x_test, y_test = task(options, one["set"], one["shots"], one["seed"])
         classes = list(range(int(y_test.max()) + 1))
+        public = dpt.PublicEmbeddings(x_shots, y_shots, classes=classes)
+        if one["method"] == "public-prior":
+            public = pool_of(options.data, one["set"]).with_shots(public)
         model = METHODS[one["method"]].fit(
             dpt.PrivateEmbeddings(x, y, classes=classes, size=len(y)),
-            dpt.PublicEmbeddings(x_shots, y_shots, classes=classes),
+            public,
             budget=dpt.Budget(epsilon=one["epsilon"], delta=1e-5),
             ledger=dpt.Ledger.in_memory(),
             noise=SeededNoise(1000 + one["seed"]),

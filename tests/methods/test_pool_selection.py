@@ -7,7 +7,8 @@ from dptransfer.data import PublicEmbeddings
 from dptransfer.exact.feature_map import UnitNorm
 from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import PublicPrototypes, TopKPrototypes
-from dptransfer.methods.prototypes.pool_selection import CAP_SHARES, public_caps
+from dptransfer.methods.prototypes import pool_selection
+from dptransfer.methods.prototypes.pool_selection import public_caps
 from dptransfer.privacy import Budget
 from dptransfer.queries.similarity import GridPool
 
@@ -63,14 +64,15 @@ def test_the_flavour_of_the_budget_chooses_the_mechanism(mechanism, budget, ran)
 
 def test_caps_are_read_off_the_pool_alone_behind_the_map_and_are_on_record():
     rows = unit(POOL.rows)
-    wanted = 1 + np.quantile((rows @ rows.T)[np.triu_indices(len(rows), 1)], CAP_SHARES)
     pool = GridPool(UnitNorm().fit(WIDTH, POOL), POOL.rows, "float16")
-    assert public_caps(pool) == pytest.approx(wanted, abs=0.01)
+    for noise, share in ((1.0, 0.995), (4.0, 0.98), (100.0, 0.9)):
+        wanted = 1 + np.quantile((rows @ rows.T)[np.triu_indices(len(rows), 1)], (0.1, share))
+        assert public_caps(pool, noise) == pytest.approx(wanted, abs=0.01)
     x, y = clusters()
     one, other = (
         fit(PublicPrototypes(), data, public=POOL) for data in (private(x, y), private(-x[:5], y[:5]))
     )
-    lowest, highest = public_caps(pool)
+    lowest, highest = public_caps(pool, 1.0)
     assert one.provenance.notes == other.provenance.notes
     assert f"{lowest:.4f} and {highest:.4f}" in one.provenance.notes[0]
     assert chosen_by(PublicPrototypes()) == chosen_by(PublicPrototypes(lowest=lowest, highest=highest))
@@ -83,11 +85,21 @@ def test_a_pool_whose_rows_are_all_alike_has_no_caps_and_one_cap_may_be_set():
     alike = PublicEmbeddings(np.ones((5, WIDTH)))
     assert "0.0000 and 2.0000" in fit(PublicPrototypes(), public=alike).provenance.notes[0]
     assert fit(PublicPrototypes(), public=PublicEmbeddings(np.ones((1, WIDTH)))).events
-    assert "0.2500 and" in fit(PublicPrototypes(lowest=0.25), public=POOL).provenance.notes[0]
-    assert "lowest" in refused_uncharged(PublicPrototypes(lowest=1.999), public=POOL)
+    assert "0.2500 and 2.0000" in fit(PublicPrototypes(lowest=0.25), public=POOL).provenance.notes[0]
     assert "caps" in refused_uncharged(PublicPrototypes(lowest=1.5, highest=1.0), public=POOL)
     few = PublicEmbeddings(POOL.rows[:3])
     assert "public rows" in refused_uncharged(TopKPrototypes(k=4), public=few)
+
+
+def test_a_public_map_has_axes_for_every_unit_of_epsilon_and_caps_for_the_members_of_a_set(monkeypatch):
+    monkeypatch.setattr(pool_selection, "_AXES", 2)
+    for budget, axes in ((PURE, 2), (Budget(epsilon=0.1), 2), (Budget(epsilon=3.0), 6)):
+        model = fit(TopKPrototypes(k=2), budget=budget, public=POOL)
+        assert model.weights["prototypes"].shape[2] == axes
+        noise = 2 / budget.epsilon
+        caps = public_caps(GridPool(PublicMap(axes=axes).fit(WIDTH, POOL), POOL.rows, "float16"), noise)
+        assert f"{caps[0]:.4f} and {caps[1]:.4f}" in model.provenance.notes[0]
+        assert check_record(model).passed
 
 
 def test_the_record_is_checked_with_the_note_on_caps_and_no_other():

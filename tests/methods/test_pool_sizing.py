@@ -12,9 +12,11 @@ from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes, PublicPrototypes, TopKPrototypes
 from dptransfer.methods.prototypes import pool_sizing as module
 from dptransfer.methods.prototypes.pool_sizing import pool_sizing
+from dptransfer.privacy import Budget
 
 WIDTH, ROWS = 8, 4000
 FACTS = Facts(("a", "b", "c"), (WIDTH,), size=50)
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
 UNCAPPED = PublicPrototypes(lowest=0.0, highest=2.0)
 
 
@@ -31,7 +33,11 @@ def pool(tmp_path, monkeypatch):
 
 
 def passes(method, pool, facts=FACTS):
-    return {one.name: one.reads for one in pool_sizing(method, facts, pool).passes}
+    return {one.name: one.reads for one in sized(method, facts, pool).passes}
+
+
+def sized(method, facts, pool):
+    return pool_sizing(method.plan(facts, BUDGET, pool), facts, pool)
 
 
 def test_each_method_reads_what_it_needs(pool):
@@ -49,26 +55,27 @@ def test_each_method_reads_what_it_needs(pool):
 
 
 def test_pieces_and_cores_are_those_of_whoever_works(pool):
-    here = pool_sizing(PublicPrototypes(), FACTS, pool)
+    here = sized(PublicPrototypes(), FACTS, pool)
     assert (here.rows, here.pieces, here.processes) == (ROWS, 40, 1)
-    one = pool_sizing(PublicPrototypes(), FACTS, pool.with_workers(Processes(1)))
+    one = sized(PublicPrototypes(), FACTS, pool.with_workers(Processes(1)))
     assert (one.processes, one.cores) == (2, 1)
     assert here.seconds == sum(each.seconds for each in here.passes) > 0
     assert here.memory > 2**24
 
 
 def test_private_rows_are_as_many_as_are_declared(pool, monkeypatch):
-    assert pool_sizing(PublicPrototypes(), FACTS, pool).private_rows == 50
+    assert sized(PublicPrototypes(), FACTS, pool).private_rows == 50
     undeclared = replace(FACTS, size=None)
-    assert pool_sizing(PublicPrototypes(), undeclared, pool).private_rows == module.PRIVATE_ROWS
+    assert sized(PublicPrototypes(), undeclared, pool).private_rows == module.PRIVATE_ROWS
     # Twice as many as are made up take twice as long where each is multiplied, and no longer where sums are.
     monkeypatch.setattr(module, "_MOST_MADE_UP", 25)
     for method, times in ((UNCAPPED, 1), (PublicPrototypes(), 2)):
-        assert module._scoring(method, FACTS, pool, 50)[1] == times
+        plan = method.plan(FACTS, BUDGET, pool)
+        assert module._scoring(plan, method, FACTS, pool, 50)[1] == times
 
 
 @pytest.mark.parametrize("method", [PublicPrototypes(), MeanPrototypes()])
 def test_small_pools_stay_quiet(method, pool, monkeypatch):
-    assert pool_sizing(method, FACTS, PublicEmbeddings(np.ones((ROWS, WIDTH)))) is None
+    assert sized(method, FACTS, PublicEmbeddings(np.ones((ROWS, WIDTH)))) is None
     monkeypatch.undo()
-    assert pool_sizing(method, FACTS, pool) is None
+    assert sized(method, FACTS, pool) is None

@@ -59,7 +59,7 @@ def plan(
     sizing = None
     if isinstance(rows, dpt.PublicEmbeddings) and not unencoded:
         with progress_bar("Trying out a part of the pool"):
-            sizing = lib.pool_sizing(made.method, facts, rows.with_workers(hands))
+            sizing = lib.pool_sizing(made, facts, rows.with_workers(hands))
     notes = [*([unencoded] if unencoded else []), *made.notes, *paid.notes]
     if isinstance(rows, dpt.PublicEmbeddings):
         told_of_names = lib.accuracy_of_names(made.method.with_words(rows, facts), facts)

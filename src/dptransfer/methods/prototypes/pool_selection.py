@@ -15,7 +15,7 @@ from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.capped_similarity import GRID_NORM
 from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import Features, FittedFeatures
-from dptransfer.exact.public_map import PublicMap
+from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
 from dptransfer.methods.about import PROTOTYPES, About, Whole, one_of
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
@@ -26,13 +26,14 @@ from dptransfer.release.heads import CosineHead, Head, MeanCosineHead
 
 _CAPS = {"lowest": "Smallest similarity counted.", "highest": "Largest similarity counted."}
 
-CAP_SHARES = (0.1, 0.99)
-"""Of all pairs of public rows, the shares less alike than the caps; see `public_caps`."""
-
+_AXES = 256  # of a public map, for every unit of ε: more axes spread similarities less, and noise hides them
+_PASSING = 0.005  # of chance pairs, for every example that the noise of a choice is worth
+_MOST_PASSING = 0.1
+_UNLIKE, _UNLIKE_CENTRED = 0.1, 0.5
 _CAP_ROWS = 1024
 
 
-def public_caps(pool: GridPool) -> tuple[float, float]:
+def public_caps(pool: GridPool, noise: float) -> tuple[float, float]:
     """Caps on 1 + cosine from similarities within the pool: no private row is read, so they cost nothing.
 
     A capped score ÷ (highest − lowest) is the mean, over all thresholds between the caps, of the number of
@@ -42,8 +43,11 @@ def public_caps(pool: GridPool) -> tuple[float, float]:
     a chance candidate the share is about that of random pairs of public rows. Where nearly all pairs pass,
     or nearly none, the difference is nearly nothing, and such thresholds only take part of the range.
 
-    So the caps are quantiles of these similarities, behind the map. Which quantiles: of 27 pairs each of ten
-    development sets, left out, was given the best of the nine others (docs/methods/public.md).
+    So the caps are quantiles of these similarities, behind the map. A threshold that a share p of chance
+    pairs passes tells by some multiple of p·(rows of a class) at most; the rarer it is, the finer it tells,
+    until that is lost in the noise: so p at the highest is in proportion to the noise. Constants: chosen with
+    each of ten development sets left out (docs/methods/public.md). Half of all pairs are unlike where a map
+    has centred the rows, and say nothing; plain rows have a direction in common.
 
     Products of rows on the grid are exact, so the caps do not depend on the machine. A pool whose rows are
     all alike has none.
@@ -54,7 +58,9 @@ def public_caps(pool: GridPool) -> tuple[float, float]:
     pairs = np.clip((rows @ rows.T)[np.triu_indices(count, 1)], -one, one)
     if not len(pairs) or pairs.min() == pairs.max():
         return 0.0, 2.0
-    low, high = 1 + np.quantile(pairs, CAP_SHARES, method="lower") / one
+    unlike = _UNLIKE_CENTRED if isinstance(pool.features, FittedPublicMap) else _UNLIKE
+    shares = unlike, 1 - min(_PASSING * noise, _MOST_PASSING)
+    low, high = 1 + np.quantile(pairs, shares, method="lower") / one
     return (float(low), float(high)) if low < high else (0.0, 2.0)
 
 
@@ -70,9 +76,11 @@ class PoolSelection(EmbeddingMethod):
     Reference:     see the subclasses.
 
     Attributes:
-        features: the public feature map, applied to private and public rows alike.
-        lowest: d_min, the smallest 1 + cosine that counts; by default read off the pool, see `public_caps`.
-        highest: d_max, the largest that counts; likewise.
+        features: the public feature map, applied to private and public rows alike; of the axes of a
+            `PublicMap` no more than 256 for every unit of ε from 1 on.
+        lowest: d_min, the smallest 1 + cosine that counts. If neither is given, both are read off the pool,
+            see `public_caps`.
+        highest: d_max, the largest that counts.
         precision: integer grid of the scores, 'float16' or 'int8'.
         device: where scores are computed, 'cpu' or 'cuda'; a setting of speed, which changes no score.
     """
@@ -100,8 +108,8 @@ class PoolSelection(EmbeddingMethod):
             features=outline,
             candidates=np.zeros((0, outline.dimension), dtype=np.int64),  # `run` puts the mapped pool here
             classes=len(facts.classes),
-            lowest=0.0 if self.lowest is None else self.lowest,  # the widest that `run` may put here
-            highest=2.0 if self.highest is None else self.highest,
+            lowest=self._own_caps[0],  # the widest that `run` may put here
+            highest=self._own_caps[1],
             precision=self.precision,
             bound=facts.bound,
         )
@@ -115,43 +123,43 @@ class PoolSelection(EmbeddingMethod):
         return self.make_plan([selection], budget)
 
     @property
+    def _own_caps(self) -> tuple[float, float]:
+        """As they are set, or as wide as there are."""
+        return self.lowest or 0.0, 2.0 if self.highest is None else self.highest
+
+    @property
     def is_capped(self) -> bool:
         """Whether some similarities count for less or more than they are."""
-        return (self.lowest, self.highest) != (0.0, 2.0)
+        return (self.lowest, self.highest) == (None, None) or self._own_caps != (0.0, 2.0)
 
-    def caps(self, pool: GridPool) -> tuple[float, float]:
+    def narrow(self, features: FittedFeatures, selection: Selection) -> FittedFeatures:
+        """Keep as many axes of a public map as the noise allows."""
+        if not isinstance(features, FittedPublicMap):
+            return features
+        epsilon = selection.query.score_range / selection.scale
+        return features.first(round(_AXES * max(1.0, epsilon)))
+
+    def caps(self, pool: GridPool, selection: Selection) -> tuple[float, float]:
         """Lowest and highest as they are set, or read off the pool."""
-        if self.lowest is not None and self.highest is not None:
-            return self.lowest, self.highest
-        low, high = public_caps(pool)
-        lowest = low if self.lowest is None else self.lowest
-        highest = high if self.highest is None else self.highest
-        if lowest >= highest:
-            raise ArgumentError(
-                "The caps must satisfy lowest < highest; one is set, the other read off the pool: "
-                f"{lowest:g} and {highest:g}. Set both, or neither."
-            )
-        return lowest, highest
-
-    def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> FittedFeatures:
-        """Fit the map, and find out before the charge whether caps behind it can be read off the pool."""
-        features: FittedFeatures = super().prepare(facts, public)
-        if public is not None:
-            self.caps(GridPool(features, public.rows, self.precision))
-        return features
+        if (self.lowest, self.highest) != (None, None):
+            return self._own_caps
+        return public_caps(pool, selection.members * selection.scale / selection.query.score_range)
 
     def run(self, task: RowsTask) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
         assert task.public is not None
-        candidates = GridPool(task.prepared, task.public.rows, self.precision)
-        lowest, highest = self.caps(candidates)
+        planned = task.plan.single_step(Selection)
+        features = self.narrow(task.prepared, planned)
+        candidates = GridPool(features, task.public.rows, self.precision)
+        lowest, highest = self.caps(candidates, planned)
         how = {"device": self.device, "workers": task.public.workers, "lowest": lowest, "highest": highest}
-        selection = with_query(task.plan.mechanisms[0], features=task.prepared, candidates=candidates, **how)
+        selection = with_query(planned, features=features, candidates=candidates, **how)
         chosen = selection.release(*task.examples, noise=task.noise)
         chosen = chosen.reshape(len(task.facts.classes), -1)  # one or several for each class
         prototypes = candidates[chosen.ravel()].reshape(*chosen.shape, -1) / float(GRID_NORM[self.precision])
         note = f"Caps on 1 + cosine: {lowest:.4f} and {highest:.4f}, from public rows or set."
-        return Outcome(self.head(prototypes), (selection.event,), chosen.tolist(), notes=(note,))
+        head = self.head(prototypes)
+        return Outcome(head, (selection.event,), chosen.tolist(), notes=(note,), features=features)
 
 
 @dataclass(frozen=True)
@@ -211,12 +219,12 @@ class TopKPrototypes(PoolSelection):
                    `TopKMechanism`.
 
     Attributes:
-        features: the public feature map; by default axes of the pool, half-whitened: means of several rows
-            gain from it what single rows do not (docs/methods/top-k.md).
+        features: the public feature map; by default axes of the pool, half-whitened, as many as ε allows:
+            means of several rows gain from it what single rows do not (docs/methods/top-k.md).
         k: prototypes per class.
     """
 
-    features: Features = field(default_factory=lambda: PublicMap(axes=256))
+    features: Features = field(default_factory=lambda: PublicMap(axes=1024))
     k: Whole = 5
     name: ClassVar[str] = "top-k"
     about: ClassVar[About] = About(

@@ -25,9 +25,9 @@ from dptransfer.exact.capped_similarity import GRID_DTYPE, GRID_NORM, ClassSimil
 from dptransfer.exact.chunks import side_by_side
 from dptransfer.exact.lattice import unit_lattice
 from dptransfer.exact.public_map import Moments, PublicMap
-from dptransfer.mechanisms import LaplaceNoisyMax
+from dptransfer.mechanisms import LaplaceNoisyMax, Selection
 from dptransfer.mechanisms.pool_choice import BinCounter, choice_pieces
-from dptransfer.methods.method import EmbeddingMethod, PrivateMethod
+from dptransfer.methods.method import EmbeddingMethod, Plan
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
 from dptransfer.noise import SecureNoise
 from dptransfer.queries.similarity import GridPool, PoolScores
@@ -88,15 +88,16 @@ class PoolSizing:
         return sum(one.reads for one in self.passes)
 
 
-def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -> PoolSizing | None:
+def pool_sizing(plan: Plan, facts: Facts, public: PublicEmbeddings) -> PoolSizing | None:
     """Estimate the effort of a fit with this pool; None if the pool is one piece, or not in files.
 
     Args:
-        method: as it was planned; `auto` has chosen by then.
+        plan: of the fit; `auto` has chosen by then.
         facts: what is declared; made-up private rows are of its classes, and as many as its size.
         public: the pool, with whoever will work on it.
     """
     rows: object = public.rows
+    method = plan.method
     if not isinstance(rows, ShardedRows) or not isinstance(method, EmbeddingMethod):
         return None
     row_bytes = rows.stored.itemsize * public.dimension
@@ -123,7 +124,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         mapping = trial.shared(Moments(public.rows, root=False))
         passes.append(Pass("public map", len(rows) * row_bytes, mapping))
     if isinstance(method, PoolSelection):
-        scored, times = _scoring(method, facts, public, private_rows)
+        scored, times = _scoring(plan, method, facts, public, private_rows)
         counter = BinCounter(scored, float(GRID_NORM[method.precision] ** 2), getattr(method, "k", 1))
         pieces = choice_pieces(scored, counter.size)
         seconds = times * trial.shared(counter, scored.threads)
@@ -145,12 +146,14 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
 
 
 def _scoring(
-    method: PoolSelection, facts: Facts, public: PublicEmbeddings, private_rows: int
+    plan: Plan, method: PoolSelection, facts: Facts, public: PublicEmbeddings, private_rows: int
 ) -> tuple[PoolScores, float]:
     """Scores against made-up private rows, and how many times as long it takes for as many as there are."""
     width = method.outline(facts, public).dimension
     few = PublicEmbeddings(public.rows[: width + 1], encoder=public.encoder, vocabulary=public.vocabulary)
-    features = method.prepare(facts, few)  # another map than that of all rows, and as fast
+    selection = plan.single_step(Selection)
+    # Another map than that of all rows, and as fast.
+    features = method.narrow(method.prepare(facts, few), selection)
     made_up = min(private_rows, _MOST_MADE_UP)
     norm, classes = GRID_NORM[method.precision], len(facts.classes)
     x = unit_lattice(np.random.default_rng(0).normal(size=(made_up, features.dimension)), norm)
