@@ -16,12 +16,13 @@ allocates anything; what it finds must then be what the manifest lists. No pickl
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,41 +37,19 @@ from dptransfer.errors import DataError, DPTransferError, ReleaseError, UnsafeRe
 from dptransfer.exact.feature_map import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
 from dptransfer.privacy.witnesses import Witnesses
+from dptransfer.release import manifest as schema
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.heads import describe_head, read_head
 from dptransfer.release.hub import download_release, is_on_hub
-from dptransfer.release.manifest import (
-    FILE_NAMES,
-    LARGEST_MANIFEST,
-    MANIFEST_NAME,
-    OF_ENCODER,
-    OF_MAP,
-    READ_AGAIN,
-    SCHEMA_VERSION,
-    TEXT_NAMES,
-    WEIGHTS_NAME,
-    WITNESSES,
-    AboutEntry,
-    ArrayEntry,
-    Manifest,
-    current_versions,
-    manifest_bytes,
-    read_manifest,
-    require,
-)
+from dptransfer.release.manifest import FILE_NAMES, READ_AGAIN, Manifest, current_versions, require
 
-LARGEST_FILE = {
-    MANIFEST_NAME: LARGEST_MANIFEST,
-    WEIGHTS_NAME: 8 * 2**30,
-    **{name: 2 * LARGEST_MANIFEST for name in TEXT_NAMES},
-}
+LARGEST_FILE = dict.fromkeys(schema.TEXT_NAMES, 2 * schema.LARGEST_MANIFEST)
+LARGEST_FILE |= {schema.MANIFEST_NAME: schema.LARGEST_MANIFEST, schema.WEIGHTS_NAME: 8 * 2**30}
 _LARGEST_CONFUSION = 100
 _GIVE_DIRECTORY = "Give the directory that 'dptransfer fit' or save() wrote."
-_OF_PROVENANCE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes", "answers")
-"""What stands in the manifest under the names that `Provenance` has for it."""
 
 
 def write_release(
@@ -102,13 +81,13 @@ def write_release(
     _require_same_classes(model, evaluation, model.charged)
     model = _stamped(model, {"title": title, "contact": contact, "license": license})
     _require_fit(model)
-    contents = {WEIGHTS_NAME: weights_bytes(_arrays(model))}
+    contents = {schema.WEIGHTS_NAME: weights_bytes(_arrays(model))}
     contents |= {name: text.encode() for name, text in text_files(model, evaluation).items()}
-    manifest = manifest_bytes(_manifest_fields(model, evaluation, contents))
+    manifest = schema.manifest_bytes(_manifest_fields(model, evaluation, contents))
     target = Path(path)
     require_target(target, overwrite=overwrite)
     with release_errors(target), replaced_whole(target) as fresh:
-        for name, content in {**contents, MANIFEST_NAME: manifest}.items():
+        for name, content in {**contents, schema.MANIFEST_NAME: manifest}.items():
             write_synced(fresh / name, content)
     return target
 
@@ -121,9 +100,9 @@ def read_release(path: str | Path) -> PrivateClassifier:
     """
     directory = require_directory(path)
     manifest = read_manifest_in(directory)
-    for name in TEXT_NAMES:
+    for name in schema.TEXT_NAMES:
         read_recorded(directory, name, manifest)
-    return _restored(manifest, read_recorded(directory, WEIGHTS_NAME, manifest))
+    return _restored(manifest, read_recorded(directory, schema.WEIGHTS_NAME, manifest))
 
 
 def read_evaluation(path: str | Path) -> Evaluation | None:
@@ -162,18 +141,19 @@ def _manifest_fields(
     model: PrivateClassifier, evaluation: Evaluation | None, contents: dict[str, bytes]
 ) -> JsonObject:
     provenance, guarantee, delta = model.provenance, model.guarantee, model.encoder_delta
-    evaluation = None if evaluation is None else evaluation.for_release()
+    evaluation = evaluation and evaluation.for_release()
     if evaluation is not None and len(evaluation.classes) > _LARGEST_CONFUSION:
         evaluation = replace(evaluation, confusion=())  # it would be most of the file; the card has no use
+    parts = {
+        "evaluation": evaluation,
+        "charged_evaluation": model.charged,
+        "simulated_calibration": model.simulated,
+        schema.WITNESSES: model.witnesses,
+    }
     fields = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": schema.SCHEMA_VERSION,
         "library_version": provenance.versions.get("dptransfer", "unknown"),
-        "method": {
-            "name": provenance.method,
-            "configuration": dict(provenance.configuration),
-            "summary": provenance.summary,
-            "reference": provenance.reference,
-        },
+        "method": {"name": provenance.method, **_part_of(schema.MethodEntry, provenance)},
         "guarantee": guarantee.to_dict(),
         "relation": guarantee.relation.value,
         "delta": guarantee.delta,
@@ -181,56 +161,54 @@ def _manifest_fields(
         "publishable": not model.seeded,
         "facts": model.facts.to_dict(),
         "features": describe(model.features),
-        "encoder_delta": None if delta is None else {"kind": delta.kind, "base": delta.base.to_dict()},
+        "encoder_delta": delta and {"kind": delta.kind, "base": delta.base.to_dict()},
         "head": describe_head(model.head),
         "arrays": _array_entries(_arrays(model)),
-        "evaluation": None if evaluation is None else evaluation.to_dict(),
-        "charged_evaluation": None if model.charged is None else model.charged.to_dict(),
-        "simulated_calibration": None if model.simulated is None else model.simulated.to_dict(),
-        WITNESSES: None if model.witnesses is None else model.witnesses.to_dict(),
-        "about": {name: getattr(provenance, name) for name in AboutEntry.model_fields},
+        **{name: part and part.to_dict() for name, part in parts.items()},
+        "about": _part_of(schema.AboutEntry, provenance),
         "files": {
             name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
             for name, content in contents.items()
         },
-        **{name: getattr(provenance, name) for name in _OF_PROVENANCE},
+        **_part_of(Manifest, provenance),
     }
     return {name: fields[name] for name in Manifest.model_fields if name in fields}
 
 
+def _part_of(entry: type[schema.Entry], provenance: Provenance) -> JsonObject:
+    """What an entry of the manifest records of the provenance under its own names."""
+    own = {one.name for one in dataclasses.fields(provenance)} - {"method"}
+    return {name: getattr(provenance, name) for name in entry.model_fields if name in own}
+
+
 def _arrays(model: PrivateClassifier) -> dict[str, AnyArray]:
     """What the weights file holds: the model's arrays, and its witnesses."""
-    more = {} if model.witnesses is None else {WITNESSES: model.witnesses.values}
+    more = {} if model.witnesses is None else {schema.WITNESSES: model.witnesses.values}
     return {**model.weights, **more}
 
 
 def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
     arrays = _read_weights(weights, manifest.arrays)
-    told, drawn = manifest.witnesses, arrays.pop(WITNESSES, None)
-    of_map, of_encoder = (
-        {name.removeprefix(mark): array for name, array in arrays.items() if name.startswith(mark)}
-        for mark in (OF_MAP, OF_ENCODER)
-    )
-    own = {name: array for name, array in arrays.items() if not name.startswith((OF_MAP, OF_ENCODER))}
+    told, drawn = manifest.witnesses, arrays.pop(schema.WITNESSES, None)
+    parts: dict[str, dict[str, AnyArray]] = {"": {}, schema.OF_MAP: {}, schema.OF_ENCODER: {}}
+    for name, array in arrays.items():
+        mark = next((mark for mark in parts if mark and name.startswith(mark)), "")
+        parts[mark][name.removeprefix(mark)] = array
     changed, delta = manifest.encoder_delta, None
     charged, calibrated = manifest.charged_evaluation, manifest.simulated_calibration
+    record = dict(manifest) | dict(manifest.about) | dict(manifest.method) | {"method": manifest.method.name}
     try:
         if changed is not None:  # most releases change no encoder, and need no encoder's code
             from dptransfer.encoders.encoder import EncoderDelta
 
-            delta = EncoderDelta(changed.base, changed.kind, of_encoder)
+            delta = EncoderDelta(changed.base, changed.kind, parts[schema.OF_ENCODER])
         model = PrivateClassifier(
-            head=read_head(own, manifest.head.model_dump()),
-            features=read_features(of_map, manifest.features),
+            head=read_head(parts[""], manifest.head.model_dump()),
+            features=read_features(parts[schema.OF_MAP], manifest.features),
             facts=manifest.facts,
             events=tuple(event_from_dict(event) for event in manifest.events),
             guarantee=manifest.guarantee.guarantee,
-            provenance=Provenance(
-                method=manifest.method.name,
-                **manifest.method.model_dump(exclude={"name"}),
-                **manifest.about.model_dump(),
-                **{name: getattr(manifest, name) for name in _OF_PROVENANCE},
-            ),
+            provenance=Provenance(**{one.name: record[one.name] for one in dataclasses.fields(Provenance)}),
             encoder_delta=delta,
             charged=None if charged is None else ChargedEvaluation.from_dict(charged),
             simulated=None if calibrated is None else Calibration.from_dict(calibrated),
@@ -257,7 +235,11 @@ def _require_same_classes(model: PrivateClassifier, *results: Evaluation | Charg
 
 def _require_fit(model: PrivateClassifier) -> None:
     """Raise unless facts, encoder, map and head fit together; found out by scoring one row of zeros."""
-    widths, facts = (model.features.input_dimension, model.features.dimension), model.facts
+    widths, facts, classes = (
+        (model.features.input_dimension, model.features.dimension),
+        model.facts,
+        model.classes,
+    )
     known = all(type(width) is int and width >= 1 for width in widths)
     require(known, "The feature map must have a width; it has none.")
     pictures = len(facts.shape) > 1
@@ -266,24 +248,15 @@ def _require_fit(model: PrivateClassifier) -> None:
         f"The feature map must take the examples as they are declared, {facts.form}, unless the release "
         f"names or changes an encoder; it takes rows of dimension {widths[0]}.",
     )
-    require(
-        pictures or model.encoder_delta is None,
-        f"A model that changes an encoder is fitted on pictures; got {facts.form}.",
-    )
-    require(
-        model.simulated is None or len(model.simulated.offsets) == len(model.classes),
-        "A calibration must have one offset per class; it has others.",
-    )
-    try:
-        with np.errstate(all="ignore"):
-            shape = model.head.scores(np.zeros((1, widths[1]))).shape
-    except ValueError:
-        shape = ()
-    require(
-        shape == (1, len(model.classes)),
-        f"The head must score {widths[1]} features for {len(model.classes)} classes; its arrays have other "
-        "shapes.",
-    )
+    wrong = f"A model that changes an encoder is fitted on pictures; got {facts.form}."
+    require(pictures or model.encoder_delta is None, wrong)
+    fits = model.simulated is None or len(model.simulated.offsets) == len(classes)
+    require(fits, "A calibration must have one offset per class; it has others.")
+    with np.errstate(all="ignore"), suppress(ValueError):
+        if model.head.scores(np.zeros((1, widths[1]))).shape == (1, len(classes)):
+            return
+    score = f"The head must score {widths[1]} features for {len(classes)} classes"
+    raise ReleaseError(f"{score}; its arrays have other shapes.")
 
 
 def amend_release(
@@ -344,7 +317,7 @@ def weights_bytes(arrays: Mapping[str, AnyArray]) -> bytes:
     from safetensors.numpy import save
 
     for name, array in arrays.items():
-        kinds = ("float32",) if name.startswith(OF_ENCODER) else ("float64", "int32")
+        kinds = ("float32",) if name.startswith(schema.OF_ENCODER) else ("float64", "int32")
         wrong = f"Released arrays are {' or '.join(kinds)}; '{name}' is {array.dtype}. Convert it first."
         require(array.dtype.name in kinds, wrong)
     _require_finite(arrays)
@@ -359,7 +332,7 @@ def _array_entries(arrays: Mapping[str, AnyArray]) -> list[JsonObject]:
     ]
 
 
-def _read_weights(content: bytes, entries: Sequence[ArrayEntry]) -> dict[str, AnyArray]:
+def _read_weights(content: bytes, entries: Sequence[schema.ArrayEntry]) -> dict[str, AnyArray]:
     """The arrays in the file's content: those that the manifest lists, and nothing beside them."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -369,12 +342,12 @@ def _read_weights(content: bytes, entries: Sequence[ArrayEntry]) -> dict[str, An
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     except (SafetensorError, ValueError, KeyError) as problem:  # the last for types that numpy lacks
         raise ReleaseError(
-            f"'{WEIGHTS_NAME}' must be readable; it is not ({problem}). {READ_AGAIN}"
+            f"'{schema.WEIGHTS_NAME}' must be readable; it is not ({problem}). {READ_AGAIN}"
         ) from None
     listed = sorted((entry.model_dump(mode="json") for entry in entries), key=lambda entry: entry["name"])
     require(
         _array_entries(arrays) == listed and header.keys() == arrays.keys(),  # no metadata either
-        f"'{WEIGHTS_NAME}' must hold exactly the arrays listed in the manifest, with their types and "
+        f"'{schema.WEIGHTS_NAME}' must hold exactly the arrays listed in the manifest, with their types and "
         f"shapes; it does not. {READ_AGAIN}",
     )
     _require_finite(arrays)
@@ -382,12 +355,9 @@ def _read_weights(content: bytes, entries: Sequence[ArrayEntry]) -> dict[str, An
 
 
 def _require_finite(arrays: Mapping[str, AnyArray]) -> None:
-    for name, array in arrays.items():
-        require(
-            bool(np.isfinite(array).all()),
-            f"Released arrays hold finite numbers; '{name}' does not. Do not use this model, and report how "
-            "it arose.",
-        )
+    odd = next((name for name, array in arrays.items() if not np.isfinite(array).all()), None)
+    finite = f"Released arrays hold finite numbers; '{odd}' does not"
+    require(odd is None, f"{finite}. Do not use this model, and report how it arose.")
 
 
 def require_target(path: str | Path, *, overwrite: bool = False) -> None:
@@ -414,7 +384,7 @@ def require_target(path: str | Path, *, overwrite: bool = False) -> None:
 
 def other_files(directory: Path) -> list[str]:
     """Names of files there that are not a release's."""
-    return sorted({entry.name for entry in directory.iterdir()} - {MANIFEST_NAME, *FILE_NAMES})
+    return sorted({entry.name for entry in directory.iterdir()} - {schema.MANIFEST_NAME, *FILE_NAMES})
 
 
 @contextmanager
@@ -449,8 +419,8 @@ def read_file(directory: Path, name: str) -> bytes:
         inside = path.resolve().is_relative_to(directory.resolve())
         status = path.stat()
     except (OSError, RuntimeError):  # missing, or a loop of links
-        remedy = READ_AGAIN if os.path.lexists(directory / MANIFEST_NAME) else _GIVE_DIRECTORY
-        consists = f"A release consists of {MANIFEST_NAME}, {', '.join(FILE_NAMES)}"
+        remedy = READ_AGAIN if os.path.lexists(directory / schema.MANIFEST_NAME) else _GIVE_DIRECTORY
+        consists = f"A release consists of {schema.MANIFEST_NAME}, {', '.join(FILE_NAMES)}"
         raise ReleaseError(f"{consists}; '{name}' is missing from '{directory}'. {remedy}") from None
     require(
         inside and stat.S_ISREG(status.st_mode),
@@ -478,7 +448,7 @@ def read_file(directory: Path, name: str) -> bytes:
 
 def read_manifest_in(directory: Path) -> Manifest:
     """The manifest of the release there."""
-    return read_manifest(read_file(directory, MANIFEST_NAME))
+    return schema.read_manifest(read_file(directory, schema.MANIFEST_NAME))
 
 
 def read_recorded(directory: Path, name: str, manifest: Manifest) -> bytes:

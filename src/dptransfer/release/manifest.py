@@ -50,11 +50,13 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 RelationName = Literal["add/remove", "replace-one"]
 
 
-class _Entry(BaseModel):
+class Entry(BaseModel):
+    """A part of the file: all of its keys are known, and none is converted."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class MethodEntry(_Entry):
+class MethodEntry(Entry):
     """The method's command-line name, its settings, and its own description."""
 
     name: str
@@ -63,14 +65,14 @@ class MethodEntry(_Entry):
     reference: str
 
 
-class HeadEntry(_Entry):
+class HeadEntry(Entry):
     """`describe_head(head)`."""
 
     kind: str
     temperature: Annotated[float, Field(ge=1e-12, le=1e12)]  # a softmax can be taken
 
 
-class GuaranteeEntry(_Entry):
+class GuaranteeEntry(Entry):
     """`Guarantee.to_dict()`."""
 
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -93,7 +95,7 @@ class GuaranteeEntry(_Entry):
         return Guarantee.from_dict(self.model_dump())
 
 
-class ArrayEntry(_Entry):
+class ArrayEntry(Entry):
     """One released array."""
 
     name: str
@@ -107,14 +109,14 @@ class ArrayEntry(_Entry):
         return self
 
 
-class DeltaEntry(_Entry):
+class DeltaEntry(Entry):
     """What was changed in an encoder: its kind and the encoder; its arrays are 'encoder.…'."""
 
     kind: str
     base: EncoderIdentity
 
 
-class AboutEntry(_Entry):
+class AboutEntry(Entry):
     """What the owner calls the release in public, whom to ask, and the licence; empty where not said."""
 
     title: str
@@ -122,14 +124,14 @@ class AboutEntry(_Entry):
     license: str
 
 
-class FileEntry(_Entry):
+class FileEntry(Entry):
     """Checksum and size of another file of the release."""
 
     sha256: Digest
     size: Count
 
 
-class Manifest(_Entry):
+class Manifest(Entry):
     """Everything a release records about itself, in the order in which it is written."""
 
     schema_version: Annotated[int, Field(ge=1, le=SCHEMA_VERSION)]
