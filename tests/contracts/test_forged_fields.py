@@ -106,7 +106,15 @@ def record(release):
     return json.loads((release / "release.json").read_text())
 
 
-FREE = tuple(pattern for patterns in UNVERIFIABLE.values() for pattern in patterns.split())
+FREE = """
+about.* created charged_evaluation.created library_version versions.* ledger_head
+charged_evaluation.ledger_head facts.classes.* facts.size facts.class_counts* facts.rows_per_person
+facts.columns* facts.encoder* facts.shape.* encoder_delta.base.* public.* prototypes.* answers.*
+features.pool method.configuration.* notes* evaluation* witnesses* head.temperature
+charged_evaluation.counts.blocks.* simulated_calibration.* seeded publishable
+charged_evaluation.seeded
+""".split()
+"""The fields of release.json that say what is the publisher's word."""
 
 
 def made(method, data, relation=Relation.ADD_REMOVE, **options):
@@ -172,7 +180,7 @@ def test_a_changed_field_is_noticed_or_is_said_to_be_unverifiable(name, tmp_path
 
 def test_what_is_called_unverifiable_is_named_by_a_verification(tmp_path):
     found = verify_release(saved("mean", tmp_path / "release"))
-    assert found.publishers_word == tuple(UNVERIFIABLE)
+    assert found.publishers_word == UNVERIFIABLE
     assert found.to_dict()["publishers_word"] == list(UNVERIFIABLE)
 
 

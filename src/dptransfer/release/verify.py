@@ -36,28 +36,18 @@ CHARGED = "charged evaluation"
 """Names of checks without which nothing is verified. `methods.replan` makes the first three: are the steps
 those of the method, do notes and lists follow from them, and is the method described in its own words?"""
 
-UNVERIFIABLE = {
-    "title, contact, dates, versions and ledger heads": (
-        "about.* created charged_evaluation.created library_version versions.* "
-        "ledger_head charged_evaluation.ledger_head"
-    ),
-    "what the owner declared: class names, sizes, columns and encoders": (
-        "facts.classes.* facts.size facts.class_counts* facts.rows_per_person facts.columns* "
-        "facts.encoder* facts.shape.* encoder_delta.base.*"
-    ),
-    "what public data were given, and which of them were chosen or answered": (
-        "public.* prototypes.* answers.* features.pool"
-    ),
-    "settings that change no step": "method.configuration.*",
-    "notes on what was decided by trials and released values": "notes*",
-    "results on test rows that are not protected": "evaluation*",
-    "the released numbers themselves": (
-        "witnesses* head.temperature charged_evaluation.counts.blocks.* simulated_calibration.*"
-    ),
-    "whether the noise was secret": "seeded publishable charged_evaluation.seeded",
-    "whether the noise was drawn for this unit and relation, and rows were assigned to the right people": "",
-}
-"""What is the publisher's word, and the fields of release.json that say it: no check of files can tell."""
+UNVERIFIABLE = (
+    "title, contact, dates, versions and ledger heads",
+    "what the owner declared: class names, sizes, columns and encoders",
+    "what public data were given, and which of them were chosen or answered",
+    "settings that change no step",
+    "notes on what was decided by trials and released values",
+    "results on test rows that are not protected",
+    "the released numbers themselves",
+    "whether the noise was secret",
+    "whether the noise was drawn for this unit and relation, and rows were assigned to the right people",
+)
+"""What is the publisher's word: no check of files can tell."""
 
 Outcome = Literal["verified", "not all checked", "failed"]
 
@@ -120,7 +110,7 @@ class Verification:
     recomputed_epsilon: float | None = None
     events: tuple[JsonObject, ...] = ()
     not_shown: ClassVar[str] = NOT_SHOWN
-    publishers_word: ClassVar[tuple[str, ...]] = tuple(UNVERIFIABLE)
+    publishers_word: ClassVar[tuple[str, ...]] = UNVERIFIABLE
 
     def __repr__(self) -> str:
         failed = f": {', '.join(self.failures)}" * bool(self.failures)
@@ -156,11 +146,14 @@ class Verification:
 
     def to_dict(self) -> JsonObject:
         """JSON-ready form."""
-        fields = asdict(self)
-        checks = fields.pop("checks")
         found = {"ok": self.ok, "outcome": self.outcome, "failed": list(self.failures)}
-        word = list(self.publishers_word)
-        return {**fields, **found, "checks": checks, "not_shown": self.not_shown, "publishers_word": word}
+        return {
+            **{name: value for name, value in asdict(self).items() if name != "checks"},
+            **found,
+            "checks": [asdict(check) for check in self.checks],
+            "not_shown": self.not_shown,
+            "publishers_word": list(self.publishers_word),
+        }
 
 
 def verify_files(path: str | Path) -> Verification:
