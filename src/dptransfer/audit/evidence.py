@@ -22,6 +22,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -70,17 +71,18 @@ class Evidence:
     p_value: float | None = None
     seconds: float = 0.0
 
-    def with_verdict(self, error: float) -> Evidence:
-        """With the verdict that its p-value gives, where it has one."""
-        if self.p_value is None:
-            return self
-        return replace(self, verdict="refuted" if self.p_value < error else "holds")
-
 
 def judge(findings: Sequence[Evidence]) -> list[Evidence]:
     """With verdicts: each of the tests by chance has its equal part of `FALSE_ALARM`."""
-    tests = sum(one.p_value is not None for one in findings)
-    return [one.with_verdict(FALSE_ALARM / max(1, tests)) for one in findings]
+    error = FALSE_ALARM / max(1, sum(one.p_value is not None for one in findings))
+    return [
+        one if one.p_value is None else replace(one, verdict=_verdict(one.p_value >= error))
+        for one in findings
+    ]
+
+
+def _verdict(holds: bool) -> Verdict:
+    return "holds" if holds else "refuted"
 
 
 @dataclass(frozen=True)
@@ -128,48 +130,38 @@ def sensitivity(made: Replay) -> list[Evidence]:
     if not made.asked:
         return []
     relation = made.plan.guarantee.relation
-    worst, words, tried = 0.0, "", 0
+    moved: list[tuple[float, str]] = []
     step = max(1, len(made.gaussian) // _MOST_ANSWERS)
     for one in made.gaussian[::step]:
         may = one.query.l2_sensitivity(relation) * one.query.grid
         if isinstance(one.law, SampledGaussianEvent):
             may = one.law.sensitivity * one.query.grid  # of one unit, under either relation
-        for canaries, gap in _gaps(made, one, relation):
-            tried += 1
-            moved = math.sqrt(sum(int(k) ** 2 for k in gap[gap != 0])) / may
-            if moved > worst:
-                worst, words = moved, canaries
+        for words, gap in _gaps(made, one, relation):
+            moved.append((math.sqrt(sum(int(k) ** 2 for k in gap[gap != 0])) / may, words))
     for one in made.asked:
         if not one.is_gaussian:
-            for unit, name in made.canaries.items():
-                tried += 1
+            for unit, words in made.canaries.items():
                 gap = one.about(unit)
-                moved = float(gap.max(axis=0, initial=0).sum()) / one.query.score_range
-                moved = math.inf if gap.min(initial=0) < 0 else moved
-                if moved > worst:
-                    worst, words = moved, name
-    held: Verdict = "holds" if worst <= 1 else "refuted"
-    said = f"the furthest is {100 * worst:.4g}% of what is paid for, by {words or 'no canary'}"
-    return [Evidence("Sensitivity, in exact integers", held, said, "the canaries that were tried", tried)]
+                far = float(gap.max(axis=0, initial=0).sum()) / one.query.score_range
+                moved.append((math.inf if gap.min(initial=0) < 0 else far, words))
+    worst, words = max(moved, key=lambda one: one[0], default=(0.0, ""))
+    said = f"the furthest is {100 * worst:.4g}% of what is paid for, by {words if worst else 'no canary'}"
+    name, canaries = "Sensitivity, in exact integers", "the canaries that were tried"
+    return [Evidence(name, _verdict(worst <= 1), said, canaries, len(moved))]
 
 
 def _gaps(made: Replay, one: WatchedAnswer, relation: Relation) -> Iterator[tuple[str, Integers]]:
     """What canaries move an answer by, one added, or one put in the place of another."""
     if one.is_vote:
-        yield (
-            "a teacher who answers otherwise",
-            one.gap_of_ballots(one.query.changed_ballots(relation)).ravel(),
-        )
+        yield "a teacher who answers otherwise", one.gap_of_ballots(relation)
         return
     about = {unit: one.about(unit).ravel() for unit in made.canaries}
     for unit, words in made.canaries.items():
         yield words, about[unit]
     if relation is Relation.REPLACE_ONE and not isinstance(one.law, SampledGaussianEvent):
-        units = list(made.canaries)
-        for n, first in enumerate(units):
-            for second in units[n + 1 :]:
-                told = f"{made.canaries[first]}, in the place of {made.canaries[second]}"
-                yield told, about[first] - about[second]
+        for first, second in combinations(made.canaries, 2):
+            told = f"{made.canaries[first]}, in the place of {made.canaries[second]}"
+            yield told, about[first] - about[second]
     unit = next(iter(made.canaries))
     if not isinstance(one.law, SampledGaussianEvent):  # the answer is a sum: what it is about one, it adds
         everybody = exact_answer(one.query, one.rows, one.labels, one.people).ravel()
@@ -190,19 +182,19 @@ def price(made: Replay, delta: float) -> Evidence:
     else:
         paid, cost = (epsilon_of(events, delta) for events in (planned, [one.law for one in asked]))
         held, said = cost <= paid * (1 + _HAIR), f"{len(asked)} answers cost ε = {cost:.6g} of {paid:.6g}"
-    verdict: Verdict = "holds" if held else "refuted"
-    return Evidence(name, verdict, said, "mechanisms are the only way out", len(asked))
+    return Evidence(name, _verdict(held), said, "mechanisms are the only way out", len(asked))
 
 
 def nothing_beside(made: Replay) -> Evidence:
     """Whether the same noisy answers about other rows give the same release."""
     name = "Nothing but noisy answers is released"
+    if not made.plan.mechanisms:
+        return Evidence(name, "holds", "no private row is used")
     if made.same_release is None:
-        why = "no private row is used" if not made.plan.mechanisms else "a second run would take too long"
-        return Evidence(name, "holds" if not made.plan.mechanisms else "not tried", why)
+        return Evidence(name, "not tried", "a second run would take too long")
     said = "other rows, without one of the classes, gave the same release with the same answers"
-    held: Verdict = "holds" if made.same_release else "refuted"
-    return Evidence(name, held, said if made.same_release else made.difference, "these two sets of rows", 2)
+    found = said if made.same_release else made.difference
+    return Evidence(name, _verdict(made.same_release), found, "these two sets of rows", 2)
 
 
 def samples(made: Replay) -> list[Evidence]:
@@ -253,15 +245,13 @@ def noise_tests(label: str, draws: Floats) -> list[Evidence]:
 
 def witness_findings(drawn: Witnesses, recorded: str | None) -> list[Evidence]:
     """What the released witnesses show of the very run; `recorded` is the digest that the ledger has."""
-    draws = drawn.draws
-    found = [
-        replace(one, assumes="the publisher gave what was drawn") for one in noise_tests("this run", draws)
-    ]
-    found.append(replace(free_of_laws(drawn), assumes="the publisher gave what was drawn; no law"))
+    honest = "the publisher gave what was drawn"
+    found = [replace(one, assumes=honest) for one in noise_tests("this run", drawn.draws)]
+    found.append(replace(free_of_laws(drawn), assumes=f"{honest}; no law"))
     if recorded is not None:
-        held: Verdict = "holds" if recorded == drawn.digest else "refuted"
         said = "the seed of the coins is the one whose hash the ledger had before the run"
-        found.append(Evidence("Coins on record before the run", held, said, "the ledger", 1))
+        same = _verdict(recorded == drawn.digest)
+        found.append(Evidence("Coins on record before the run", same, said, "the ledger", 1))
     return found
 
 
@@ -273,8 +263,10 @@ def witnessed_price(drawn: Witnesses, made: Replay) -> list[Evidence]:
     paid = math.fsum(one.times / one.noise_multiplier**2 for one in noisy)
     cost = math.fsum(one.answers / one.noise_multiplier**2 for one in drawn.laws)
     answers = sum(one.answers for one in drawn.laws)
-    held: Verdict = "holds" if cost <= paid * (1 + _HAIR) else "refuted"
-    said = f"{answers} answers cost Σ1/z² = {cost:.5g} of {paid:.5g}"
+    held, said = (
+        _verdict(cost <= paid * (1 + _HAIR)),
+        f"{answers} answers cost Σ1/z² = {cost:.5g} of {paid:.5g}",
+    )
     return [Evidence("Answers of this run are paid for", held, said, "every answer left witnesses", answers)]
 
 
@@ -310,18 +302,15 @@ def epsilon_spent(made: Replay, draws: Sequence[Floats], delta: float) -> SpentE
     if plain and len(plain) == len(made.asked):
         mu = min(_largest_mu(made, plain, relation) / up, mu_of(events) or math.inf)
         epsilon = epsilon_of_mu(mu, delta) * (1 - _HAIR)
-        chance = f"{100 * (1 - FALSE_ALARM):g}%"
-        return SpentEpsilon(
-            epsilon, epsilon / claimed, f"exact shifts and the size of the noise ({chance})", True
-        )
+        by = f"exact shifts and the size of the noise ({100 * (1 - FALSE_ALARM):g}%)"
+        return SpentEpsilon(epsilon, epsilon / claimed, by, True)
     if not all(isinstance(one, GaussianEvent | SampledGaussianEvent | SelectionEvent) for one in events):
         return None
-    share = {one.query.label: _share(made, one) for one in made.asked}
-    lesser = [_with_share(event, min(1.0, max(share.values(), default=1.0)), up) for event in events]
-    epsilon = min(claimed, epsilon_of(lesser, delta))
-    return SpentEpsilon(
-        epsilon, epsilon / claimed, "the accountant, at the shifts and the noise found", False
-    )
+    shares = {one.query.label: _share(made, one) for one in made.asked}
+    share = min(1.0, max(shares.values(), default=1.0))
+    epsilon = min(claimed, epsilon_of([_with_share(event, share, up) for event in events], delta))
+    by = "the accountant, at the shifts and the noise found"
+    return SpentEpsilon(epsilon, epsilon / claimed, by, False)
 
 
 def _with_share(event: Any, share: float, up: float) -> Event:
@@ -333,21 +322,19 @@ def _with_share(event: Any, share: float, up: float) -> Event:
 
 def _largest_mu(made: Replay, answers: Sequence[WatchedAnswer], relation: Relation) -> float:
     """Largest distance, over their noise, between two neighbours that differ by canaries."""
-    scales = [one.law.noise_multiplier * one.law.sensitivity * one.query.grid for one in answers]
     units = list(made.canaries)[:4]
-    pairs: list[tuple[int, int | None]] = [(unit, None) for unit in units]
+    pairs: list[tuple[int, ...]] = [(unit,) for unit in units]
     if relation is Relation.REPLACE_ONE:
-        pairs = [(a, b) for n, a in enumerate(units) for b in units[n + 1 :]]
-    squares = dict.fromkeys(pairs, 0.0)
-    for one, scale in zip(answers, scales, strict=True):
-        about = {} if one.is_vote else {unit: one.about(unit).ravel() for unit in units}
-        for first, second in pairs:
-            if one.is_vote:
-                gap = one.gap_of_ballots(one.query.changed_ballots(relation)).ravel().astype(np.float64)
-            else:
-                gap = (about[first] - (0 if second is None else about[second])).astype(np.float64)
-            squares[first, second] += float(gap @ gap) / scale**2
-    return math.sqrt(max(squares.values()))
+        pairs = list(combinations(units, 2))
+    squares = np.zeros(len(pairs))
+    for one in answers:
+        if one.is_vote:
+            gaps = [one.gap_of_ballots(relation)] * len(pairs)
+        else:
+            about = {unit: one.about(unit).ravel() for unit in units}
+            gaps = [about[first] - sum(about[other] for other in others) for first, *others in pairs]
+        squares += [float(np.square(gap.astype(np.float64)).sum()) / one.scale**2 for gap in gaps]
+    return math.sqrt(squares.max())
 
 
 def _share(made: Replay, one: WatchedAnswer) -> float:
@@ -364,15 +351,10 @@ def selections(made: Replay, noise: KeyedNoise, choices: int) -> list[Evidence]:
     """Choices among candidates: the loss is calculated, and the sampler compared with its law."""
     found = []
     for number, one in enumerate(one for one in made.asked if not one.is_gaussian):
-        allowed = one.law.epsilon
-        loss = loss_of_choice(made, one)
-        held: Verdict = "holds" if loss <= allowed * (1 + _HAIR) else "refuted"
+        allowed, loss = one.law.epsilon, loss_of_choice(made, one)
+        name, held = f"Choice {number + 1}, calculated", _verdict(loss <= allowed * (1 + _HAIR))
         said = f"a canary changes a probability by e^{loss:.4f} at most; allowed is e^{allowed:.4f}"
-        found.append(
-            Evidence(
-                f"Choice {number + 1}, calculated", held, said, "the made-up candidates", len(made.canaries)
-            )
-        )
+        found.append(Evidence(name, held, said, "the made-up candidates", len(made.canaries)))
         if not isinstance(one.step, LaplaceNoisyMax) and one.step.members == 1:
             found.append(_sampler(one, noise, choices))
     return found
@@ -384,24 +366,17 @@ def loss_of_choice(made: Replay, one: WatchedAnswer) -> float:
     Of the exponential mechanism by its law, p ∝ exp(score/scale) (for sets it is an upper bound, by the
     smallest score); of the others by how far the scores move.
     """
-    everybody = np.asarray(exact_answer(one.query, one.rows, one.labels, one.people), dtype=np.float64)
-    worst = 0.0
-    for unit in made.canaries:
-        others = np.asarray(one.without(unit), dtype=np.float64)
-        moved = (everybody - others) / one.step.scale
-        if isinstance(one.step, ExponentialMechanism) and one.step.members == 1:
-            both = [_log_shares(scores / one.step.scale) for scores in (everybody, others)]
-            worst = max(worst, float(np.abs(both[0] - both[1]).max(axis=0).sum()))
-        else:
-            worst = max(worst, float(np.abs(moved).max(axis=0).sum()))
-    return worst
-
-
-def _log_shares(logits: Floats) -> Floats:
     from scipy.special import log_softmax
 
-    found: Floats = log_softmax(logits, axis=0)
-    return found
+    everybody = exact_answer(one.query, one.rows, one.labels, one.people) / one.step.scale
+    worst = 0.0
+    for unit in made.canaries:
+        others = one.without(unit) / one.step.scale
+        moved = everybody - others
+        if isinstance(one.step, ExponentialMechanism) and one.step.members == 1:
+            moved = log_softmax(everybody, axis=0) - log_softmax(others, axis=0)
+        worst = max(worst, float(np.abs(moved).max(axis=0).sum()))
+    return worst
 
 
 def _sampler(one: WatchedAnswer, noise: KeyedNoise, choices: int) -> Evidence:
@@ -426,14 +401,13 @@ def choice_law(scores: Floats, *, flips: bool) -> Floats:
     w_j·Σ_S (−1)^|S| Π_{i∈S} w_i ÷ (|S| + 1), over the sets S of the others.
     """
     weights = np.exp(scores - scores.max())
+    found: Floats = weights / weights.sum()
     if not flips:
-        exponential: Floats = weights / weights.sum()
-        return exponential
-    found = []
+        return found
     for own in range(len(weights)):
         sums = np.zeros(len(weights))  # by size of S
         sums[0] = 1.0
         for weight in np.delete(weights, own):
             sums[1:] -= weight * sums[:-1].copy()
-        found.append(weights[own] * float((sums / np.arange(1, len(weights) + 1)).sum()))
-    return np.array(found)
+        found[own] = weights[own] * float((sums / np.arange(1, len(weights) + 1)).sum())
+    return found

@@ -10,22 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from dptransfer.accounting import epsilon_of, membership_advantage, mu_of, rate_ceilings
-from dptransfer.audit.evidence import (
-    FALSE_ALARM,
-    Evidence,
-    SpentEpsilon,
-    judge,
-    replay_findings,
-    witness_findings,
-    witnessed_price,
-)
+from dptransfer.audit import evidence
+from dptransfer.audit.evidence import FALSE_ALARM, Evidence, SpentEpsilon
 from dptransfer.audit.planted import PlantedFault, planted_faults
 from dptransfer.audit.replay import NotReplayed, replay
 from dptransfer.base.types import JsonObject
@@ -90,11 +84,9 @@ class Audit:
         """What contradicts the promise."""
         found = [f"verify: {name}" for name in self.verification.failures]
         found += [one.name for one in self.findings if one.verdict == "refuted"]
-        claimed = self.model.guarantee.epsilon
-        if self.second is not None and self.second[0] > claimed * (1 + _MATERIAL):
-            found.append("ε computed again")
-        if self.spent is not None and self.spent.share > 1 + _MATERIAL:
-            found.append("ε from below")
+        most = self.model.guarantee.epsilon * (1 + _MATERIAL)
+        found += ["ε computed again"] * (self.second is not None and self.second[0] > most)
+        found += ["ε from below"] * (self.spent is not None and self.spent.share > 1 + _MATERIAL)
         return tuple(found)
 
     @property
@@ -104,9 +96,8 @@ class Audit:
         if not self.quick:  # which leaves out what takes longer
             found += [one.name for one in self.findings if one.verdict == "not tried"]
         found += ["the method on made-up rows"] if self.not_replayed else []
-        return tuple(
-            found + [f"planted fault not found: {one.fault}" for one in self.planted if not one.caught_by]
-        )
+        found += [f"planted fault not found: {one.fault}" for one in self.planted if not one.caught_by]
+        return tuple(found)
 
     @property
     def light(self) -> Light:
@@ -137,55 +128,41 @@ class Audit:
 
     def to_dict(self) -> JsonObject:
         """The record, which follows the schema."""
-        model, events = self.model, self.model.events
-        evaluation = read_evaluation(self.path)
-        best = best_results(model, evaluation)
+        provenance, events, delta = self.model.provenance, self.model.events, self.model.guarantee.delta
+        best = best_results(self.model, read_evaluation(self.path))
+        second, estimates = self.second, {} if best is None else best.estimates
+        files = {name: (self.path / name).read_bytes() for name in (MANIFEST_NAME, *FILE_NAMES)}
         return {
             "schema": SCHEMA,
-            "created": self.created,
-            "light": self.light,
-            "sentence": self.sentence,
+            **{name: getattr(self, name) for name in ("created", "light", "sentence")},
             "contradictions": list(self.contradictions),
             "not_tried": list(self.gaps),
             "release": {
-                "title": model.provenance.title,
-                "method": model.provenance.method,
-                "created": model.provenance.created,
+                **{name: getattr(provenance, name) for name in ("title", "method", "created", "ledger_head")},
                 "digest": release_digest(self.path),
-                "ledger_head": model.provenance.ledger_head,
-                "files": {name: _sha256(self.path / name) for name in (MANIFEST_NAME, *FILE_NAMES)},
-                "versions": dict(model.provenance.versions),
+                "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+                "versions": dict(provenance.versions),
             },
-            "promise": model.guarantee.to_dict(),
+            "promise": self.model.guarantee.to_dict(),
             "computed_again": {
                 "epsilon": self.verification.recomputed_epsilon,
-                "second": None if self.second is None else {"epsilon": self.second[0], "by": self.second[1]},
-                "at": [
-                    {"delta": one, "epsilon": _finite(lambda d=one: epsilon_of(events, d))} for one in _DELTAS
-                ],
-                "groups": [
-                    {"size": n, "epsilon": _of_group(events, n, model.guarantee.delta)} for n in (2, 5)
-                ],
-                "mu": _finite(lambda: mu_of(events)),
+                "second": second and {"epsilon": second[0], "by": second[1]},
+                "at": [{"delta": at, "epsilon": _finite(epsilon_of, events, at)} for at in _DELTAS],
+                "groups": [{"size": n, "epsilon": _finite(_of_group, events, n, delta)} for n in (2, 5)],
+                "mu": _finite(mu_of, events),
                 "verification": self.verification.outcome,
             },
             "attacker": attacker_limits(events),
             "evidence": [asdict(one) for one in self.findings],
-            "chance": {
-                "false_alarm": FALSE_ALARM,
-                "tests": self.tests,
-                "seed": self.seed,
-                "quick": self.quick,
-            },
-            "spent": None if self.spent is None else asdict(self.spent),
+            "chance": {"false_alarm": FALSE_ALARM}
+            | {name: getattr(self, name) for name in ("tests", "seed", "quick")},
+            "spent": self.spent and asdict(self.spent),
             "planted": [asdict(one) for one in self.planted],
             "replay": {"not_tried_because": self.not_replayed, "note": self.note},
             "ledger": self.book,
             "utility": {
                 "measured": best is not None,
-                "estimates": {}
-                if best is None
-                else {name: list(one) for name, one in best.estimates.items()},
+                "estimates": {name: list(one) for name, one in estimates.items()},
                 "worst_class": weakest_class(best),
             },
             "publishers_word": list(self.verification.publishers_word),
@@ -213,35 +190,22 @@ def audit_release(
     model = read_release(path)
     findings: list[Evidence] = []
     planted: tuple[PlantedFault, ...] = ()
-    spent, reason, note = None, "", ""
+    spent, reason, note, delta = None, "", "", model.guarantee.delta
     try:
         made = replay(model, seed=seed, quick=quick)
     except NotReplayed as problem:
         reason = str(problem)
     else:
-        tried, spent = replay_findings(made, model.guarantee.delta, quick=quick)
+        findings, spent = evidence.replay_findings(made, delta, quick=quick)
         if model.witnesses is not None:
-            tried += witnessed_price(model.witnesses, made)
-        planted, note = tuple(planted_faults(made, model.guarantee.delta)), made.note
-        findings += tried
+            findings += evidence.witnessed_price(model.witnesses, made)
+        planted, note = tuple(planted_faults(made, delta)), made.note
     book = None if ledger is None else ledger_extract(ledger, model)
     if model.witnesses is not None:
-        findings += witness_findings(model.witnesses, None if book is None else book["coins"])
-    return Audit(
-        model,
-        path,
-        verification,
-        tuple(judge(findings)),
-        spent,
-        planted,
-        second_epsilon(model),
-        reason,
-        note,
-        book,
-        quick,
-        seed,
-        datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+        findings += evidence.witness_findings(model.witnesses, None if book is None else book["coins"])
+    found, second = tuple(evidence.judge(findings)), second_epsilon(model)
+    outcome = model, path, verification, found, spent, planted, second, reason, note, book, quick, seed
+    return Audit(*outcome, created=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def ledger_extract(ledger: Ledger, model: PrivateClassifier) -> JsonObject:
@@ -249,18 +213,21 @@ def ledger_extract(ledger: Ledger, model: PrivateClassifier) -> JsonObject:
     head = model.provenance.ledger_head
     ledger.verify(known_head=head)
     charge, summary = ledger.charge_of(head)
-    entries = [one for one in ledger.history() if one.dataset == summary.dataset]
-    listed = []
-    for one in entries:
-        told: JsonObject = {"number": one.number, "time": one.time, "user": one.user}
-        if isinstance(one, Charge):
-            told |= {"what": one.label, "cost": one.cost, "outcome": one.status}
-        elif isinstance(one, BudgetChange):
-            told |= {"what": f"budget set to {one.budget}", "note": one.note}
-        elif isinstance(one, Approval):
-            told |= {"what": f"entry {one.charge} approved by {one.approver}", "note": one.note}
-        else:
+    listed, charges = [], []
+    for one in ledger.history():
+        if one.dataset != summary.dataset:
             continue
+        told: JsonObject = {"number": one.number, "time": one.time, "user": one.user}
+        match one:
+            case Charge():
+                charges.append(one)
+                told |= {"what": one.label, "cost": one.cost, "outcome": one.status}
+            case BudgetChange():
+                told |= {"what": f"budget set to {one.budget}", "note": one.note}
+            case Approval():
+                told |= {"what": f"entry {one.charge} approved by {one.approver}", "note": one.note}
+            case _:
+                continue
         listed.append(told)
     return {
         "head": ledger.head,
@@ -269,8 +236,7 @@ def ledger_extract(ledger: Ledger, model: PrivateClassifier) -> JsonObject:
         "account": summary.sentence,
         "charges": summary.charges,
         "unfinished": summary.unfinished,
-        "rows_on_record": charge.sketch is not None
-        or any(isinstance(one, Charge) and one.sketch is not None for one in entries),
+        "rows_on_record": any(one.sketch is not None for one in (charge, *charges)),
         "entries": listed,
     }
 
@@ -281,17 +247,17 @@ def attacker_limits(events: Sequence[Event]) -> JsonObject:
     Someone who thinks that a unit is in with probability p and guesses by a test of false positive rate α is
     right with probability p·TPR(α) + (1 − p)(1 − α) at most; without a test, with max(p, 1 − p).
     """
-    ceilings = rate_ceilings(events, _RATES).tolist()
-    curve = rate_ceilings(events, _ALPHAS).tolist()
+    rates = zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True)
+    curve = list(zip(_ALPHAS, rate_ceilings(events, _ALPHAS).tolist(), strict=True))
     guesses = []
     for prior in _PRIORS:
         blind = max(prior, 1 - prior)
-        points = [(prior * t, (1 - prior) * a, a) for a, t in zip(_ALPHAS, curve, strict=True)]
+        points = [(prior * t, (1 - prior) * a, a) for a, t in curve]
         best = max(found + (1 - prior) - accused for found, accused, _ in points)
         surest = max(found / (found + accused) for found, accused, a in points if a >= _FEWEST_ACCUSED)
         guesses.append({"prior": prior, "right": max(best, blind), "surest": surest, "blind": blind})
     return {
-        "rates": [{"false_positive": a, "true_positive": t} for a, t in zip(_RATES, ceilings, strict=True)],
+        "rates": [{"false_positive": a, "true_positive": t} for a, t in rates],
         "advantage": membership_advantage(events),
         "guesses": guesses,
     }
@@ -309,9 +275,8 @@ def second_epsilon(model: PrivateClassifier) -> tuple[float, str] | None:
         return 0.0, "no private row is used"
     if all(isinstance(one, GaussianEvent) for one in events) and delta > 0:
         square = sum(one.times / one.noise_multiplier**2 for one in events if isinstance(one, GaussianEvent))
-        return _gaussian_epsilon(
-            math.sqrt(square), delta
-        ), "the closed form of Balle and Wang (2018), by halving"
+        by = "the closed form of Balle and Wang (2018), by halving"
+        return _gaussian_epsilon(math.sqrt(square), delta), by
     sampled = all(isinstance(one, GaussianEvent | SampledGaussianEvent) for one in events)
     if sampled and delta > 0 and model.guarantee.relation is Relation.ADD_REMOVE:
         import dp_accounting as dpa
@@ -338,21 +303,16 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
     return high
 
 
-def _of_group(events: Sequence[Event], size: int, delta: float) -> float | None:
-    return _finite(lambda: epsilon_of([for_group(event, size) for event in events], delta))
+def _of_group(events: Sequence[Event], size: int, delta: float) -> float:
+    return epsilon_of([for_group(event, size) for event in events], delta)
 
 
-def _finite(compute: Any) -> float | None:
+def _finite(compute: Callable[..., float | None], *given: object) -> float | None:
     """A number; None where there is none."""
-    try:
-        found = compute()
-    except DPTransferError:
-        return None
-    return None if found is None or not math.isfinite(found) else float(found)
-
-
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    with suppress(DPTransferError):
+        found = compute(*given)
+        return None if found is None or not math.isfinite(found) else float(found)
+    return None
 
 
 def record_bytes(audit: Audit) -> bytes:

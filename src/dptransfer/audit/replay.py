@@ -131,13 +131,17 @@ class WatchedAnswer:
         """Whether the rows are ballots of teachers, of whom a unit changes one or two."""
         return hasattr(self.query, "changed_ballots")
 
-    def gap_of_ballots(self, ballots: int) -> Integers:
-        """By how much the votes change when so many teachers answer every question otherwise."""
-        other = np.array(self.rows)
+    @property
+    def scale(self) -> float:
+        """Standard deviation of its noise, as the step states it, in steps of the grid."""
+        return float(self.law.noise_multiplier * self.law.sensitivity * self.query.grid)
+
+    def gap_of_ballots(self, relation: Relation) -> Integers:
+        """How the votes change when as many teachers as one unit teaches answer every question otherwise."""
+        other, ballots = np.array(self.rows), self.query.changed_ballots(relation)
         other[:ballots] = (other[:ballots] + 1) % self.query.classes
-        return exact_answer(self.query, self.rows, self.labels, None) - exact_answer(
-            self.query, other, self.labels, None
-        )
+        votes = [exact_answer(self.query, rows, self.labels, None) for rows in (self.rows, other)]
+        return (votes[0] - votes[1]).ravel()
 
     def about(self, unit: int) -> Integers:
         """The exact answer about one unit alone: a row, or the rows of a person."""
@@ -158,10 +162,7 @@ class WatchedAnswer:
         assert self.answer is not None
         assert self.exact is not None
         steps = np.rint(np.ravel(self.answer)[: self.exact.size] * float(self.query.grid))
-        law = self.law
-        return standard_draws(
-            steps - self.exact.ravel(), law.noise_multiplier * law.sensitivity * self.query.grid
-        )
+        return standard_draws(steps - self.exact.ravel(), self.scale)
 
     def one_more(self, noise: NoiseSource, witnesses: int) -> Floats:
         """Draws of one more answer to the same question by the same code, and of witnesses beside it."""
