@@ -175,7 +175,7 @@ def _manifest_fields(
     return {name: fields[name] for name in Manifest.model_fields if name in fields}
 
 
-def _part_of(entry: type[schema.Entry], provenance: Provenance) -> JsonObject:
+def _part_of(entry: type[schema.ManifestPart], provenance: Provenance) -> JsonObject:
     """What an entry of the manifest records of the provenance under its own names."""
     own = {one.name for one in dataclasses.fields(provenance)} - {"method"}
     return {name: getattr(provenance, name) for name in entry.model_fields if name in own}

@@ -50,13 +50,13 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 RelationName = Literal["add/remove", "replace-one"]
 
 
-class Entry(BaseModel):
+class ManifestPart(BaseModel):
     """A part of the file: all of its keys are known, and none is converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class MethodEntry(Entry):
+class MethodEntry(ManifestPart):
     """The method's command-line name, its settings, and its own description."""
 
     name: str
@@ -65,14 +65,14 @@ class MethodEntry(Entry):
     reference: str
 
 
-class HeadEntry(Entry):
+class HeadEntry(ManifestPart):
     """`describe_head(head)`."""
 
     kind: str
     temperature: Annotated[float, Field(ge=1e-12, le=1e12)]  # a softmax can be taken
 
 
-class GuaranteeEntry(Entry):
+class GuaranteeEntry(ManifestPart):
     """`Guarantee.to_dict()`."""
 
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -95,7 +95,7 @@ class GuaranteeEntry(Entry):
         return Guarantee.from_dict(self.model_dump())
 
 
-class ArrayEntry(Entry):
+class ArrayEntry(ManifestPart):
     """One released array."""
 
     name: str
@@ -109,14 +109,14 @@ class ArrayEntry(Entry):
         return self
 
 
-class DeltaEntry(Entry):
+class DeltaEntry(ManifestPart):
     """What was changed in an encoder: its kind and the encoder; its arrays are 'encoder.…'."""
 
     kind: str
     base: EncoderIdentity
 
 
-class AboutEntry(Entry):
+class AboutEntry(ManifestPart):
     """What the owner calls the release in public, whom to ask, and the licence; empty where not said."""
 
     title: str
@@ -124,14 +124,14 @@ class AboutEntry(Entry):
     license: str
 
 
-class FileEntry(Entry):
+class FileEntry(ManifestPart):
     """Checksum and size of another file of the release."""
 
     sha256: Digest
     size: Count
 
 
-class Manifest(Entry):
+class Manifest(ManifestPart):
     """Everything a release records about itself, in the order in which it is written."""
 
     schema_version: Annotated[int, Field(ge=1, le=SCHEMA_VERSION)]
