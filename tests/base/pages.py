@@ -49,7 +49,7 @@ def with_everything(word="plain", svg=SVG):
         sections=(
             Section(word, (Paragraph(rich), Note(rich), Note(word, "good"), Note(word, "bad"))),
             Section(word, (Bullets((word, rich)), Code(word), Code("one\n  two", "python"), table)),
-            Section("Figures", (Figure("drawn", svg, word, rich, dark={"#0072b2": "#4aa8e0"}),)),
+            Section("Figures", (Figure("drawn", svg, word, rich),)),
             Section("Told", (Figure("told", svg, word, instead=table),)),
         ),
         footer=word,

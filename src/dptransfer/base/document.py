@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -140,11 +140,9 @@ class Figure:
 
     Attributes:
         name: letters, digits and hyphens, unique in the document: its place on the page and its file name.
-        picture: SVG.
+        picture: SVG, which may use the page's own colours, such as var(--accent).
         alt: what it shows, for those who do not see it.
         caption: the words under it.
-        dark: how it looks on dark pages: a colour for each colour that changes, both as they are written in
-            the SVG, which may use the page's own colours instead, such as var(--accent).
         instead: a table that says the same in forms without pictures; without one, Markdown refers to the
             file figures/NAME.svg, which whoever writes the document puts there.
     """
@@ -153,7 +151,6 @@ class Figure:
     picture: str
     alt: str
     caption: Text = ""
-    dark: Mapping[str, str] = field(default_factory=dict)
     instead: Table | None = None
 
     def __post_init__(self) -> None:
@@ -322,7 +319,7 @@ def _json(value: object) -> object:
     if isinstance(value, str | Words):
         return plain(value)
     if is_dataclass(value):
-        names = [one.name for one in fields(value) if one.name not in ("picture", "dark")]
+        names = [one.name for one in fields(value) if one.name != "picture"]
         return {"kind": type(value).__name__, **{name: _json(getattr(value, name)) for name in names}}
     if isinstance(value, tuple | frozenset):
         return [_json(item) for item in (sorted(value, key=str) if isinstance(value, frozenset) else value)]

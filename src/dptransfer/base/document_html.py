@@ -25,7 +25,7 @@ def to_html(document: Document) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{title}</title>
-<style>{style}{_dark_colours(document)}</style>
+<style>{style}</style>
 </head>
 <body>
 <div class="page">
@@ -155,35 +155,11 @@ def _cell(tag: str, table: Table, text: Text, column: int, row: int | None = Non
 
 
 def _inline_svg(figure: Figure) -> str:
-    """The drawing as part of the page: its ids are its own, and its colours change with the page's."""
+    """The drawing as part of the page: its ids are its own."""
     drawing = figure.picture[figure.picture.index("<svg") :].strip()
-    for light in figure.dark:
-        drawing = re.sub(re.escape(light), f"var({_variable(light)})", drawing, flags=re.IGNORECASE)
     drawing = re.sub(r'\bid="([^"]+)"', rf'id="{_name(figure)}-\1"', drawing)
     drawing = re.sub(r'(href="#|url\(#)([^")]+)', rf"\1{_name(figure)}-\2", drawing)
     return drawing.replace("<svg", f'<svg role="img" aria-label="{escape_html(figure.alt)}"', 1)
-
-
-def _dark_colours(document: Document) -> str:
-    """The colours of drawings, on light and on dark pages."""
-    pairs = {
-        light.lower(): dark.lower()
-        for section in document.sections
-        for block in section.blocks
-        if isinstance(block, Figure)
-        for light, dark in block.dark.items()
-    }
-    if not pairs:
-        return ""
-    light, dark = (
-        ";".join(f"{_variable(name)}:{colour}" for name, colour in colours)
-        for colours in ([(name, name) for name in pairs], pairs.items())
-    )
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
-
-
-def _variable(colour: str) -> str:
-    return "--drawn-" + re.sub(r"\W", "", colour).lower()
 
 
 def _name(figure: Figure) -> str:

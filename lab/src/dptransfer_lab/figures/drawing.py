@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,7 +67,7 @@ class Drawing:
     def block(self) -> Picture:
         """The figure as a part of a document."""
         words = Words((Strong(f"{self.title}."), f" {self.caption}"))
-        return Picture(self.name, self._svg, self.title, words, dark=self.dark)
+        return Picture(self.name, dark_on_dark_pages(self._svg, self.dark), self.title, words)
 
     @cached_property
     def _svg(self) -> str:
@@ -76,6 +77,20 @@ class Drawing:
             self.figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
         self.figure.set_layout_engine("none")  # everything has its place; finding it takes most of the time
         return stream.getvalue()
+
+
+def dark_on_dark_pages(svg: str, dark: Mapping[str, str]) -> str:
+    """The drawing with a style of its own, by which each of these colours is another one on dark pages."""
+    shown, changed = [], []
+    for light, other in dark.items():
+        name = "--drawn-" + re.sub(r"\W", "", light).lower()
+        svg = re.sub(re.escape(light), f"var({name})", svg, flags=re.IGNORECASE)
+        shown.append(f"{name}:{light}")
+        changed.append(f"{name}:{other}")
+    plain, others = ";".join(shown), ";".join(changed)
+    style = f":root{{{plain}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{others}}}}}"
+    start = svg.index(">", svg.index("<svg")) + 1
+    return f"{svg[:start]}<style>{style}</style>{svg[start:]}"
 
 
 def finish_figure(
