@@ -144,7 +144,7 @@ def test_an_interrupted_run_goes_on_and_another_request_is_refused(pool, tmp_pat
 
 
 def test_a_full_disk_is_one_clear_line_and_what_is_finished_stays(pool, tmp_path, monkeypatch):
-    real, count = predicted_shards.written_whole, []
+    real, count = predicted_shards.atomic_files.written_whole, []
 
     def fills_up(file, opener=None):
         count.append(file)
@@ -152,7 +152,7 @@ def test_a_full_disk_is_one_clear_line_and_what_is_finished_stays(pool, tmp_path
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(file, opener)
 
-    monkeypatch.setattr(predicted_shards, "written_whole", fills_up)
+    monkeypatch.setattr(predicted_shards.atomic_files, "written_whole", fills_up)
     with pytest.raises(DataError, match="No space left"):
         predicted(pool, tmp_path / "out")
     assert len(list((tmp_path / "out.partial").glob("part*"))) == 2

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dptransfer.audit.evidence import (
-    Evidence,
-    judge,
-    noise_tests,
-    nothing_beside,
-    price,
-    selections,
-    sensitivity,
-)
+from dptransfer.audit import evidence
+from dptransfer.audit.evidence import Evidence
 from dptransfer.audit.replay import KeyedNoise, Replay, WatchedAnswer, same_arrays
 from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.mechanisms import LaplaceNoisyMax
@@ -54,44 +47,33 @@ class _Louder:
 def planted_faults(made: Replay, delta: float) -> list[PlantedFault]:
     """Each fault that can be planted in this release's steps, and what found it."""
     found = []
-    for fault, tests in _faults(made, delta):
-        caught = [one.name for one in judge(list(tests())) if one.verdict == "refuted"]
+    for fault, findings in _faults(made, delta):
+        caught = [one.name for one in evidence.judge(findings) if one.verdict == "refuted"]
         found.append(PlantedFault(fault, tuple(caught)))
     return found
 
 
-def _faults(made: Replay, delta: float) -> Iterator[tuple[str, Callable[[], Sequence[Evidence]]]]:
-    answers = made.gaussian[:1]
-    for factor, words in ((0.5, "half of the noise"), (0.95, "5% less noise"), (0.97, "3% less noise")):
-        if answers:
-            yield words, lambda f=factor: noise_tests("planted", _draws(answers[0], made, f))  # type: ignore[misc]
-    if answers:
-        mean = lambda: noise_tests("planted", _draws(answers[0], made, 1.0) / len(answers[0].rows))  # noqa: E731
-        yield "a mean where a sum is paid for", mean
+def _faults(made: Replay, delta: float) -> Iterator[tuple[str, list[Evidence]]]:
+    """Each fault, and what the tests say of a copy that has it."""
+    for one in made.gaussian[:1]:
+        for factor, words in ((0.5, "half of the noise"), (0.95, "5% less noise"), (0.97, "3% less noise")):
+            yield words, evidence.noise_tests("planted", _draws(one, made, factor))
+        mean = _draws(one, made, 1.0) / len(one.rows)
+        yield "a mean where a sum is paid for", evidence.noise_tests("planted", mean)
     if made.asked and not made.asked[0].is_vote:
-        loud = [_unclipped(one) for one in made.asked[:3]]
-        yield "rows that are not clipped", lambda: sensitivity(replace(made, asked=loud))
+        loud = [replace(one, query=_Louder(one.query)) for one in made.asked[:3]]
+        yield "rows that are not clipped", evidence.sensitivity(replace(made, asked=loud))
     chosen = [one for one in made.asked if not one.is_gaussian and not isinstance(one.step, LaplaceNoisyMax)]
     if chosen and chosen[0].step.members == 1:
         step = chosen[0].step
         sharp = replace(chosen[0], step=replace(step, epsilon=2 * step.epsilon), stated=step.event)
-        choice = replace(made, asked=[sharp])
-        yield (
-            "a choice with half of its noise",
-            lambda: selections(choice, KeyedNoise(made.seed + 2), _CHOICES),
-        )
+        choices = evidence.selections(replace(made, asked=[sharp]), KeyedNoise(made.seed + 2), _CHOICES)
+        yield "a choice with half of its noise", choices
     if made.asked:
         unpaid = replace(made, asked=[*made.asked, *made.asked[-1:]])
-        yield "one answer that was not paid for", lambda: [price(unpaid, delta)]
+        yield "one answer that was not paid for", [evidence.price(unpaid, delta)]
     if made.same_release is not None:
-        yield "a list of classes read off the rows", lambda: [nothing_beside(_class_list(made))]
-
-
-def _unclipped(one: WatchedAnswer) -> WatchedAnswer:
-    """The same answer to a question that nobody clips."""
-    return WatchedAnswer(
-        one.step, _Louder(one.query), one.rows, one.labels, one.people, one.exact, one.answer
-    )
+        yield "a list of classes read off the rows", [evidence.nothing_beside(_class_list(made))]
 
 
 def _draws(one: WatchedAnswer, made: Replay, factor: float) -> Floats:
@@ -104,8 +86,3 @@ def _class_list(made: Replay) -> Replay:
     fewer = {name: array[:-1] for name, array in classes.items()}
     same, difference = same_arrays(classes, fewer)
     return replace(made, same_release=same, difference=difference)
-
-
-def all_caught(planted: Sequence[PlantedFault]) -> bool:
-    """Whether every planted fault was found."""
-    return all(one.caught_by for one in planted)

@@ -179,10 +179,11 @@ class WatchedAnswer:
         return np.concatenate([last.draws(), *([] if beside is None else [beside.draws])])
 
 
-class AnswerLog(Watcher):
-    """What was asked, in order."""
+class AnswerLog(KeyedNoise, Watcher):
+    """What was asked, in order, and what left each mechanism: it is the noise of a run that it watches."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
         self.asked: list[WatchedAnswer] = []
         self.samples: list[tuple[int, int]] = []
 
@@ -194,26 +195,18 @@ class AnswerLog(Watcher):
         """Its exact value."""
         self.asked[-1].exact = exact
 
-
-class _Listening(KeyedNoise):
-    """Notes what leaves each mechanism."""
-
-    def __init__(self, seed: int, seen: AnswerLog) -> None:
-        super().__init__(seed)
-        self._seen = seen
-
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """As for real fits, and noted."""
         taken = super().poisson_sample(rows, rate)
-        self._seen.samples.append((rows, len(taken)))
+        self.samples.append((rows, len(taken)))
         return taken
 
     def draw_once(self, what: str, draw: Any) -> AnyArray:
         """The answer, which is noted beside what was asked for it."""
-        before = len(self._seen.asked)
+        before = len(self.asked)
         answer = np.asarray(draw())
-        if len(self._seen.asked) > before:
-            self._seen.asked[-1].answer = answer
+        if len(self.asked) > before:
+            self.asked[-1].answer = answer
         return answer
 
 
@@ -228,7 +221,6 @@ class Replay:
         same_release: whether the same noisy answers about other rows gave the same release; None if it was
             not tried.
         difference: in what the two differed, in words.
-        seconds: how long all took.
         note: what was run in place of the release's own steps, if it was another number.
         seed: of its noise.
         arrays: what it released.
@@ -241,7 +233,6 @@ class Replay:
     canaries: dict[int, str]
     same_release: bool | None
     difference: str
-    seconds: float
     note: str = ""
     seed: int = 0
     arrays: Mapping[str, AnyArray] = field(default_factory=dict)
@@ -254,7 +245,6 @@ class Replay:
 
 def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> Replay:
     """Run the release's method on made-up rows; `NotReplayed` says why it cannot be done."""
-    start = time.perf_counter()
     model = without_holdout(model)
     check, plan = check_steps(model)
     if plan is None:
@@ -265,12 +255,12 @@ def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> R
     if any(isinstance(step, Trials) for step in plan.mechanisms):
         raise NotReplayed("how many trials it made, and of what, must stay unknown, so nobody can count them")
     if not plan.mechanisms:
-        return Replay(plan, [], {}, None, "", time.perf_counter() - start, seed=seed)
+        return Replay(plan, [], {}, None, "", seed=seed)
     most = _MOST_QUESTIONS if isinstance(method, Voting) else _MOST_PUBLIC
     facts, note = model.facts, ""
     public: Any = _public(model, most)
     recorded = (model.provenance.public or {}).get("rows", 0)
-    seen = AnswerLog()
+    seen = AnswerLog(seed)
     try:
         if isinstance(method, FineTuning):
             method = replace(method, steps=1, device="cpu")
@@ -284,18 +274,18 @@ def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> R
         with plain_floats(), reported_to(lambda *_: None):
             prepared = method.prepare(facts, public)
             rows, canaries = made_up(facts, seed, greys=getattr(method, "grey_range", None))
-            task: Task[Any, Any, Any] = Task(plan, prepared, rows, _Listening(seed, seen), public)
+            task: Task[Any, Any, Any] = Task(plan, prepared, rows, seen, public)
             with watch(seen):
-                first = time.perf_counter()
+                start = time.perf_counter()
                 outcome = method.run(task)
-                took = time.perf_counter() - first
+                took = time.perf_counter() - start
             same, difference = (None, "") if took > (1 if quick else 60) else _same_release(task, facts, seed)
     except (DPTransferError, LookupError, TypeError, ValueError, AssertionError) as problem:
         raise NotReplayed(f"its run on made-up rows stopped: {problem}") from problem
     if outcome.events != plan.events:
         raise NotReplayed("its run took other steps than it planned")
-    took, arrays = time.perf_counter() - start, head_arrays(outcome.head)
-    return Replay(plan, seen.asked, canaries, same, difference, took, note, seed, arrays, seen.samples)
+    arrays = head_arrays(outcome.head)
+    return Replay(plan, seen.asked, canaries, same, difference, note, seed, arrays, seen.samples)
 
 
 def made_up(

@@ -34,16 +34,8 @@ import numpy as np
 from dptransfer.base.types import Floats, JsonObject
 from dptransfer.errors import ArgumentError
 from dptransfer.exact import evaluation_layout
-from dptransfer.privacy import (
-    EACH_ROW,
-    Bound,
-    DisjointEvent,
-    Event,
-    Guarantee,
-    Unit,
-    event_from_dict,
-    event_to_dict,
-)
+from dptransfer.privacy import EACH_ROW, Bound, DisjointEvent, Event, Guarantee, Unit
+from dptransfer.privacy.event import event_from_dict, event_to_dict
 
 if TYPE_CHECKING:
     from dptransfer.release.calibration import Calibration
@@ -221,9 +213,8 @@ def read_exactly(read: Callable[[type[Read], JsonObject], Read]) -> Callable[[ty
 
 _DIGITS = 4
 _GRIDS = {
-    "chance_edges": evaluation_layout.CHANCE_EDGES,
-    "confidence_knots": evaluation_layout.CONFIDENCE_KNOTS,
-    "temperatures": evaluation_layout.TEMPERATURES,
+    name: list(getattr(evaluation_layout, name.upper()))
+    for name in ("chance_edges", "confidence_knots", "temperatures")
 }
 """Where the histograms are cut; a release records it, so that others can read the counts."""
 _MOST = 2.0**53  # of a count and of its noise: nobody has more rows, and squares stay finite
@@ -305,7 +296,7 @@ class NoisyCounts:
         return {
             "unit": self.bound.unit.value,
             "person_bound": self.bound.examples,
-            **{name: list(cuts) for name, cuts in _GRIDS.items()},
+            **_GRIDS,
             "noise": dict(self.noise),
             "blocks": {name: values.tolist() for name, values in self.blocks.items()},
         }
@@ -390,11 +381,11 @@ class ChargedEvaluation:
         relations = {self.guarantee.relation, *(event.relation for event in self.events)}
         alike = {len(units), len(relations), len(self.events), len(self.classes) - self.counts.classes + 1}
         if alike != {1} or not (self.holdout is None or 0 < self.holdout < 1):
-            raise ArgumentError(
+            rule = (
                 "The counts, the step and the guarantee of an evaluation must be of one relation, one unit "
-                "and one list of classes, and a hold-out a share; these are not. Take them from one "
-                "evaluation."
             )
+            rule += "and one list of classes, and a hold-out a share"
+            raise ArgumentError(f"{rule}; these are not. Take them from one evaluation.")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(accuracy {self.accuracy.words}, {self.statement})"
@@ -407,20 +398,18 @@ class ChargedEvaluation:
     @cached_property
     def accuracy(self) -> Estimate:
         """Share of the examples that are predicted right; of persons, the mean of their shares."""
-        return share(self.counts.right, self.counts.wrong, self.counts.bound.examples)
+        return self._share(self.counts.right, self.counts.wrong)
 
     @cached_property
     def recall(self) -> tuple[Estimate, ...]:
         """By class, share of its examples that are found."""
-        return tuple(share(*pair, self.counts.bound.examples) for pair in self._by_class)
+        return tuple(self._share(*pair) for pair in self._by_class)
 
     @cached_property
     def precision(self) -> tuple[Estimate, ...]:
         """By class, share of the predictions of it that are right."""
-        return tuple(
-            share(self.counts.right_of(c), self.counts.mistaken_for(c), self.counts.bound.examples)
-            for c in range(len(self.classes))
-        )
+        counts = self.counts
+        return tuple(self._share(counts.right_of(c), counts.mistaken_for(c)) for c in range(counts.classes))
 
     @cached_property
     def balanced_accuracy(self) -> Estimate:
@@ -468,19 +457,21 @@ class ChargedEvaluation:
         votes = "one vote" if most == 1 else f"as many votes as examples, up to {most:g}"
         return f"{drawn}. The average is over people: each has {votes}"
 
+    def _share(self, right: Noisy, wrong: Noisy) -> Estimate:
+        return share(right, wrong, self.counts.bound.examples)
+
     @cached_property
     def _by_class(self) -> tuple[tuple[Noisy, Noisy], ...]:
-        return tuple((self.counts.right_of(c), self.counts.missed_of(c)) for c in range(len(self.classes)))
+        return tuple((self.counts.right_of(c), self.counts.missed_of(c)) for c in range(self.counts.classes))
 
     def figures(self) -> JsonObject:
         """All figures, JSON-ready; a share of which nothing can be said has the value None."""
-        by_class = zip(self.classes, self.recall, self.precision, strict=True)
         return {
             **{name: getattr(self, name)._asdict() for name in _FIGURES},
             "size": {"value": self.size.count, "noise": self.size.variance**0.5},
             "by_class": [
-                {"class": name, "recall": recall._asdict(), "precision": precision._asdict()}
-                for name, recall, precision in by_class
+                {"class": name, "recall": self.recall[c]._asdict(), "precision": self.precision[c]._asdict()}
+                for c, name in enumerate(self.classes)
             ],
         }
 

@@ -19,15 +19,8 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, JsonObject
 from dptransfer.base.workers import ThisProcess, Workers
-from dptransfer.data.atomic_files import (
-    claim,
-    draft_folder,
-    kept_on_disk,
-    owner_only,
-    place_draft,
-    require_seen,
-    written_whole,
-)
+from dptransfer.data import atomic_files
+from dptransfer.data.atomic_files import claim, require_seen
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.release.classifier import CHUNK, PrivateClassifier
 
@@ -169,7 +162,10 @@ class PredictPart:
         begin, end = part.start // CHUNK * CHUNK, -(-part.stop // CHUNK) * CHUNK
         within = slice(part.start - begin, part.stop - begin)
         found = self.question.answers(self.model, names, self.rows[begin:end], within).found
-        with kept_on_disk(self.out), written_whole(file, owner_only) as stream:
+        with (
+            atomic_files.kept_on_disk(self.out),
+            atomic_files.written_whole(file, atomic_files.owner_only) as stream,
+        ):
             stream.write(format_answers(found, self.form).encode())
 
 
@@ -195,7 +191,7 @@ def predict_in_shards(
     size, count = checks.whole("shard_rows", PART_ROWS if shard_rows is None else shard_rows), len(work.rows)
     wanted = {**request, **asdict(work.question), "called": work.called, "form": work.form}
     with claim(work.out):
-        folder, _ = draft_folder(work.out, wanted | {"shard_rows": size}, restart=False)
+        folder, _ = atomic_files.draft_folder(work.out, wanted | {"shard_rows": size}, restart=False)
         sent = replace(work, rows=_by_file(work.rows), out=folder.absolute())
         parts = [
             Part(number, start, min(start + size, count), names and names[start : start + size])
@@ -203,7 +199,7 @@ def predict_in_shards(
         ]
         for _ in (workers or ThisProcess()).each(sent, parts, "part"):
             pass
-        place_draft(folder, work.out)
+        atomic_files.place_draft(folder, work.out)
     return len(parts)
 
 
