@@ -141,7 +141,7 @@ class PublicEmbeddings(PublicData):
                 f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
                 "Remove them from the pool."
             )
-        self._describe(vocabulary)
+        self.vocabulary = self._checked_vocabulary(vocabulary)
         self.names = self._checked_names(names)
 
     def __deepcopy__(self, memo: object) -> PublicEmbeddings:
@@ -168,17 +168,12 @@ class PublicEmbeddings(PublicData):
         if shots.labels is None:
             raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
         require_same_space(shots, self, names=("Shots", "public rows"))
-        joined = copy(self)
-        joined._shots = shots
-        joined._known_fingerprint = self.fingerprint
-        return joined
+        return self._changed(_shots=shots, _known_fingerprint=self.fingerprint)
 
     def with_vocabulary(self, vocabulary: Vocabulary | None) -> PublicEmbeddings:
         """The same pool with these words for its rows; the pool itself is not copied."""
-        joined = copy(self)
-        joined._describe(vocabulary)
-        joined._known_fingerprint = self.fingerprint
-        return joined
+        words = self._checked_vocabulary(vocabulary)
+        return self._changed(vocabulary=words, _known_fingerprint=self.fingerprint)
 
     def with_names(self, names: ArrayLike | None) -> PublicEmbeddings:
         """The same pool with these rows of class names, one for each private class in order.
@@ -187,9 +182,7 @@ class PublicEmbeddings(PublicData):
         >>> pool.with_names([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]).record["names"]["rows"]
         3
         """
-        joined = copy(self)
-        joined.names = self._checked_names(names)
-        return joined
+        return self._changed(names=self._checked_names(names))
 
     def _checked_names(self, names: ArrayLike | None) -> Rows | None:
         if names is None:
@@ -204,11 +197,14 @@ class PublicEmbeddings(PublicData):
 
     def with_workers(self, workers: Workers) -> PublicEmbeddings:
         """The same pool, of which whatever reads it whole is done by these; results are the same."""
-        joined = copy(self)
-        joined.workers = workers
-        return joined
+        return self._changed(workers=workers)
 
-    def _describe(self, vocabulary: Vocabulary | None) -> None:
+    def _changed(self, **attributes: object) -> PublicEmbeddings:
+        changed = copy(self)
+        vars(changed).update(attributes)
+        return changed
+
+    def _checked_vocabulary(self, vocabulary: Vocabulary | None) -> Vocabulary | None:
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise ArgumentError(
                 f"vocabulary must be a Vocabulary; got {type(vocabulary).__name__}. "
@@ -219,7 +215,7 @@ class PublicEmbeddings(PublicData):
                 f"A vocabulary must take rows of the pool's dimension; got {vocabulary.dimension} and "
                 f"{self.dimension}. Pass that of the encoder that made the rows."
             )
-        self.vocabulary = vocabulary
+        return vocabulary
 
     @property
     def record(self) -> JsonObject:

@@ -9,6 +9,7 @@ stands for what cannot be recognised: a file that cannot be read, an empty text,
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import unicodedata
 from abc import ABC, abstractmethod
@@ -281,6 +282,15 @@ class ContentDigest(NamedTuple):
 def content_digest(*arrays: IndexedArray) -> str:
     """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
     return ContentDigest.of(*arrays).of_all
+
+
+def described_digest(description: object, *arrays: AnyArray) -> str:
+    """SHA-256 of a text, or of what JSON makes of it, and of the numbers of arrays whose shapes it tells."""
+    told = description if isinstance(description, str) else json.dumps(description)
+    digest = hashlib.sha256(told.encode())  # which ends where it ends
+    for array in arrays:
+        digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+    return digest.hexdigest()
 
 
 def _form(array: IndexedArray) -> bytes:

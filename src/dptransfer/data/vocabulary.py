@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +16,7 @@ from dptransfer.base import checks
 from dptransfer.base.document import one_line
 from dptransfer.base.types import AnyArray, Floats32, JsonObject
 from dptransfer.data.atomic_files import write_whole
+from dptransfer.data.examples import described_digest
 from dptransfer.data.numpy_files import Archive
 from dptransfer.data.tables import require
 from dptransfer.errors import DataError
@@ -78,11 +78,7 @@ class Vocabulary:
     @cached_property
     def identity(self) -> str:
         """SHA-256 of names, weights and offset."""
-        told = json.dumps([self.names, self.weights.shape, self.unit_rows])  # ends where it ends
-        digest = hashlib.sha256(told.encode())
-        for array in (self.weights, self.offset):
-            digest.update(array.astype("<f4", copy=False).tobytes())
-        return digest.hexdigest()
+        return described_digest([self.names, self.weights.shape, self.unit_rows], self.weights, self.offset)
 
     @property
     def record(self) -> JsonObject:
@@ -118,13 +114,8 @@ class Vocabulary:
         )
         require(not target.exists(), target, "there must be nothing yet.", "Choose another name.")
         content = io.BytesIO()
-        np.savez(
-            content,
-            names=np.array(self.names),
-            weights=self.weights,
-            offset=self.offset,
-            unit_rows=np.array(self.unit_rows),
-        )
+        arrays: dict[str, Any] = {one.name: np.array(getattr(self, one.name)) for one in fields(self)}
+        np.savez(content, **arrays)
         write_whole(target, content.getvalue())
         return target
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, Picture, Tensor
+from dptransfer.data.examples import described_digest
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
@@ -174,11 +174,8 @@ class EncoderDelta:
     def identity(self) -> EncoderIdentity:
         """Who makes the rows: the base, changed by this delta and no other."""
         shapes = [[name, array.shape] for name, array in self.arrays.items()]
-        # What comes before the values ends where it ends.
-        digest = hashlib.sha256(json.dumps([self.base.weights, self.kind, shapes]).encode())
-        for array in self.arrays.values():
-            digest.update(array.astype("<f4", copy=False).tobytes())
-        return replace(self.base, name=f"{self.base.name}+{self.kind}", weights=digest.hexdigest())
+        digest = described_digest([self.base.weights, self.kind, shapes], *self.arrays.values())
+        return replace(self.base, name=f"{self.base.name}+{self.kind}", weights=digest)
 
 
 def _freeze(name: str, array: object) -> Floats32:

@@ -24,6 +24,7 @@ import numpy as np
 
 from dptransfer.base.progress import progress_bar
 from dptransfer.base.worker_env import usable_cores
+from dptransfer.data import atomic_files
 from dptransfer.data.atomic_files import cache_folder, claim, discard, owner_only, remove_draft
 from dptransfer.data.emb_folder import read_store
 from dptransfer.data.examples import slabs
@@ -210,14 +211,9 @@ def _is_whole(place: Path) -> bool:
 
 
 def _cache(rows: Path, place: Path) -> None:
-    partial = place.with_name(f"{place.name}.{os.getpid()}")
-    with suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copytree(rows, partial)
-            partial.rename(place)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    with suppress(OSError, DataError):  # a full disk, say, or another process that writes it just now
+        with atomic_files.replaced_whole(place) as fresh:
+            shutil.copytree(rows, fresh, dirs_exist_ok=True)
         _drop_old(place.parent)
 
 

@@ -41,9 +41,10 @@ from dptransfer.base.worker_env import start_process, usable_cores
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.encoder import Encoder, ImageEncoder, Kind, blank_picture, blanks_for
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.exact.chunks import SelectedRows
 from dptransfer.sources.decode import SECONDS, alarm, open_image, without_warnings
 from dptransfer.sources.listings import ImageList
-from dptransfer.sources.pictures import DecodedFiles, PixelsAt
+from dptransfer.sources.pictures import DecodedFiles
 
 OpenPicture: TypeAlias = Callable[[Path], Picture]
 Progress = Callable[[int, int], None]
@@ -94,7 +95,7 @@ def encode_images_in_memory(
 
 
 def encode_pixels(
-    pixels: PixelArray | DecodedFiles | PixelsAt,
+    pixels: PixelArray | DecodedFiles | SelectedRows,
     encoder: Encoder,
     *,
     batch: int = 32,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.base import checks
+from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture, PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
@@ -21,10 +21,6 @@ from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.encoder import EncoderDelta, ImageEncoder, require_rows, weights_digest
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.sources.decode import in_colour
-
-if TYPE_CHECKING:
-    import torch
-
 
 _WAYS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}  # as Pillow numbers
 _MOST_PIXELS = 2**27  # 400 MB; one picture of 1 × 60,000 would take 12 GB, and everybody's encoding with it
@@ -199,10 +195,9 @@ class TorchModuleEncoder(TorchEncoder):
         source_head: torch.nn.Module | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
-        self._torch = checks.import_optional("torch", "torch", "A torch encoder")
         self._device = torch_device(device)
         self._transform = transform
-        self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
+        self._layout = torch.channels_last if channels_last else torch.contiguous_format
         digest = weights or weights_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
         self.module: torch.nn.Module = placed.to(memory_format=self._layout) if channels_last else placed
@@ -246,10 +241,10 @@ class TorchModuleEncoder(TorchEncoder):
         return self._recorded[1]
 
     def _inputs(self, pixels: AnyArray) -> torch.Tensor:
-        inputs: torch.Tensor = self._torch.from_numpy(pixels).to(self._device)
+        inputs: torch.Tensor = torch.from_numpy(pixels).to(self._device)
         if self.pixel_map is not None and pixels.dtype == np.uint8:
             _, *scaling = self.pixel_map
-            mean, scale = (inputs.new_tensor(one, dtype=self._torch.float32) for one in scaling)
+            mean, scale = (inputs.new_tensor(one, dtype=torch.float32) for one in scaling)
             inputs = ((inputs.float() - mean) / scale).permute(0, 3, 1, 2)
         return inputs.contiguous(memory_format=self._layout) if inputs.ndim == 4 else inputs
 

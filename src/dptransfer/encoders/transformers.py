@@ -202,7 +202,6 @@ class TransformersText:
         longest: int | None = None,
         unit_norm: bool = False,
     ) -> None:
-        self._torch = checks.import_optional("torch", "transformers", "A text encoder")
         self._device = torch_device(device)
         self._tokenizer = _load_part("AutoTokenizer", folder, name, "a tokenizer", "image")
         model, digest, _ = _load_model(folder, name)
@@ -246,7 +245,6 @@ class TransformersText:
         for i, row in enumerate(rows):
             ids[i, : len(row)] = row
             mask[i, : len(row)] = 1
-        torch = self._torch
         with repeatable():
             inputs = torch.from_numpy(ids).to(self._device)
             attended = torch.from_numpy(mask).to(self._device)
@@ -296,7 +294,6 @@ class TransformersImage(TorchEncoder):
     """
 
     def __init__(self, folder: Path, *, name: str, device: str = "cpu") -> None:
-        self._torch = checks.import_optional("torch", "transformers", "A transformers encoder")
         self._device = torch_device(device)
         # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
         before_five = _transformers().__version__.startswith("4.")
@@ -328,7 +325,7 @@ class TransformersImage(TorchEncoder):
         return (framing, *_scaling(self._told)) if framing and self._told.get("do_rescale") else None
 
     def _inputs(self, pixels: AnyArray) -> torch.Tensor:
-        inputs: torch.Tensor = self._torch.from_numpy(pixels).to(self._device)
+        inputs: torch.Tensor = torch.from_numpy(pixels).to(self._device)
         return inputs
 
     @cached_property
@@ -351,9 +348,9 @@ class TransformersImage(TorchEncoder):
             return None
         side = self.pixel_map.side
         with repeatable():
-            wave = self._torch.linspace(-1, 1, 3 * side * side, device=self._device).reshape(1, 3, side, side)
+            wave = torch.linspace(-1, 1, 3 * side * side, device=self._device).reshape(1, 3, side, side)
             logits, own = whole(pixel_values=wave).logits, layers[-1](self.rows_of(wave))
-            same = self._torch.allclose(own, logits, rtol=1e-3, atol=1e-3)
+            same = torch.allclose(own, logits, rtol=1e-3, atol=1e-3)
         return layers[-1] if same else None
 
     @cached_property

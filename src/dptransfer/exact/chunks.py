@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -208,7 +208,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch — Windows has none
 
 @dataclass(frozen=True, eq=False)
 class SelectedRows:
-    """Some rows of an array, taken out of it where they are worked on, a chunk at a time.
+    """Some rows of an array, or pictures of files, taken out where they are worked on, a chunk at a time.
 
     To take them all out first would be the work of one thread, into memory that is new to all.
 
@@ -220,14 +220,26 @@ class SelectedRows:
         positions: which are chosen, in order.
     """
 
-    rows: AnyArray
+    rows: Any
     positions: Integers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of an array of them."""
+        return (len(self.positions), *self.rows.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of their numbers."""
+        kind: np.dtype[Any] = self.rows.dtype
+        return kind
 
     def __len__(self) -> int:
         return len(self.positions)
 
-    def __getitem__(self, chunk: slice) -> AnyArray:
-        return self.rows[self.positions[chunk]]
+    def __getitem__(self, chosen: int | slice | Integers, /) -> AnyArray:
+        found: AnyArray = self.rows[self.positions[chosen]]
+        return found
 
 
 def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) -> Iterator[_Result]:

@@ -26,7 +26,6 @@ whomever and in whatever order. The axes are computed once per pool, and kept in
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -44,6 +43,7 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import pieces_of
 from dptransfer.data.atomic_files import cache_folder, write_if_possible
 from dptransfer.data.embeddings import PublicEmbeddings
+from dptransfer.data.examples import described_digest
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact import lattice
 from dptransfer.exact.chunks import mapped_rows, one_blas_thread, side_by_side, slices
@@ -135,10 +135,8 @@ class FittedPublicMap(MatrixMap):
     @cached_property
     def identity(self) -> str:
         """SHA-256 of the map: equal identities map equal rows to equal integers."""
-        digest = hashlib.sha256(f"{self.kind} root={self.root} {self.matrix.shape}".encode())
-        digest.update(self.mean.tobytes())
-        digest.update(self.matrix.tobytes())
-        return digest.hexdigest()
+        told = f"{self.kind} root={self.root} {self.matrix.shape}"
+        return described_digest(told, self.mean, self.matrix)
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Mapped integer rows; see the module docstring for why they are exact."""
@@ -222,7 +220,7 @@ class FittedSpan(MatrixMap):
     @cached_property
     def identity(self) -> str:
         """SHA-256 of the map."""
-        return hashlib.sha256(f"{self.kind} {self.matrix.shape}".encode() + self.matrix.tobytes()).hexdigest()
+        return described_digest(f"{self.kind} {self.matrix.shape}", self.matrix)
 
     @cached_property
     def basis(self) -> Floats:

@@ -31,8 +31,6 @@ Exactness, each step a function of one row alone:
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -43,6 +41,7 @@ from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, Floats, Floats32, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
+from dptransfer.data.examples import described_digest
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.exact.chunks import mapped_rows
@@ -144,10 +143,7 @@ class FittedVocabularyMap(MatrixMap):
     def identity(self) -> str:
         """SHA-256 of the map: equal identities map equal rows to equal integers."""
         told = [self.kind, self.names, self.matrix.shape, self.scale, self.unit_rows]
-        digest = hashlib.sha256(json.dumps(told).encode())
-        for array in (self.matrix, self.offset):
-            digest.update(array.astype("<i4", copy=False).tobytes())
-        return digest.hexdigest()
+        return described_digest(told, self.matrix, self.offset)
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """(rows, words) integers of norm at most `norm`; see the module docstring for why they are exact."""

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer.base import checks
 from dptransfer.base.types import Integers, PixelArray, array_or_none
 from dptransfer.data import examples
-from dptransfer.data.examples import IndexedArray, PrivateData, PublicData
+from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import DeclaredSizes, Facts
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.labels import Classes, Labelled
 from dptransfer.errors import DataError, Incompatible
+from dptransfer.exact.chunks import SelectedRows
 from dptransfer.sources.decode import open_image, without_warnings
 from dptransfer.sources.dicom import require_reader
 from dptransfer.sources.listings import ImageList
@@ -76,28 +77,6 @@ class DecodedFiles:
                 f"Public pictures must be readable; '{path}' is not ({type(problem).__name__}). "
                 "Repair it, or leave it out."
             ) from None
-
-
-class PixelsAt:
-    """Some of many pictures; nothing is copied or decoded before it is asked for.
-
-    Args:
-        pixels: all of them, an array or files.
-        positions: of those that are meant, in order.
-    """
-
-    dtype = np.dtype(np.uint8)
-
-    def __init__(self, pixels: IndexedArray, positions: Integers) -> None:
-        self._pixels, self._positions = pixels, positions
-        self.shape = (len(positions), *pixels.shape[1:])
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    def __getitem__(self, positions: int | slice | Integers, /) -> PixelArray:
-        found: PixelArray = self._pixels[self._positions[positions]]
-        return found
 
 
 def pixels_of(
@@ -180,7 +159,7 @@ class PrivateImages(PrivateData):
         **sizes: Unpack[DeclaredSizes],
     ) -> None:
         self.grey_range = declared_range(grey_range)
-        self.pixels: PixelArray | DecodedFiles | PixelsAt = examples.read_only(
+        self.pixels: PixelArray | DecodedFiles | SelectedRows = examples.read_only(
             pixels_of(x, resolution, private=True, grey_range=grey_range)
         )
         given = _given_labels(x, y)
@@ -206,7 +185,7 @@ class PrivateImages(PrivateData):
 
     def part(self, positions: Integers, facts: Facts) -> Self:
         """The pictures at these positions, which are read when they are asked for, as data of their own."""
-        pixels = PixelsAt(self.pixels, positions)
+        pixels = SelectedRows(self.pixels, positions)
         part = self._part(positions, facts, pixels)
         part.pixels = pixels
         return part
