@@ -35,7 +35,7 @@ from dptransfer.encoders import (
     encode_images_in_memory,
     get_encoder,
 )
-from dptransfer.encoders.efficientnet import NAME, efficientnet_graph, read_checkpoint, weights_file
+from dptransfer.encoders.efficientnet import NAME
 from dptransfer.sources import find_images
 from dptransfer.sources.decode import open_image
 
@@ -44,7 +44,7 @@ def bare_ways(pixels: np.ndarray, size: int, batch: int) -> dict:
     """ONNX Runtime alone on prepared pictures."""
     import onnxruntime
 
-    graph, cores = efficientnet_graph(read_checkpoint(weights_file()), size), usable_cores()
+    graph, cores = get_encoder(NAME, size=size).graph(), usable_cores()
     sessions = []
     for threads in (cores, 1):
         options = onnxruntime.SessionOptions()

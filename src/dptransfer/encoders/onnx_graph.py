@@ -1,4 +1,4 @@
-"""Build, cache and run ONNX graphs.
+"""Build and run ONNX graphs.
 
 A call of one item runs on one thread, and as many calls as there are cores run side by side: nothing is
 shared among items but the weights, so neither the size of a batch nor the number of threads can reach a row.
@@ -9,12 +9,10 @@ and none of these sizes is faster than one picture a call.
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -22,7 +20,6 @@ from numpy.typing import DTypeLike
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray
 from dptransfer.base.worker_env import usable_cores
-from dptransfer.data.atomic_files import cache_folder, write_if_possible
 from dptransfer.errors import ArgumentError, DataError, ReleaseError
 from dptransfer.exact.chunks import side_by_side
 
@@ -105,13 +102,22 @@ class OnnxGraph:
         return content
 
 
-def onnx_session(model: bytes | Path, *, extra: str, device: str = "cpu") -> InferenceSession:
+def onnx_session(
+    model: bytes | Path,
+    *,
+    extra: str,
+    device: str = "cpu",
+    weights: Mapping[str, AnyArray] | None = None,
+    sides: int | None = None,
+) -> InferenceSession:
     """The model, loaded; on a CPU it computes on the thread that calls it.
 
     Args:
         model: a file, or what would be in it.
         extra: the extra of ours that installs ONNX Runtime for this.
         device: 'cpu' or 'cuda'.
+        weights: by name, of a graph that is without.
+        sides: of pictures, for a graph that leaves them open.
     """
     onnxruntime = checks.import_optional("onnxruntime", extra, "An ONNX encoder")
     if isinstance(model, Path) and not model.is_file():
@@ -126,6 +132,11 @@ def onnx_session(model: bytes | Path, *, extra: str, device: str = "cpu") -> Inf
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # a library never prints
+    if weights is not None:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+        options.add_external_initializers(list(weights), values)
+    if sides is not None:
+        options.add_free_dimension_override_by_name("side", sides)
     given = model if isinstance(model, bytes) else str(model)
     try:
         return onnxruntime.InferenceSession(given, options, providers=[provider])
@@ -142,38 +153,20 @@ def run_each(session: InferenceSession, items: Sequence[Mapping[str, AnyArray]])
     return list(side_by_side(lambda item: session.run(None, item)[0], items, usable_cores()))
 
 
-def cached_onnx_model(name: str, weights: Path, make: Callable[[], bytes]) -> bytes:
-    """The model from the cache folder, or made and stored there.
-
-    The file's name ends in the digest of its content, so a damaged file is recognised and made again; and the
-    digest of the weights stands before it, so other weights have a model of their own. Anybody can name a
-    file so: in a folder that several people share, a file that others could have written is ignored. A model
-    of theirs could make a row depend on the calls before it, and no guarantee covers that.
-
-    Args:
-        name: of the graph; another for each way of making it.
-        weights: the file that it is made from.
-        make: makes it.
-    """
-    with weights.open("rb") as stream:
-        source = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
-    beginning = f"{name}-{source}-"
-
-    def file_name(graph: bytes) -> str:
-        return f"{beginning}{hashlib.sha256(graph).hexdigest()}.onnx"
-
-    with suppress(OSError):
-        for file in sorted(cache_folder().glob(f"{beginning}*.onnx")):
-            with file.open("rb") as stream:
-                graph, ours = stream.read(), _is_ours(stream)
-            if ours and file.name == file_name(graph):
-                return graph
-    graph = make()
-    write_if_possible(cache_folder() / file_name(graph), graph)
-    return graph
+def shipped_graph(name: str) -> bytes:
+    """The operations of an encoder of ours, without its weights; `tools/encoder_graphs.py` made them."""
+    return files("dptransfer.encoders").joinpath(f"{name}.onnx").read_bytes()
 
 
-def _is_ours(stream: IO[bytes]) -> bool:
-    """Whether nobody but this user, or the machine's administrator, can have written the file."""
-    found = os.fstat(stream.fileno())
-    return os.name != "posix" or (found.st_uid in (0, os.getuid()) and not found.st_mode & 0o022)
+def with_weights(graph: bytes, weights: Mapping[str, AnyArray], *, sides: int | None = None) -> bytes:
+    """A graph that is without its weights as a model that has them; arguments as for `onnx_session`."""
+    onnx = checks.import_optional("onnx", "onnx", "Exporting an encoder")
+    model = onnx.load_model_from_string(graph)
+    for one in model.graph.initializer:
+        if one.name in weights:
+            one.CopyFrom(onnx.numpy_helper.from_array(weights[one.name], one.name))
+    for side in model.graph.input[0].type.tensor_type.shape.dim:
+        if side.dim_param == "side":
+            side.dim_value = sides
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
