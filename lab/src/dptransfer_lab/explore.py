@@ -31,11 +31,11 @@ from dptransfer.errors import ArgumentError, DataError, DPTransferError
 from dptransfer.methods import PrivateMethod
 from dptransfer.methods.surrogate import (
     FAMILIES,
+    MOST_ROWS,
     Surrogate,
     SurrogateLedger,
     made_people,
     scaled_budget,
-    surrogate_size,
     surrogates,
 )
 from dptransfer.privacy import Bound, Budget, Unit
@@ -140,7 +140,7 @@ def explore(
         sample: labelled public rows of the user's own task; without them the pool stands in.
         repeats: how often tasks are drawn.
     """
-    made = surrogate_size(sizes.rows)
+    made = min(sizes.rows, MOST_ROWS)
     tasks = list(_drawn(public, sizes, made, sample, repeats))
     found = [
         row

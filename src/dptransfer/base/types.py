@@ -19,6 +19,8 @@ Labels: TypeAlias = NDArray[np.int64]
 """A class per row, as its position in the declared list."""
 People: TypeAlias = NDArray[np.int64]
 """The person that each row is from, as a number from 0; private, like the rows."""
+Owners: TypeAlias = People | None
+"""Whose each row is; None where rows are protected, and not persons."""
 EncodedRows: TypeAlias = NDArray[np.float32]
 """Embeddings as an encoder gives them."""
 Integers: TypeAlias = NDArray[np.int64]

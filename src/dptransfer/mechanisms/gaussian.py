@@ -10,12 +10,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, Owners
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.chunks import SelectedRows, run_on_thread
@@ -32,6 +32,8 @@ from dptransfer.queries.joint_sensitivity import joint_reach, kind_and_width
 from dptransfer.queries.query import L2Query
 from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 
+_Drawn: TypeAlias = tuple[Integers, Integers]
+"""Noise, and the units of a fresh sample."""
 _FEW = 2**14  # draws that are made sooner than another thread has begun with them
 
 
@@ -77,9 +79,7 @@ class GaussianMechanism:
             unit=self.query.unit,
         )
 
-    def release(
-        self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
-    ) -> Floats:
+    def release(self, rows: AnyArray, labels: Labels, people: Owners = None, *, noise: NoiseSource) -> Floats:
         """Answer and noise are added as integers; scaling back is post-processing."""
         # An answer on record must have the noise it is paid for here: a share may follow from other answers.
         what = f"{self.query.label}, noise multiplier {self.noise_multiplier:.9g}"
@@ -87,7 +87,7 @@ class GaussianMechanism:
         query, moved = self.query, self.query.l2_sensitivity(self.relation)
         return witness.answer_of(drawn, query, self.noise_multiplier, moved)
 
-    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Floats:
+    def _draw(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.
         draws = witness.sampler(noise)(self.scale * self.query.grid * ROUND_UP, self.query.shape)
         row_shares.note(self, self.query, rows, labels, people)
@@ -162,7 +162,7 @@ class SharesLeft:
     left: float = 1.0
 
     def release(
-        self, query: L2Query, share: float, rows: AnyArray, labels: Labels, people: People | None = None
+        self, query: L2Query, share: float, rows: AnyArray, labels: Labels, people: Owners = None
     ) -> Floats:
         """The query's noisy answer on these rows, for `share` of the budget."""
         checks.positive("share", share)
@@ -280,12 +280,12 @@ class RoundsLeft:
     paid: GaussianRounds
     noise: NoiseSource
     asked: int = 0
-    _ahead: dict[tuple[float, tuple[int, ...], int, int], Future[tuple[Integers, Integers]]] = field(
+    _ahead: dict[tuple[float, tuple[int, ...], int, int], Future[_Drawn]] = field(
         default_factory=dict, repr=False
     )
     _recorded: RecordedSteps = field(default_factory=dict, repr=False)
 
-    def release(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
+    def release(self, query: L2Query, rows: AnyArray, labels: Labels, people: Owners = None) -> Floats:
         """The query's noisy answer on these rows, or on a fresh Poisson sample of them, or of the people."""
         planned, relation = self.paid.query, self.paid.relation
         if self.asked >= self.paid.times:
@@ -310,7 +310,7 @@ class RoundsLeft:
         paid = self.paid
         return witness.answer_of(drawn, query, paid.noise_multiplier, paid.sensitivity)
 
-    def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None) -> Floats:
+    def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: Owners) -> Floats:
         # What is random first: if it cannot be drawn, no row was read.
         law = self.paid.scale * query.grid * ROUND_UP, query.shape, units_of(len(rows), people)
         noise, taken = self._drawn(*law)
@@ -322,7 +322,7 @@ class RoundsLeft:
         exact = row_shares.answer_told(query, rows, labels, people)
         return witness.noisy(exact, noise, self.paid.sensitivity * query.grid) / float(query.grid)
 
-    def _drawn(self, scale: float, shape: tuple[int, ...], units: int) -> tuple[Integers, Integers]:
+    def _drawn(self, scale: float, shape: tuple[int, ...], units: int) -> _Drawn:
         """Noise, and which of so many units are in a fresh sample: those drawn ahead, if of this law.
 
         And if it was drawn by this process: the two sides of a fork would have the same.
@@ -332,9 +332,7 @@ class RoundsLeft:
         wait(drawn for (*_, process), drawn in ahead.items() if process == os.getpid())
         return ahead[law].result() if law in ahead else self._drawing(scale, shape, units)()
 
-    def _drawing(
-        self, scale: float, shape: tuple[int, ...], units: int
-    ) -> Callable[[], tuple[Integers, Integers]]:
+    def _drawing(self, scale: float, shape: tuple[int, ...], units: int) -> Callable[[], _Drawn]:
         """Draws both; samplers are asked for here, inside of an answer, as a workspace demands."""
         gaussian, rate = witness.sampler(self.noise), self.paid.sampling_rate
         if not self.paid.is_sampled:
@@ -358,8 +356,8 @@ class RoundsLeft:
             self._ahead[scale, shape, units, os.getpid()] = run_on_thread(self._drawing(scale, shape, units))
 
     def _taken(
-        self, query: L2Query, rows: Any, labels: Any, people: People | None, chosen: Integers
-    ) -> tuple[Any, Any, People | None]:
+        self, query: L2Query, rows: Any, labels: Any, people: Owners, chosen: Integers
+    ) -> tuple[Any, Any, Owners]:
         """The chosen rows with labels and people; of a gradient's it is left to those who work on them."""
         if people is None and isinstance(query, SoftmaxGradient):
             if isinstance(rows, np.ndarray):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from dptransfer.base.types import AnyArray, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Integers, Labels, Owners
 from dptransfer.errors import BudgetError
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Event
@@ -37,12 +37,12 @@ class Mechanism(Step, Protocol):
     """A noisy answer about private rows."""
 
     def release(
-        self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
+        self, rows: AnyArray, labels: Labels, people: Owners = None, *, noise: NoiseSource
     ) -> AnyArray:
         """The noisy answer; the only thing that leaves."""
 
 
-def exact_answer(query: Query, rows: AnyArray, labels: Labels, people: People | None) -> Integers:
+def exact_answer(query: Query, rows: AnyArray, labels: Labels, people: Owners) -> Integers:
     """The query's answer about rows, or about the persons they are from."""
     asked: Callable[..., Integers] = query
     return asked(rows, labels) if people is None else asked(rows, labels, people)

@@ -7,14 +7,14 @@ rows. Nothing is computed unless somebody is recording, and what is recorded nev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, Owners
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms.mechanism import Step, exact_answer
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
@@ -37,13 +37,24 @@ class RowShares:
     is_part: bool = False
 
 
+_Value = TypeVar("_Value")
 _RECORD: ContextVar[list[RowShares] | None] = ContextVar("row shares", default=None)
+
+
+@contextmanager
+def set_inside(variable: ContextVar[_Value], value: _Value) -> Iterator[None]:
+    """Give a context variable this value for the calls inside."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 class Watcher:
     """Is told what mechanisms are asked inside of `watch`."""
 
-    def step(self, step: Step, query: Query, rows: AnyArray, labels: Labels, people: People | None) -> None:
+    def step(self, step: Step, query: Query, rows: AnyArray, labels: Labels, people: Owners) -> None:
         """A release begins: what it costs, and the question about all rows."""
 
     def answer(self, exact: Integers) -> None:
@@ -56,14 +67,11 @@ _WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 @contextmanager
 def watch(watcher: Watcher) -> Iterator[None]:
     """Tell the watcher of the releases of the calls inside; for made-up rows alone."""
-    token = _WATCHER.set(watcher)
-    try:
+    with set_inside(_WATCHER, watcher):
         yield
-    finally:
-        _WATCHER.reset(token)
 
 
-def answer_told(query: Query, rows: AnyArray, labels: Labels, people: People | None) -> Integers:
+def answer_told(query: Query, rows: AnyArray, labels: Labels, people: Owners) -> Integers:
     """The exact answer, which a watcher is told."""
     exact = exact_answer(query, rows, labels, people)
     watcher = _WATCHER.get()
@@ -76,24 +84,16 @@ def answer_told(query: Query, rows: AnyArray, labels: Labels, people: People | N
 def recording() -> Iterator[list[RowShares]]:
     """The releases of the calls inside, in order; in this thread, and no other."""
     record: list[RowShares] = []
-    token = _RECORD.set(record)
-    try:
+    with set_inside(_RECORD, record):
         yield record
-    finally:
-        _RECORD.reset(token)
 
 
-@contextmanager
-def not_recording() -> Iterator[None]:
+def not_recording() -> AbstractContextManager[None]:
     """Write down nothing of the calls inside: for runs that release nothing."""
-    token = _RECORD.set(None)
-    try:
-        yield
-    finally:
-        _RECORD.reset(token)
+    return set_inside(_RECORD, None)
 
 
-def note(step: Step, query: Query, rows: AnyArray, labels: Labels, people: People | None = None) -> None:
+def note(step: Step, query: Query, rows: AnyArray, labels: Labels, people: Owners = None) -> None:
     """Record a release if recording is on; `step` costs what this one release does."""
     record, watcher = _RECORD.get(), _WATCHER.get()
     if watcher is not None:
@@ -104,9 +104,7 @@ def note(step: Step, query: Query, rows: AnyArray, labels: Labels, people: Peopl
         record.append(RowShares(event, shares, getattr(step, "is_part", False)))
 
 
-def shares_of(
-    event: Event, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
-) -> Floats:
+def shares_of(event: Event, query: Any, rows: AnyArray, labels: Labels, people: Owners = None) -> Floats:
     """Each unit's share in a release of this kind."""
     replaced = event.relation is Relation.REPLACE_ONE
     if isinstance(event, SelectionEvent):

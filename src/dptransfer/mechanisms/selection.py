@@ -25,7 +25,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.progress import tell
-from dptransfer.base.types import AnyArray, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Integers, Labels, Owners
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.cuda import on_host
 from dptransfer.mechanisms import pool_choice, row_shares
@@ -72,28 +72,26 @@ class Selection:
     @property
     def event(self) -> SelectionEvent:
         """What it costs, for all classes together."""
-        query = self.query
-        return SelectionEvent(
-            self.epsilon, self.relation, self.bounded_range, self.name, query.label, query.unit
-        )
+        own = self.query
+        return SelectionEvent(self.epsilon, self.relation, self.bounded_range, self.name, own.label, own.unit)
 
     def release(
-        self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
+        self, rows: AnyArray, labels: Labels, people: Owners = None, *, noise: NoiseSource
     ) -> Integers:
         """(classes,) positions of the chosen candidates, or (classes, members) where sets are chosen."""
         return noise.draw_once(self.query.label, lambda: self._draw(rows, labels, people, noise))
 
-    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+    def _draw(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Integers:
         return self._sets(rows, labels, people, noise)[:, 0]
 
-    def _sets(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+    def _sets(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Integers:
         """(classes, members) positions."""
         scored = self._candidates(rows, labels, people)
         return pool_choice.choose_candidates(
             scored, lambda bins: self.choice(bins, noise), self.scale, self.members, noise
         )
 
-    def _candidates(self, rows: AnyArray, labels: Labels, people: People | None) -> ScoredPool:
+    def _candidates(self, rows: AnyArray, labels: Labels, people: Owners) -> ScoredPool:
         """The candidates with their scores, of which there must be enough."""
         row_shares.note(self, self.query, rows, labels, people)
         scored = _in_pieces(self.query, rows, labels, people)
@@ -109,7 +107,7 @@ class Selection:
         raise NotImplementedError
 
 
-def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None) -> ScoredPool:
+def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: Owners) -> ScoredPool:
     """The candidates of a query, scored a piece at a time where it can do that, or all at once."""
     if not hasattr(query, "pool_scores"):
         return ScoreTable(exact_answer(query, rows, labels, people))
@@ -179,7 +177,7 @@ class LaplaceNoisyMax(Selection):
     name: ClassVar[str] = "laplace"
     widest: ClassVar[float] = LARGEST_LAPLACE_SCALE
 
-    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+    def _draw(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Integers:
         """Draw noise for every candidate, in order and in this process."""
         scored = self._candidates(rows, labels, people)
         best: dict[int, Candidate] = {}
@@ -235,5 +233,5 @@ class TopKMechanism(ExponentialMechanism):
         """K."""
         return self.k
 
-    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+    def _draw(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Integers:
         return self._sets(rows, labels, people, noise)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers
+from dptransfer.mechanisms.row_shares import set_inside
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy.witnesses import Witnesses, WitnessLaw, coins_of
 from dptransfer.queries.query import L2Query
@@ -54,7 +55,7 @@ class WitnessLog:
     def add(self, law: _Law, values: Floats) -> None:
         """Those of an answer, once it is there."""
         laws = self._laws
-        before = laws.pop().answers if laws and (_named(laws[-1]) == law) else 0
+        before = laws.pop().answers if laws and astuple(laws[-1])[: len(law)] == law else 0
         laws.append(WitnessLaw(*law, before + 1, len(values)))
         self._values.append(values)
         self._count += len(values)
@@ -67,20 +68,13 @@ class WitnessLog:
         return Witnesses(self.seed, tuple(self._laws), np.concatenate(self._values))
 
 
-def _named(law: WitnessLaw) -> _Law:
-    return law.label, law.noise_multiplier, law.sensitivity, law.grid
-
-
 @contextmanager
 def draw_witnesses(seed: str, answers: int, wanted: int = ALL_TOGETHER) -> Iterator[WitnessLog]:
     """Answers of Gaussian mechanisms inside have witnesses, which together are about `wanted`."""
     most = max(wanted, _MOST)
     log = WitnessLog(seed, max(1, min(most, wanted) // max(1, answers)), most)
-    token = _LOG.set(log if answers <= most else None)
-    try:
+    with set_inside(_LOG, log if answers <= most else None):
         yield log
-    finally:
-        _LOG.reset(token)
 
 
 def sampler(noise: NoiseSource) -> Callable[[float, tuple[int, ...]], Integers]:

@@ -49,11 +49,11 @@ from dptransfer.methods.method import EmbeddingMethod, ImageMethod, Outcome, Pla
 from dptransfer.methods.prototypes.class_sums import MeanPrototypes
 from dptransfer.methods.prototypes.pool_selection import PublicPrototypes, TopKPrototypes
 from dptransfer.methods.surrogate import (
+    MOST_ROWS,
     Surrogate,
     SurrogateLedger,
     has_classes,
     scaled_budget,
-    surrogate_size,
     surrogates,
 )
 from dptransfer.noise import SeededNoise
@@ -90,14 +90,14 @@ def pixels_pay(facts: Facts, budget: Budget) -> tuple[bool, str]:
 
 def _noise(budget: Budget) -> float:
     """Standard deviation of the noise on a sum of unit rows that has the whole budget to itself."""
-    amount = budget.amount
-    if budget.flavour == "gdp":
-        mu = amount
-    elif budget.flavour == "zcdp":
-        mu = math.sqrt(2 * amount)
-    else:
-        mu = mu_for(amount, budget.delta)
-    return (1 if budget.relation is Relation.ADD_REMOVE else 2) / mu
+    mu = {"gdp": budget.amount, "zcdp": math.sqrt(2 * budget.amount)}.get(budget.flavour)
+    distance = 1 if budget.relation is Relation.ADD_REMOVE else 2
+    return distance / (mu_for(budget.amount, budget.delta) if mu is None else mu)
+
+
+def _never_run(self: object, task: object, /) -> Outcome:
+    """The plan names the chosen method, and `fit` runs that one."""
+    raise AssertionError("a plan made by Auto belongs to the method it chose")
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,7 @@ class AutoOnPictures(ImageMethod):
         made = FiLM(**vars(self)).plan(facts, budget, public)
         return replace(made, notes=(f"Auto chose 'film', which trains on pixels: {why}.", *made.notes))
 
-    def run(self, *_: object) -> Outcome:
-        """The plan names the chosen method, and `fit` runs that one."""
-        raise AssertionError("a plan made by Auto belongs to the method it chose")
+    run = _never_run
 
 
 _UNITS_PER_CLASS = 100  # examples, or persons; assumed when the owner declares no size
@@ -181,13 +179,10 @@ class Auto(EmbeddingMethod):
             candidate.require_unit(facts)
         winner, why = 0, _why_not_tried(candidates, public, quality)
         if public is not None and not why:
-            trial = _Trial(facts, budget, public.fingerprint, repr(candidates), public, candidates)
-            accuracy = _tried(trial)
-            winner = self._winner(candidates, accuracy)
-            why = (
-                f"On tasks made from public rows ({_sizes(facts)}; no private row was read) "
-                f"{_scores(candidates, accuracy)}. {quality}"
-            )
+            accuracy = _tried(_Trial(facts, budget, public.fingerprint, repr(candidates), public, candidates))
+            winner, scores = self._winner(candidates, accuracy), _scores(candidates, accuracy)
+            made = f"On tasks made from public rows ({_sizes(facts)}; no private row was read)"
+            why = f"{made} {scores}. {quality}"
         default = ", the default" * (winner == 0)
         note = f"Auto chose '{_short(candidates[winner])}'{default}. {why}.{_on_pixels(facts, budget)}"
         plan = candidates[winner].plan(facts, budget, public)
@@ -205,9 +200,7 @@ class Auto(EmbeddingMethod):
         fit = (lead > self.margin * np.where(alike, 1, _OTHER_METHOD)) & (ahead.min(axis=1) >= 0)
         return int(np.argmax(np.where(fit, lead, 0.0)))
 
-    def run(self, *_: object) -> Outcome:
-        """The plan names the chosen method, and `fit` runs that one."""
-        raise AssertionError("a plan made by Auto belongs to the method it chose")
+    run = _never_run
 
 
 # How well trials rank methods: benchmarks/auto_ranking.py; docs/methods/auto.md has the tables.
@@ -267,18 +260,14 @@ def _size(facts: Facts) -> int:
 
 def _sizes(facts: Facts) -> str:
     """Size of the tasks, and which part of it is assumed."""
-    units = "examples" if facts.unit is Unit.ROW else "people"
-    assumed = f"{_UNITS_PER_CLASS} {units} per class, as no size is declared"
+    people = facts.unit is Unit.PERSON
+    assumed = f"{_UNITS_PER_CLASS} {'people' if people else 'examples'} per class, as no size is declared"
     said = "the declared size" if facts.declared_size else assumed
-    if facts.unit is Unit.PERSON:
-        said += f", {_rows_each(facts):.4g} examples of each person"
-        said += "" if facts.rows_per_person else ", as no number is declared"
-    return said
+    said += f", {_rows_each(facts):.4g} examples of each person" if people else ""
+    return said + ", as no number is declared" * (people and not facts.rows_per_person)
 
 
-def _why_not_tried(
-    candidates: tuple[PrivateMethod, ...], public: PublicEmbeddings | None, quality: str
-) -> str:
+def _why_not_tried(candidates: Sequence[PrivateMethod], public: PublicEmbeddings | None, quality: str) -> str:
     """Reason why the candidates are not tried, or an empty text."""
     if public is None:
         return "There are no public rows to try other methods on"
@@ -340,7 +329,7 @@ def tasks_like(
         most: rows of a task; a larger size is made smaller, and its noise as well.
     """
     size = _size(facts)
-    made = min(surrogate_size(size), most or size)
+    made = min(MOST_ROWS, size, most or size)
     tasks = surrogates(
         public,
         len(facts.classes),
@@ -372,8 +361,7 @@ def _tried(trial: _Trial) -> Floats:
 
 def _accuracy(candidate: PrivateMethod, task: Surrogate, budget: Budget) -> float:
     """Balanced accuracy on the surrogate's test rows, which are as many for every class."""
-    scores = fitted_on(task, candidate, budget).scores(task.test_rows)
-    return float((scores.argmax(axis=1) == task.test_labels).mean())
+    return task.accuracy(fitted_on(task, candidate, budget).scores(task.test_rows))
 
 
 def fitted_on(task: Surrogate, method: PrivateMethod, budget: Budget) -> PrivateClassifier:
@@ -420,10 +408,8 @@ def calibrate_on_public(
     try:
         method = method_from_configuration(model.provenance.configuration)
         tasks, scaled = tasks_like(model.facts, budget, public)
-        asked = [
-            _log_temperature(fitted_on(tasks[place], method, scaled), tasks[place])
-            for place in counted(len(tasks), "task made of public rows")
-        ]
+        places = counted(len(tasks), "task made of public rows")
+        asked = [_log_temperature(fitted_on(tasks[one], method, scaled), tasks[one]) for one in places]
     except Exception:  # whatever a method makes of such tasks: the model is paid for, and must not be lost
         return model
     if max(asked) >= 0 >= min(asked):  # they disagree about the direction
@@ -435,9 +421,6 @@ def calibrate_on_public(
 def _log_temperature(model: PrivateClassifier, task: Surrogate) -> float:
     """Where the mean confidence of a classifier is its accuracy, on the test rows of its task."""
     scores = model.scores(task.test_rows)
-    accuracy = float((scores.argmax(axis=1) == task.test_labels).mean())
-    means = [
-        float(probabilities(scores, model.head.temperature * factor).max(axis=1).mean())
-        for factor in _TEMPERATURES
-    ]
-    return float(np.interp(accuracy, means[::-1], np.log(_TEMPERATURES)[::-1]))
+    tempered = (probabilities(scores, model.head.temperature * factor) for factor in _TEMPERATURES)
+    means = [float(chances.max(axis=1).mean()) for chances in tempered]
+    return float(np.interp(task.accuracy(scores), means[::-1], np.log(_TEMPERATURES)[::-1]))

@@ -30,7 +30,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -58,6 +58,10 @@ CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, what TEXT NOT NU
 """
 
 
+Pieces: TypeAlias = Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
+"""Computes the arrays with these numbers."""
+
+
 class Workspace:
     """The folder of one fit, held by one process at a time.
 
@@ -66,9 +70,8 @@ class Workspace:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._charge, self._process = "", os.getpid()
-        self._answers, self._chain = 0, ""
+        self.path, self._process = Path(path), os.getpid()
+        self._charge, self._answers, self._chain = "", 0, ""
         file = self.path / _FILE
         with self._in_words():
             if not self.path.exists():
@@ -86,9 +89,9 @@ class Workspace:
                 )
             _make(file)
             self._file = sqlite3.connect(file, isolation_level=None, timeout=0)
-            self._file.execute("PRAGMA synchronous = EXTRA")
-            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")  # ends with the process, however it ends
-            self._file.execute("BEGIN EXCLUSIVE")
+            # The lock ends with the process, however it ends.
+            for first in ("PRAGMA synchronous = EXTRA", "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE"):
+                self._file.execute(first)
             self._file.executescript(_SCHEMA)
 
     def __enter__(self) -> Workspace:
@@ -158,8 +161,7 @@ class Workspace:
             raise self._taken()
         with self._in_words():
             asked = "SELECT what, sha256, CAST(array AS BLOB) FROM answers WHERE number = ?"
-            stored = self._file.execute(asked, (number,))
-            found = stored.fetchone()
+            found = self._file.execute(asked, (number,)).fetchone()
         if found is not None:
             if found[0] != what or hashlib.sha256(found[2]).hexdigest() != found[1]:
                 raise self._damaged(f"answer {number}")
@@ -184,23 +186,21 @@ class Workspace:
 
     def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """Load a private intermediate from its file, or compute and write it if there is no whole one."""
-        file = self._file_of(what)
-        found = _loaded(file)
-        return self._written(file, compute()) if found is None else found
+        (array,) = self._kept([self._file_of(what)], lambda _: [(0, compute())])
+        return array
 
-    def keep_pieces(
-        self,
-        answer: int,
-        what: str,
-        count: int,
-        compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]],
-    ) -> list[AnyArray]:
+    def keep_pieces(self, answer: int, what: str, count: int, compute: Pieces) -> list[AnyArray]:
         """Load many for an answer, and compute those whose files are missing or damaged."""
-        files = [self._file_of(f"{what}|{number}", self._pieces_of(answer)) for number in range(count)]
+        begins = self._pieces_of(answer)
+        return self._kept([self._file_of(f"{what}|{number}", begins) for number in range(count)], compute)
+
+    def _kept(self, files: Sequence[Path], compute: Pieces) -> list[AnyArray]:
         found = {number: _loaded(file) for number, file in enumerate(files)}
         missing = [number for number in found if found[number] is None]
         for number, array in compute(missing) if missing else ():
-            found[number] = self._written(files[number], array)
+            found[number] = array
+            with self._in_words():
+                self._put(files[number], _bytes(array))
         return [array for array in found.values() if array is not None]
 
     def forget_pieces(self, answer: int) -> None:
@@ -217,11 +217,6 @@ class Workspace:
 
     def _hashed(self, what: str) -> str:
         return hashlib.sha256(f"{self._charge}|{what}".encode()).hexdigest()[:16]
-
-    def _written(self, file: Path, array: AnyArray) -> AnyArray:
-        with self._in_words():
-            self._put(file, _bytes(array))
-        return array
 
     def _put(self, file: Path, content: bytes) -> None:
         """Write a file that bears its name once all of it is on the disk."""
@@ -298,9 +293,7 @@ class RecordedNoise:
         """A private intermediate, computed once for this point of the run: trials may use the same words."""
         return self._workspace.keep(f"{self._asked}|{what}", compute)
 
-    def keep_pieces(
-        self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
-    ) -> list[AnyArray]:
+    def keep_pieces(self, what: str, count: int, compute: Pieces) -> list[AnyArray]:
         """Likewise many, which an answer is drawn from; they are deleted once it is on disk."""
         return self._workspace.keep_pieces(self._asked, what, count, compute)
 

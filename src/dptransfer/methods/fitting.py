@@ -100,12 +100,7 @@ class FitPlan:
 
     @classmethod
     def make(
-        cls,
-        method: PrivateMethod,
-        facts: Facts,
-        budget: Budget,
-        public: PublicData | None,
-        holdout: float | None,
+        cls, method: PrivateMethod, facts: Facts, budget: Budget, public: PublicData | None, holdout: Any
     ) -> FitPlan:
         """Plan the fit and the check of a hold-out; sees public facts only."""
         check, own = None, facts
@@ -125,10 +120,9 @@ class FitPlan:
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """What fit and check cost together."""
-        own = self.plan.events
-        return (
-            own if self.check is None else join_fit_and_check(own, (self.check.event,), self.holdout or 0.0)
-        )
+        if self.check is None:
+            return self.plan.events
+        return join_fit_and_check(self.plan.events, (self.check.event,), self.holdout or 0.0)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -156,12 +150,7 @@ class FitPlan:
         return self.facts if self.holdout is None else facts_of_fit(self.facts, self.holdout)
 
     def require_made_for(
-        self,
-        method: PrivateMethod,
-        facts: Facts,
-        budget: Budget,
-        public: PublicData | None,
-        holdout: float | None,
+        self, method: PrivateMethod, facts: Facts, budget: Budget, public: PublicData | None, holdout: object
     ) -> None:
         """Raise unless this plan was made for the same request."""
         made = self.asked, self.facts, self.budget, self.holdout, self.pool
@@ -196,16 +185,9 @@ class FitPlan:
         return private.part(own, self.facts_of_fit), private.part(held_out, self.facts_of_fit)
 
     def evaluate(
-        self,
-        held_out: PrivateData | None,
-        outcome: Outcome,
-        features: FittedFeatures,
-        noise: NoiseSource,
-        head: str,
-    ) -> ChargedEvaluation | None:
+        self, held_out: PrivateData, outcome: Outcome, features: FittedFeatures, noise: NoiseSource, head: str
+    ) -> ChargedEvaluation:
         """Evaluate the fitted head on the examples held out."""
-        if self.check is None or held_out is None:
-            return None
         question = evaluation_query(outcome.head, features, held_out.facts.bound)
         asked = with_query(self.check, **{one.name: getattr(question, one.name) for one in fields(question)})
         rows = self.method.rows_for_head(held_out, outcome)
@@ -253,11 +235,10 @@ def fit_planned(
     task = Task(plan, method.prepare(private.facts, public), private, noise, public)
     rehearse(task, made.facts_of_fit)
     public_facts = None if public is None else public.record  # here, as it may read public files
-    checkpoint = None if workspace is None else open_workspace(workspace, noise)
-    with nullcontext() if checkpoint is None else checkpoint:
-        number = (
-            None if checkpoint is None else checkpoint.bind(_request(made, private, public, public_facts))
-        )
+    with nullcontext() if workspace is None else open_workspace(workspace, noise) as checkpoint:
+        number = None
+        if checkpoint is not None:
+            number = checkpoint.bind(_request(made, private, public, public_facts))
         answers = gaussian_answers(plan.mechanisms) if witnesses else 0
         seed = _coin_seed(noise, number)
         coins = coin_digest(seed) if answers else None
@@ -270,7 +251,9 @@ def fit_planned(
                 outcome = method.run(replace(task, private=train, noise=noise))
             require_as_planned(plan, outcome)
             features = task.prepared if outcome.features is None else outcome.features
-            evaluation = made.evaluate(held_out, outcome, features, noise, receipt.head)
+            evaluation = None
+            if held_out is not None:
+                evaluation = made.evaluate(held_out, outcome, features, noise, receipt.head)
     return PrivateClassifier(
         head=outcome.head,
         features=features,

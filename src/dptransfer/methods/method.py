@@ -79,23 +79,17 @@ class Plan:
         """The promise, the noisy steps and the reasons for choices, as notebooks show them."""
         from dptransfer.base.document import Block, Bullets, Document, Paragraph, Section, Table
 
-        events = self.events
-        steps = [(event.label, *event.table_row()) for event in events[:_MOST_LISTED]]
-        if len(events) > _MOST_LISTED:
-            steps.append((f"and {len(events) - _MOST_LISTED} more", "", ""))
-        blocks: list[Block] = [
-            Table(("Releases", "Noise", "Detail"), tuple(steps))
-            if steps
-            else Paragraph("No private row is used: there is no noisy step.")
-        ]
+        steps = [(event.label, *event.table_row()) for event in self.events[:_MOST_LISTED]]
+        if len(self.events) > _MOST_LISTED:
+            steps.append((f"and {len(self.events) - _MOST_LISTED} more", "", ""))
+        none = Paragraph("No private row is used: there is no noisy step.")
+        blocks: list[Block] = [Table(("Releases", "Noise", "Detail"), tuple(steps)) if steps else none]
         if self.notes:
             blocks.append(Bullets(self.notes))
-        return Document(
-            f"Plan of '{self.method.name}'",
-            self.guarantee.in_short,
-            sections=(Section("What would run", tuple(blocks)),),
-            footer="No private row was read, and nothing is charged.",
-        ).fragment()
+        section = Section("What would run", tuple(blocks))
+        footer = "No private row was read, and nothing is charged."
+        title = f"Plan of '{self.method.name}'"
+        return Document(title, self.guarantee.in_short, sections=(section,), footer=footer).fragment()
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -319,9 +313,8 @@ class PrivateMethod(ABC):
     def require_public(self, facts: Facts, public: Any) -> None:
         """Raise, before anything is charged, if the public data a run needs are not there."""
         if self.needs_public and public is None:
-            what, how = "rows", "--public pool.emb, labelled ones --shots shots.emb"
-            if self.takes_public is PublicImages:
-                what, how = "pictures", "--public pictures/"
+            rows = "rows", "--public pool.emb, labelled ones --shots shots.emb"
+            what, how = ("pictures", "--public pictures/") if self.takes_public is PublicImages else rows
             raise ArgumentError(
                 f"The method '{self.name}' needs public {what}; none were given. "
                 f"Pass public={self.takes_public.__name__}(...), or on the command line {how}."
@@ -365,10 +358,10 @@ class PrivateMethod(ABC):
         if public is None:
             return
         if not isinstance(public, self.takes_public):
-            wanted = self.takes_public.__name__
+            wanted, found = self.takes_public.__name__, type(public).__name__
             raise ArgumentError(
-                f"public must be {wanted} for the method '{self.name}'; got {type(public).__name__}. "
-                f"Give data that are nobody's secret, as {wanted}(x)."
+                f"public must be {wanted} for the method '{self.name}'; got {found}. Give data that are "
+                f"nobody's secret, as {wanted}(x)."
             )
         public.require_match(private.facts)
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from dptransfer.accounting import epsilon_of_mu, mu_for
-from dptransfer.base.types import AnyArray, Floats32, Integers, People
+from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, People
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labels import long_tail_counts
 from dptransfer.ledger import AnyDataSet, Ledger, Receipt
 from dptransfer.privacy import Budget, Event
 
-_MOST_ROWS = 5000
+MOST_ROWS = 5000
+"""Examples of a task; where more are declared, the noise is made smaller by the same factor."""
 _MOST_TEST_PER_CLASS = 200
 _MOST_TEST_ROWS = 2000
 _LARGEST_MU = 8.0
@@ -72,10 +73,9 @@ class Surrogate:
     test_rows: Floats32
     test_labels: Integers
 
-
-def surrogate_size(size: int) -> int:
-    """Number of examples that stand for `size`; the caller scales the noise by the same factor."""
-    return min(size, _MOST_ROWS)
+    def accuracy(self, scores: Floats) -> float:
+        """Balanced accuracy of scores of the test rows, which are as many for every class."""
+        return float((scores.argmax(axis=1) == self.test_labels).mean())
 
 
 def scaled_budget(budget: Budget, factor: float) -> Budget:
@@ -88,11 +88,9 @@ def scaled_budget(budget: Budget, factor: float) -> Budget:
     >>> scaled_budget(Budget.zcdp(0.1), 2.0).rho
     0.4
     """
-    if factor == 1:
-        return budget
     amount = budget.amount
-    if budget.flavour == "pure":
-        return replace(budget, epsilon=amount * factor)
+    if factor == 1 or budget.flavour == "pure":
+        return budget if factor == 1 else replace(budget, epsilon=amount * factor)
     if budget.flavour == "gdp":
         raised = min(amount * factor, _LARGEST_MU)
     elif budget.flavour == "zcdp":
@@ -124,27 +122,15 @@ def surrogates(
         shape = long_tail_counts(1_000_000, family.imbalance, classes).astype(np.float64)
         counts = rng.permutation(np.maximum(1, np.rint(size * shape / shape.sum()))).astype(np.int64)
         source = _labelled_classes(public, classes, rng) or _made_classes(public, classes, family, rng)
-        labels, tests, shown = (
-            np.repeat(np.arange(classes), repeats) for repeats in (counts, per_class, shots)
-        )
+        labels, tests, shown = (np.repeat(np.arange(classes), each) for each in (counts, per_class, shots))
         people = None
         if rows_per_person is not None:
             people = made_people(len(labels), rows_per_person, many_classes=family.many_classes, rng=rng)
         rows, test_rows, shot_rows = source(labels, people), source(tests, None), source(shown, None)
-        names, encoder, pool = [str(c) for c in range(classes)], public.encoder, public
-        if shots:
-            pool = public.with_shots(PublicEmbeddings(shot_rows, shown, classes=names, encoder=encoder))
-        private = PrivateEmbeddings(
-            rows,
-            labels,
-            classes=names,
-            name="surrogate",
-            size=size,
-            encoder=encoder,
-            people=people,
-            person_bound=person_bound,
-            rows_per_person=rows_per_person,
-        )
+        told: Any = {"classes": [str(c) for c in range(classes)], "encoder": public.encoder}
+        pool = public.with_shots(PublicEmbeddings(shot_rows, shown, **told)) if shots else public
+        whose: Any = {"people": people, "person_bound": person_bound, "rows_per_person": rows_per_person}
+        private = PrivateEmbeddings(rows, labels, name="surrogate", size=size, **told, **whose)
         yield Surrogate(private, pool, test_rows, tests)
 
 

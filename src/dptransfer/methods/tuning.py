@@ -47,12 +47,11 @@ def tuned_settings(candidates: Sequence[PrivateMethod]) -> str:
     """
     said = []
     for name in dict.fromkeys(one.name for one in candidates):
-        values: dict[str, list[str]] = {}
+        values: dict[str, dict[str, None]] = {}
         for settings in _varied([one for one in candidates if one.name == name]):
             for setting, value in settings.items():
-                known = values.setdefault(setting, [])
-                known += [str(value)] if str(value) not in known else []
-        said.append(_with(name, [f"{setting} {_or(known)}" for setting, known in values.items()]))
+                values.setdefault(setting, {})[str(value)] = None
+        said.append(_with(name, [f"{setting} {_or([*known])}" for setting, known in values.items()]))
     return ", ".join(said)
 
 
@@ -128,13 +127,11 @@ def every_combination(
                 "List every value once."
             )
         found.append((settings, method))
-    if len(found) > _MOST:
+    if not 2 <= len(found) <= _MOST:
+        few = len(found) < 2
         raise ArgumentError(
-            f"Tuning tries at most {_MOST} configurations; these are more. List fewer values."
-        )
-    if len(found) < 2:
-        raise ArgumentError(
-            "Tuning chooses among two configurations at least; this is one. List two values or more."
+            f"Tuning chooses among 2 to {_MOST} configurations; got {'one' if few else 'more'}. "
+            f"List {'two values or more' if few else 'fewer values'}."
         )
     return found
 
@@ -208,8 +205,8 @@ class PrivateTuning(EmbeddingMethod):
         by_facts = self.tune_on_public or any(one.plans_by_facts for one in self.candidates)
         object.__setattr__(self, "plans_by_facts", by_facts)
         # Any of them may be released, so what one assumes the guarantee of the whole does.
-        assumed = dict.fromkeys(one for candidate in self.candidates for one in candidate.assumptions)
-        object.__setattr__(self, "assumptions", tuple(assumed))
+        assumed = tuple(dict.fromkeys(one for method in self.candidates for one in method.assumptions))
+        object.__setattr__(self, "assumptions", assumed)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The largest trials whose best fits the budget; on public rows, the winner's own plan."""
@@ -284,9 +281,8 @@ class PrivateTuning(EmbeddingMethod):
         highest, best = -math.inf, None
         # Neither how many trials there were nor which is ever told, but a run that goes on must not redraw.
         private, noise = task.private, task.noise
-        count = noise.draw_once(
-            "number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape))
-        )
+        law = self.mean_trials, self.shape
+        count = noise.draw_once("number of trials", lambda: np.array(noise.trials(*law)))
         for _ in range(int(count)):
             place = int(noise.draw_once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
             chosen, ready = trials.plans[place], task.prepared[place]
@@ -333,12 +329,9 @@ class Trials:
     @property
     def event(self) -> BestOfManyEvent:
         """What the whole search costs."""
-        return BestOfManyEvent(
-            candidates=tuple((*plan.events, self.score.event) for plan in self.plans),
-            mean_trials=self.mean_trials,
-            shape=self.shape,
-            label="the best of a random number of trials",
-        )
+        events = tuple((*plan.events, self.score.event) for plan in self.plans)
+        label = "the best of a random number of trials"
+        return BestOfManyEvent(events, mean_trials=self.mean_trials, shape=self.shape, label=label)
 
     def at_noise_of(self, recorded: BestOfManyEvent) -> Trials:
         """The same with the noise of recorded trials in place of its own, if they have as many steps."""

@@ -6,7 +6,7 @@ from dptransfer.queries.class_sums import RecentredSums as RecentredSums
 from dptransfer.queries.class_sums import WeightedTotal as WeightedTotal
 from dptransfer.queries.evaluation_counts import CorrectCount as CorrectCount
 from dptransfer.queries.evaluation_counts import EvaluationCounts as EvaluationCounts
-from dptransfer.queries.likelihood_gain import LikelihoodGain as LikelihoodGain
+from dptransfer.queries.evaluation_counts import LikelihoodGain as LikelihoodGain
 from dptransfer.queries.query import L2Query as L2Query
 from dptransfer.queries.query import ScoreQuery as ScoreQuery
 from dptransfer.queries.second_moments import SecondMoments as SecondMoments

@@ -25,7 +25,7 @@ from typing import ClassVar, Protocol, TypeAlias, final
 
 import numpy as np
 
-from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, Owners, People
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.sums import Groups, add_up, add_up_people
@@ -95,12 +95,12 @@ class BoundedQuery(ABC):
         return self.bound.unit
 
     @final
-    def __call__(self, rows: AnyArray, labels: Labels, people: People | None = None) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels, people: Owners = None) -> Integers:
         """The exact answer, in grid steps."""
         self.require_unit(people)
         return self.of_rows(rows, labels) if people is None else self.of_people(rows, labels, people)
 
-    def require_unit(self, people: People | None) -> None:
+    def require_unit(self, people: Owners) -> None:
         """Raise unless whose each row is is told where persons are the unit, and not where rows are."""
         if (people is None) is not (self.unit is Unit.ROW):
             raise ArgumentError(
@@ -155,9 +155,7 @@ class RowSums(BoundedQuery):
         return max(self.features.input_dimension, math.prod(self.shape))
 
 
-def contribution_norms(
-    query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None
-) -> Floats:
+def contribution_norms(query: L2Query, rows: AnyArray, labels: Labels, people: Owners = None) -> Floats:
     """L2 norm, in units of the answer, of what each row contributes; or each person, in order of number."""
     at_once = getattr(query, "contribution_norms", None)
     if at_once is not None and people is None:
@@ -168,9 +166,7 @@ def contribution_norms(
     )
 
 
-def contribution_ranges(
-    query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None = None
-) -> Floats:
+def contribution_ranges(query: ScoreQuery, rows: AnyArray, labels: Labels, people: Owners = None) -> Floats:
     """Largest minus smallest of what each row adds to the scores of its class, ÷ `score_range`.
 
     A constant added to all scores changes no selection, so this, and not the largest, is what a row can do.
@@ -198,7 +194,7 @@ def largest_contribution(query: L2Query) -> float:
 
 
 def one_by_one(
-    measure: Callable[..., float], rows: AnyArray, labels: Labels, people: People | None = None
+    measure: Callable[..., float], rows: AnyArray, labels: Labels, people: Owners = None
 ) -> Floats:
     """`measure` of each row, or of each person's rows, as a data set of its own."""
     if people is None:

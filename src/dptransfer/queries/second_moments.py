@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,17 +27,6 @@ _FINE_NORM_OF_PEOPLE, _WEIGHT_NORM_OF_PEOPLE = 2**12, 2**13  # weights are scale
 _PIECE = 2**12  # rows at a time of a person with many
 _MOST_PAIRED = 2**8  # rows of a person whose norm is found by pairs
 _DIAGONAL, _OFF_DIAGONAL = 29, 41  # 41/29 is just below √2
-
-
-class Weights(Protocol):
-    """Non-negative weights of each row, one per block, of L2 norm at most 1 (as integers, at most 2⁸)."""
-
-    @property
-    def blocks(self) -> int:
-        """How many moments are taken."""
-
-    def __call__(self, rows: Floats, labels: Labels) -> Floats:
-        """(rows, blocks) integer weights; each row's a function of that row alone."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +73,10 @@ class OfProbabilities:
     def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """The probabilities, whose norm is at most 1, rounded toward zero."""
         return clipped_lattice(probabilities(rows, self._logits).T, _WEIGHT_NORM, clip=1.0).astype(np.float64)
+
+
+Weights: TypeAlias = OfAll | OfClasses | OfProbabilities
+"""Non-negative weights of each row, one per block, of L2 norm at most 1 (as integers, at most 2⁸)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base import checks
-from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Floats, Integers, Labels, Owners, People
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import Processes, ThisProcess, Workers
 from dptransfer.data.sharded_rows import ShardedRows, stored_bytes
@@ -178,12 +178,12 @@ class SimilarityScores(BoundedQuery):
         """(candidates, classes) scores, in which each row counts as many times as its person's rows may."""
         return self._pool_scores(rows, labels, people).all()
 
-    def pool_scores(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
+    def pool_scores(self, rows: AnyArray, labels: Labels, people: Owners) -> PoolScores:
         """The same scores, a piece of the candidates at a time."""
         self.require_unit(people)
         return self._pool_scores(rows, labels, people)
 
-    def _pool_scores(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
+    def _pool_scores(self, rows: AnyArray, labels: Labels, people: Owners) -> PoolScores:
         weights = None if people is None else row_weights(people, self.bound.examples)
         similarity = self._similarity(rows, labels, weights, self.classes)
         return PoolScores(self.candidates, similarity, self.workers)
@@ -196,7 +196,7 @@ class SimilarityScores(BoundedQuery):
         stored = isinstance(self.candidates, GridPool) and self.candidates.as_stored
         return ClassSimilarity(private, labels, classes, *self.caps, self.precision, device, weights, stored)
 
-    def contribution_ranges(self, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
+    def contribution_ranges(self, rows: AnyArray, labels: Labels, people: Owners = None) -> Floats:
         """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
 
         Products stay below 2²⁴, partial sums too, so float32 holds them exactly. A stored candidate that is

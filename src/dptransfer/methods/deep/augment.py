@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from dptransfer.base.lazy_torch import torch
+from dptransfer.base.types import Tensor
 
-View: TypeAlias = "Callable[[torch.Tensor, torch.Generator], torch.Tensor]"
+View: TypeAlias = "Callable[[Tensor, torch.Generator], Tensor]"
 """From pictures and draws to a view of each."""
-Change: TypeAlias = "Callable[[torch.Tensor, torch.Tensor], torch.Tensor]"
+Change: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"
 
 _MOVED = 16
 """A picture is moved by a sixteenth of its side: half of what crops of padded pictures move it at most."""
@@ -29,7 +30,7 @@ VIEWS = [(mirrored, 0, 0) for mirrored in (False, True)]
 VIEWS += [(m, down, right) for down, right in ((1, 1), (-1, -1), (1, -1), (-1, 1)) for m in (False, True)]
 
 
-def views_of(pictures: torch.Tensor, count: int) -> torch.Tensor:
+def views_of(pictures: Tensor, count: int) -> Tensor:
     """The first `count` views of each, (pictures · count, height, width, 3), those of one next to each other.
 
     What a moved picture uncovers shows its border again.
@@ -71,7 +72,7 @@ _FACTOR = 0.95  # brightness and its like are multiplied by 1 plus or minus so m
 _FEWEST_BITS = 4
 
 
-def weak(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+def weak(pictures: Tensor, draws: torch.Generator) -> Tensor:
     """Mirrored or not, and shifted; what comes in from outside is the picture's own mirror image.
 
     Args:
@@ -87,7 +88,7 @@ def weak(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     return pictures[every, rows[:, :, None], columns[:, None, :]]
 
 
-def strong(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+def strong(pictures: Tensor, draws: torch.Generator) -> Tensor:
     """A weak view, changed twice in ways that are drawn for each picture, with a square cut out.
 
     Args:
@@ -106,14 +107,14 @@ def strong(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     return _with_hole(seen, draws).permute(0, 2, 3, 1).to(torch.uint8)
 
 
-def _shifted(side: int, count: int, draws: torch.Generator) -> torch.Tensor:
+def _shifted(side: int, count: int, draws: torch.Generator) -> Tensor:
     """(count, side) positions along an axis, moved by up to a share of it and reflected at both ends."""
     most = int(_SHIFT * side)
     moved = torch.arange(side) + torch.randint(-most, most + 1, (count, 1), generator=draws)
     return (side - 1) - ((side - 1) - moved.abs()).abs()
 
 
-def _with_hole(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+def _with_hole(pictures: Tensor, draws: torch.Generator) -> Tensor:
     """A grey square, which may reach over the edge, as large as `_HOLE` says at most."""
     count, _, *sides = pictures.shape
     middles = torch.rand(count, 2, generator=draws).to(pictures.device)
@@ -129,21 +130,21 @@ def _with_hole(pictures: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
 # Every change takes (pictures, 3, height, width) floats from 0 to 255 and a strength in [−1, 1] for each.
 
 
-def _away_from(plain: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+def _away_from(plain: Callable[[Tensor], Tensor]) -> Change:
     """Away from a plainer picture, or toward it: multiplied, above 0 and below 2, with 1 for no change."""
 
-    def change(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
+    def change(pictures: Tensor, strengths: Tensor) -> Tensor:
         seen = plain(pictures)
         return seen + (pictures - seen) * (1 + _FACTOR * strengths)[:, None, None, None]
 
     return change
 
 
-def _grey(pictures: torch.Tensor) -> torch.Tensor:
+def _grey(pictures: Tensor) -> Tensor:
     return (pictures * pictures.new_tensor(_LUMA)[None, :, None, None]).sum(1, keepdim=True)
 
 
-def _blurred(pictures: torch.Tensor) -> torch.Tensor:
+def _blurred(pictures: Tensor) -> Tensor:
     """As PIL does it: weights 1, and 5 in the middle."""
     blur = pictures.new_ones(3, 1, 3, 3)
     blur[:, :, 1, 1] = 5
@@ -151,20 +152,20 @@ def _blurred(pictures: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.conv2d(padded, blur / 13, groups=3)
 
 
-def _posterise(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
+def _posterise(pictures: Tensor, strengths: Tensor) -> Tensor:
     """The lowest bits, up to half of the eight, become zeros."""
     dropped = (strengths.abs() * (8 - _FEWEST_BITS)).ceil()
     step = (2.0**dropped)[:, None, None, None]
     return (pictures / step).floor() * step
 
 
-def _solarise(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
+def _solarise(pictures: Tensor, strengths: Tensor) -> Tensor:
     """What is brighter than a threshold is inverted."""
     threshold = (255 * (1 - strengths.abs()))[:, None, None, None]
     return pictures.where(pictures <= threshold, 255 - pictures)
 
 
-def _equalise(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
+def _equalise(pictures: Tensor, strengths: Tensor) -> Tensor:
     """Each channel's bytes spread evenly: a byte becomes the share of pixels up to it, less the darkest."""
     values = pictures.flatten(2).flatten(0, 1).long()
     tally = values.new_zeros(len(values), 256).scatter_add_(1, values, values.new_ones(values.shape))
@@ -176,12 +177,12 @@ def _equalise(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
     return even.reshape(pictures.shape)
 
 
-def _rotate(pictures: torch.Tensor, strengths: torch.Tensor) -> torch.Tensor:
+def _rotate(pictures: Tensor, strengths: Tensor) -> Tensor:
     angle = strengths * math.radians(_TURN)
     return _mapped(pictures, [[angle.cos(), -angle.sin(), 0], [angle.sin(), angle.cos(), 0]])
 
 
-def _mapped(pictures: torch.Tensor, entries: list[list[torch.Tensor | float]]) -> torch.Tensor:
+def _mapped(pictures: Tensor, entries: list[list[Tensor | float]]) -> Tensor:
     """Pictures seen through an affine map each, with grey around them."""
     one = pictures.new_ones(len(pictures))
     matrix = torch.stack([torch.stack([entry * one for entry in row], 1) for row in entries], 1)

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dptransfer.base.lazy_torch import torch
-from dptransfer.base.types import Floats, Labels, PixelArray
+from dptransfer.base.types import Floats, Labels, PixelArray, Tensor
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.per_example import probe_pictures
 from dptransfer.encoders.registry import apply_delta
@@ -69,7 +69,7 @@ _MORE_THAN_ROUNDING = 1e-3  # of a gradient's norm, in float32, for all pictures
 _TINY = 1e-6  # of the longest gradient: shorter ones are as good as none
 _FAR = (0.1, 1.0)  # from the start, where a network has no gradient
 
-Pairs: TypeAlias = "Iterator[tuple[torch.Tensor, torch.Tensor]]"
+Pairs: TypeAlias = "Iterator[tuple[Tensor, Tensor]]"
 """Answers, (examples, ...), that must be the same."""
 
 
@@ -87,7 +87,7 @@ def require_own_gradients(parts: TrainedParts, *, views: int, micro_batch: int) 
     labels, slots = np.arange(micro_batch + 1) % parts.classes, np.arange(micro_batch)
     next_slot = np.roll(np.arange(micro_batch + 1), 1)[:-1]
 
-    def gradients(pixels: PixelArray, own: Labels, at: list[Floats]) -> list[torch.Tensor]:
+    def gradients(pixels: PixelArray, own: Labels, at: list[Floats]) -> list[Tensor]:
         loss = PictureLoss(Pictures(parts, pixels, views=views, micro_batch=micro_batch))
         return [loss.gradients_at(theta)(slots, own) for theta in at]
 
@@ -114,7 +114,7 @@ def require_own_ballots(model: Teachers, course: Course, side: int, name: str) -
     pixels = probe_pictures(course.together * course.batch, side)
     shown = pixels.reshape(course.together, course.batch, side, side, 3)
 
-    def ballots_and_slopes(raw: PixelArray, far: float) -> torch.Tensor:
+    def ballots_and_slopes(raw: PixelArray, far: float) -> Tensor:
         weights, draws = model.start(course.together), torch.Generator().manual_seed(0)
         with torch.enable_grad(), exact_kernels():
             moved = [one + far * torch.randn(one.shape, generator=draws).to(one) for one in weights]

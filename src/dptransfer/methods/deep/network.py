@@ -11,7 +11,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.lazy_torch import torch
-from dptransfer.base.types import PixelArray
+from dptransfer.base.types import PixelArray, Tensor
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.per_example import PerExample, is_plain_linear, rows_alone
@@ -70,20 +70,20 @@ class Network:
                 f"are {found}. Resize them with resolution={self.side}, or set size."
             )
 
-    def inputs(self, pixels: PixelArray) -> torch.Tensor:
+    def inputs(self, pixels: PixelArray) -> Tensor:
         """The network's input for pictures, (pictures, side, side, 3) bytes: (pictures, 3, side, side)."""
         self.require_shape(pixels.shape[1:])
         return self.from_bytes(torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device))
 
-    def from_bytes(self, raw: torch.Tensor) -> torch.Tensor:
+    def from_bytes(self, raw: Tensor) -> Tensor:
         """The same for a tensor of bytes, or of floats from 0 to 255, that is on the device already."""
         mean, scale = self._scaling
         return (raw.permute(0, 3, 1, 2).float() - mean) / scale
 
-    def rows(self, inputs: torch.Tensor) -> torch.Tensor:
+    def rows(self, inputs: Tensor) -> Tensor:
         """Rows, (pictures, dimension), each of its own picture alone, that gradients flow through."""
         own = type(self.encoder) is TorchModuleEncoder and "own_rows" not in vars(self.encoder)
-        rows: torch.Tensor = (self.encoder.own_rows if own else self._rows_alone)(inputs)
+        rows: Tensor = (self.encoder.own_rows if own else self._rows_alone)(inputs)
         return rows
 
     @property
@@ -92,14 +92,14 @@ class Network:
         head = self.encoder.source_head
         return 0 if head is None else int(head.weight.shape[0])
 
-    def classify(self, rows: torch.Tensor) -> torch.Tensor:
+    def classify(self, rows: Tensor) -> Tensor:
         """(pictures, source classes) logits of the public head, each of its own row alone."""
         head = self.encoder.source_head
-        logits: torch.Tensor = (head if is_plain_linear(head) else self._classify_alone)(rows)
+        logits: Tensor = (head if is_plain_linear(head) else self._classify_alone)(rows)
         return logits
 
     @property
-    def stages(self) -> list[Callable[[torch.Tensor], torch.Tensor]]:
+    def stages(self) -> list[Callable[[Tensor], Tensor]]:
         """Functions whose composition, with the mean over space if maps are left, is `rows`."""
         own = getattr(self.module, "stages", None)
         if callable(own) and not isinstance(own, torch.nn.Module):
@@ -115,7 +115,7 @@ class Network:
         return PerExample(deepcopy(self.encoder.source_head), self.identity.name)
 
     @cached_property
-    def _scaling(self) -> list[torch.Tensor]:
+    def _scaling(self) -> list[Tensor]:
         """What is taken off every byte, and what it is divided by then, for each channel."""
         _, *scaling = self.encoder.pixel_map
         made = (torch.tensor(one, dtype=torch.float32, device=self.device) for one in scaling)
@@ -136,10 +136,8 @@ def network_of(
 ) -> Network:
     """The network behind the encoder of this name, as `get_encoder` finds it."""
     checks.import_optional("torch", "deep", "A method that looks inside of its encoder")
-    encoder = get_encoder(
-        name, kind="image", runtime="torch", size=size, device=device, grey_range=grey_range
-    )
-    return Network(encoder)
+    found = get_encoder(name, kind="image", runtime="torch", size=size, device=device, grey_range=grey_range)
+    return Network(found)
 
 
 def delta_kind(train: str) -> str | None:

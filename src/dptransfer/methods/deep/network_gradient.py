@@ -31,7 +31,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.lazy_torch import torch
-from dptransfer.base.types import AnyArray, Integers, Labels, People
+from dptransfer.base.types import AnyArray, Integers, Labels, People, Tensor
 from dptransfer.exact.cuda import square_root
 from dptransfer.exact.lattice import GRAIN, HAIR, SUM_BITS, grains
 from dptransfer.exact.sums import Groups, by_size, scaled_down, whole_people
@@ -46,13 +46,13 @@ _ON_DEVICE = 2**20  # elements that are held as float64 and as int64
 _IN_CACHE = 2**17  # the same on a CPU
 
 
-def rows_at_a_time(gradients: torch.Tensor) -> int:
+def rows_at_a_time(gradients: Tensor) -> int:
     """How many rows to map together: few take little memory, and fewer more time."""
     most = _ON_DEVICE if gradients.is_cuda else _IN_CACHE
     return max(1, most // max(1, int(gradients.shape[1])))
 
 
-def gradient_lattice(gradients: torch.Tensor, norm: int, *, clip: float) -> torch.Tensor:
+def gradient_lattice(gradients: Tensor, norm: int, *, clip: float) -> Tensor:
     """Clip each row to L2 norm `clip`, then map that ball onto the integer ball of radius `norm`.
 
     Args:
@@ -90,12 +90,12 @@ def coordinate_bits(parameters: int) -> int:
     return (62 - math.ceil(math.log2(parameters))) // 2
 
 
-def _power_of_two(exponents: torch.Tensor) -> torch.Tensor:
+def _power_of_two(exponents: Tensor) -> Tensor:
     """2**exponent as float64, made of its bits: a library's power need not be exact."""
     return ((exponents + 1023) << 52).view(torch.float64)
 
 
-Gradients: TypeAlias = "Callable[[Integers, Labels], torch.Tensor]"
+Gradients: TypeAlias = "Callable[[Integers, Labels], Tensor]"
 """From positions of pictures, and their classes, to a tensor (pictures, parameters); −1 is a blank."""
 
 _SUMS = 2**27  # most integers that are held for persons at a time, where a micro-batch holds no more
@@ -162,7 +162,7 @@ class NetworkGradient(BoundedQuery):
         most = self.bound.examples * self.grid
         step = max(self.micro_batch, min(8 * self.micro_batch, _SUMS // self.parameters))
 
-        def of_several(persons: Groups) -> torch.Tensor:
+        def of_several(persons: Groups) -> Tensor:
             owners = np.repeat(np.arange(len(persons.sizes)), persons.sizes)
             parts = self._integers(rows[persons.order], labels[persons.order])
             first, start = next(parts), 0
@@ -175,7 +175,7 @@ class NetworkGradient(BoundedQuery):
 
         return self._total(map(of_several, whole_people(by_size(people), step)))
 
-    def _integers(self, rows: AnyArray, labels: Labels) -> Iterator[torch.Tensor]:
+    def _integers(self, rows: AnyArray, labels: Labels) -> Iterator[Tensor]:
         """Clipped gradients of these pictures, (some of a micro-batch, parameters), in their order."""
         assert self.gradients is not None, "a plan must not read pictures"
         for start in range(0, len(rows), self.micro_batch):
@@ -187,7 +187,7 @@ class NetworkGradient(BoundedQuery):
             for part in torch.split(found, rows_at_a_time(found)):
                 yield gradient_lattice(part, self.grid, clip=self.clip)
 
-    def _total(self, parts: Iterator[torch.Tensor]) -> Integers:
+    def _total(self, parts: Iterator[Tensor]) -> Integers:
         """The sum, where the parts are, and zeros of none."""
         first = next(parts, None)
         if first is None:

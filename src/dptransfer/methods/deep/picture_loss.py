@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.base.lazy_torch import torch
-from dptransfer.base.types import Floats, Integers, Labels, PixelArray
+from dptransfer.base.types import Floats, Integers, Labels, PixelArray, Tensor
 from dptransfer.exact.cuda import record_graph
 from dptransfer.methods.deep.augment import views_of
 from dptransfer.methods.deep.network_gradient import Gradients
@@ -35,7 +35,7 @@ class Pictures:
     def __init__(self, parts: TrainedParts, pixels: Any, *, views: int = 1, micro_batch: int = 32) -> None:
         self.parts, self.views, self.micro_batch = parts, views, micro_batch
         self._pixels = pixels
-        self._kept: torch.Tensor | None = None  # read when first asked for
+        self._kept: Tensor | None = None  # read when first asked for
         blank = self._maps(np.zeros((micro_batch, *pixels.shape[1:]), dtype=np.uint8))
         self._shape = blank.shape[1:]  # of one view
         self._keeps_maps = parts.first > 0 and views * self._shape.numel() <= math.prod(pixels.shape[1:])
@@ -43,14 +43,14 @@ class Pictures:
     def __len__(self) -> int:
         return len(self._pixels)
 
-    def at(self, positions: torch.Tensor) -> torch.Tensor:
+    def at(self, positions: Tensor) -> Tensor:
         """Maps of the pictures at these positions: (positions · views, …); −1 is a blank one."""
         if self._kept is None:
             self._kept = self._read()
         chosen = self._kept[positions]  # −1 is the last, a blank
         return chosen.flatten(0, 1) if self._keeps_maps else self._from_bytes(chosen)
 
-    def _read(self) -> torch.Tensor:
+    def _read(self) -> Tensor:
         """What is kept of every picture, and of a blank one at the end."""
         device, each = self.parts.network.device, self._pixels.shape[1:]
         shape = (self.views, *self._shape) if self._keeps_maps else each
@@ -66,16 +66,14 @@ class Pictures:
             there.copy_(found.reshape(self.micro_batch, *shape)[: len(there)])
         return kept
 
-    def _maps(self, pixels: PixelArray) -> torch.Tensor:
+    def _maps(self, pixels: PixelArray) -> Tensor:
         return self._from_bytes(torch.from_numpy(pixels).to(self.parts.network.device))
 
-    def _from_bytes(self, raw: torch.Tensor) -> torch.Tensor:
+    def _from_bytes(self, raw: Tensor) -> Tensor:
         return self.parts.front(self.parts.network.from_bytes(views_of(raw, self.views)))
 
 
-def losses(
-    logits: torch.Tensor, labels: torch.Tensor, prior: torch.Tensor | None = None, combined: str = "average"
-) -> torch.Tensor:
+def losses(logits: Tensor, labels: Tensor, prior: Tensor | None = None, combined: str = "average") -> Tensor:
     """The loss of each picture.
 
     Without a prior, cross-entropy. With one, the logits h of a classifier that stays as it is,
@@ -107,7 +105,7 @@ class PictureLoss:
     """
 
     pictures: Pictures
-    prior: torch.Tensor | None = None
+    prior: Tensor | None = None
     combined: str = "average"
     prior_weights: Floats | None = None
 
@@ -115,7 +113,7 @@ class PictureLoss:
         """What a `NetworkGradient` asks for at θ."""
         here = torch.from_numpy(theta.astype(np.float32)).to(self.pictures.parts.network.device)
 
-        def gradients(positions: Integers, labels: Labels) -> torch.Tensor:
+        def gradients(positions: Integers, labels: Labels) -> Tensor:
             # Without waiting for the device: what is in ordinary memory is copied before a call returns.
             there = (torch.from_numpy(one).to(here.device, non_blocking=True) for one in (positions, labels))
             return self._gradients(here, *there)
@@ -123,19 +121,19 @@ class PictureLoss:
         return gradients
 
     @cached_property
-    def _gradients(self) -> Callable[..., torch.Tensor]:
+    def _gradients(self) -> Callable[..., Tensor]:
         """From θ, positions and labels, tensors on the device, to (pictures, parameters) gradients."""
         parts, blank = self.pictures.parts, torch.full((self.pictures.micro_batch,), -1)
         blank = blank.to(parts.network.device)
         theta = blank.new_zeros(parts.size, dtype=torch.float32)
         return record_graph(self._computed, theta, blank, blank * 0, thrifty=True)
 
-    def _computed(self, theta: torch.Tensor, positions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    def _computed(self, theta: Tensor, positions: Tensor, labels: Tensor) -> Tensor:
         views, prior = self.pictures.views, self.prior
         if prior is not None:  # the first picture's stands for a blank's, whose gradient is dropped
             prior = prior[positions.clamp(min=0)].repeat_interleave(views, dim=0)
 
-        def loss(logits: torch.Tensor) -> torch.Tensor:
+        def loss(logits: Tensor) -> Tensor:
             return losses(logits, labels.repeat_interleave(views), prior, self.combined)
 
         return self.pictures.parts.gradients(theta, self.pictures.at(positions), loss, views=views)

@@ -31,7 +31,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.lazy_torch import torch
-from dptransfer.base.types import Floats
+from dptransfer.base.types import Floats, Tensor
 from dptransfer.encoders.encoder import EncoderDelta
 from dptransfer.encoders.per_example import PerExample, keeps_pictures_apart, plain_kernels
 from dptransfer.errors import ArgumentError
@@ -52,21 +52,21 @@ class TrainedLayer(ABC):
         copies: what each example has of every such array.
     """
 
-    def __init__(self, layer: Any, *units: torch.Tensor) -> None:
+    def __init__(self, layer: Any, *units: Tensor) -> None:
         self.layer, self.units = layer, units
-        self.copies: tuple[torch.Tensor, ...] = ()
-        self._public: Callable[[torch.Tensor], torch.Tensor] = layer.forward
+        self.copies: tuple[Tensor, ...] = ()
+        self._public: Callable[[Tensor], Tensor] = layer.forward
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+    def __call__(self, x: Tensor) -> Tensor:
         """The layer's output, with the copies."""
         return self.forward(x, *self.copies)
 
     @abstractmethod
-    def forward(self, x: torch.Tensor, *copies: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, *copies: Tensor) -> Tensor:
         """The layer with these differences of each example."""
 
     @abstractmethod
-    def new_arrays(self, *changes: torch.Tensor) -> dict[str, torch.Tensor]:
+    def new_arrays(self, *changes: Tensor) -> dict[str, Tensor]:
         """Arrays of a delta, by the names that the layer has for them."""
 
 
@@ -87,7 +87,7 @@ class Film(TrainedLayer):
         if self._by_statistics:
             self._narrow = torch.rsqrt(layer.running_var + layer.eps)
 
-    def forward(self, x: torch.Tensor, *copies: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, *copies: Tensor) -> Tensor:
         """With a scale, if it is trained, and a shift of each example."""
         functional, layer = torch.nn.functional, self.layer
         arrays = self.new_arrays(*copies)
@@ -102,14 +102,14 @@ class Film(TrainedLayer):
             x = functional.group_norm(x, layer.num_groups, eps=layer.eps)
         return torch.addcmul(_along(shift, x, last=self._last), x, _along(scale, x, last=self._last))
 
-    def new_arrays(self, *changes: torch.Tensor) -> dict[str, torch.Tensor]:
+    def new_arrays(self, *changes: Tensor) -> dict[str, Tensor]:
         """The parameters that take the place of the public ones."""
         *scale, shift = changes
         new = {"bias": self.layer.bias + shift}
         return {"weight": self.layer.weight + scale[0], **new} if scale else new
 
 
-def _along(values: torch.Tensor, x: torch.Tensor, *, last: bool) -> torch.Tensor:
+def _along(values: Tensor, x: Tensor, *, last: bool) -> Tensor:
     """(channels) or (examples, channels), so that they go with x, whose channels are last or second."""
     between, (examples, channels) = (1,) * (x.ndim - 2), (1, *values.shape)[-2:]
     return values.reshape(examples, *((*between, channels) if last else (channels, *between)))
@@ -124,11 +124,11 @@ class Bias(TrainedLayer):
     def __init__(self, layer: Any) -> None:
         super().__init__(layer, layer.weight.flatten(1).norm(dim=1))
 
-    def forward(self, x: torch.Tensor, *copies: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, *copies: Tensor) -> Tensor:
         """With a bias of each example."""
         return self._public(x) + _along(copies[0], x, last=self.layer.weight.ndim == 2)
 
-    def new_arrays(self, *changes: torch.Tensor) -> dict[str, torch.Tensor]:
+    def new_arrays(self, *changes: Tensor) -> dict[str, Tensor]:
         """The bias that takes the place of the public one."""
         return {"bias": self.layer.bias + changes[0]}
 
@@ -150,7 +150,7 @@ class LowRank(TrainedLayer):
         drawn = np.random.Generator(np.random.PCG64(0)).normal(size=(self.rank, inputs)) / math.sqrt(inputs)
         self._start = torch.from_numpy(drawn.astype(np.float32)).to(device)
 
-    def forward(self, x: torch.Tensor, *copies: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, *copies: Tensor) -> Tensor:
         """With two factors of each example."""
         layer, (up, down) = self.layer, copies
         down = self._start + down
@@ -168,7 +168,7 @@ class LowRank(TrainedLayer):
         outside = (inside @ up.mT).reshape(len(x), *size, -1)
         return self._public(x) + outside.permute(0, 3, 1, 2)
 
-    def new_arrays(self, *changes: torch.Tensor) -> dict[str, torch.Tensor]:
+    def new_arrays(self, *changes: Tensor) -> dict[str, Tensor]:
         """Both factors."""
         up, down = changes
         return {"weight.up": up, "weight.down": self._start + down}
@@ -192,7 +192,7 @@ def row_map(features: FittedFeatures, device: torch.device) -> RowMap:
         torch.from_numpy(part).float().to(device) for part in (features.centre(), features.axis_vectors())
     )
 
-    def mapped(rows: torch.Tensor) -> torch.Tensor:
+    def mapped(rows: Tensor) -> Tensor:
         centred = normalised(_signed_root(rows) if features.root else rows) - centre
         # A product for each row: threads that share one product of all round some rows otherwise than others.
         return normalised(torch.bmm(centred[:, None], axes.expand(len(rows), -1, -1))[:, 0])
@@ -200,7 +200,7 @@ def row_map(features: FittedFeatures, device: torch.device) -> RowMap:
     return mapped
 
 
-def _signed_root(rows: torch.Tensor) -> torch.Tensor:
+def _signed_root(rows: Tensor) -> Tensor:
     """Signed square roots, whose slope stays finite: the value is exact, the slope that of a shifted root."""
     sizes = rows.abs()
     shift = (_FLAT * sizes.mean(dim=1, keepdim=True)).detach() + 1e-30
@@ -217,7 +217,7 @@ TRAINED = {
 }
 """What can be trained; the head always is."""
 
-Loss: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
+Loss: TypeAlias = "Callable[[Tensor], Tensor]"
 """From logits (pictures, classes) to a loss for each."""
 
 
@@ -257,7 +257,7 @@ class TrainedParts:
         self._is_known, name = keeps_pictures_apart(network.module), network.identity.name
         self._front_alone, self._rows_alone = PerExample(self._front, name), PerExample(self._rows, name)
         self._stages, self._module, self._layers = own.stages, own.module, dict[str, TrainedLayer]()
-        units: list[torch.Tensor] = []
+        units: list[Tensor] = []
         self.first = len(self._stages)
         if train == "all":
             units = [_size(own.module, which) for which, _ in own.module.named_parameters()]
@@ -287,19 +287,17 @@ class TrainedParts:
         flat = [pace * unit.reshape(-1).float() for unit in units]
         self._units = torch.cat([*flat, torch.ones(self._lengths[-1], device=network.device)])
 
-    def front(self, inputs: torch.Tensor) -> torch.Tensor:
+    def front(self, inputs: Tensor) -> Tensor:
         """What comes out of the frozen stages for the network's inputs: maps, or rows if all are frozen."""
         with torch.no_grad(), plain_kernels():
             return self._front(inputs) if self._is_known or not self.first else self._front_alone(inputs)
 
-    def logits(self, theta: torch.Tensor, maps: torch.Tensor) -> torch.Tensor:
+    def logits(self, theta: Tensor, maps: Tensor) -> Tensor:
         """(pictures, classes) at θ, a tensor (size,), for what `front` gives."""
         with torch.no_grad(), plain_kernels():
             return self._logits((theta * self._units).expand(len(maps), -1), maps, views=1)
 
-    def gradients(
-        self, theta: torch.Tensor, maps: torch.Tensor, loss: Loss, *, views: int = 1
-    ) -> torch.Tensor:
+    def gradients(self, theta: Tensor, maps: Tensor, loss: Loss, *, views: int = 1) -> Tensor:
         """(examples, size) gradients of each example's own loss, averaged over its views.
 
         Args:
@@ -331,7 +329,7 @@ class TrainedParts:
         arrays = {name: value.detach().float().cpu().numpy() for name, value in changed.items()}
         return EncoderDelta(self.network.identity, kind, arrays)
 
-    def _logits(self, copies: torch.Tensor, maps: torch.Tensor, views: int) -> torch.Tensor:
+    def _logits(self, copies: Tensor, maps: Tensor, views: int) -> Tensor:
         """Logits with a copy of all parameters for each example, (examples, size)."""
         *changes, head = (
             one[:, None].expand(-1, views, *one.shape[1:]).flatten(0, 1) for one in self._arrays_of(copies)
@@ -340,24 +338,24 @@ class TrainedParts:
         rows = self._mapped((self._rows if plain else self._rows_alone)(maps, *changes))
         return (head @ rows[:, :, None])[:, :, 0]
 
-    def _arrays_of(self, values: torch.Tensor) -> list[torch.Tensor]:
+    def _arrays_of(self, values: Tensor) -> list[Tensor]:
         """The arrays that are trained, and the head, in vectors (..., size)."""
         parts = zip(torch.split(values, self._lengths, dim=-1), self._shapes, strict=True)
         return [part.reshape(*values.shape[:-1], *shape) for part, shape in parts]
 
-    def _front(self, inputs: torch.Tensor) -> torch.Tensor:
+    def _front(self, inputs: Tensor) -> Tensor:
         """What `front` gives, by a plain pass."""
         for stage in self._stages[: self.first]:
             inputs = stage(inputs)
         return inputs if self.first < len(self._stages) else _pooled(inputs)
 
-    def _rows(self, maps: torch.Tensor, *changes: torch.Tensor) -> torch.Tensor:
+    def _rows(self, maps: Tensor, *changes: Tensor) -> Tensor:
         """Rows of the network by a plain pass, with what is changed of it for each picture."""
         if self.train == "all":
 
-            def output(changes: tuple[torch.Tensor, ...], inputs: torch.Tensor) -> torch.Tensor:
+            def output(changes: tuple[Tensor, ...], inputs: Tensor) -> Tensor:
                 state = self._with_changes(changes)
-                found: torch.Tensor = torch.func.functional_call(self._module, state, inputs[None])
+                found: Tensor = torch.func.functional_call(self._module, state, inputs[None])
                 return found[0]
 
             return _pooled(torch.func.vmap(output)(changes, maps))
@@ -367,21 +365,19 @@ class TrainedParts:
             maps = stage(maps)
         return _pooled(maps)
 
-    def _with_changes(self, changes: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:
+    def _with_changes(self, changes: Iterable[Tensor]) -> dict[str, Tensor]:
         """All parameters of the network, changed by so much."""
         named = zip(self._module.named_parameters(), changes, strict=True)
         return {name: value + change for (name, value), change in named}
 
-    def _by_layer(
-        self, changes: Iterable[torch.Tensor]
-    ) -> Iterator[tuple[str, TrainedLayer, tuple[torch.Tensor, ...]]]:
+    def _by_layer(self, changes: Iterable[Tensor]) -> Iterator[tuple[str, TrainedLayer, tuple[Tensor, ...]]]:
         """Each trained layer, with its name and what is changed of it."""
         left = iter(changes)
         for name, layer in self._layers.items():
             yield name, layer, tuple(islice(left, len(layer.units)))
 
 
-def _pooled(maps: torch.Tensor) -> torch.Tensor:
+def _pooled(maps: Tensor) -> Tensor:
     return maps.mean((2, 3)) if maps.ndim == 4 else maps
 
 
@@ -420,7 +416,7 @@ def _layers_in_use(network: Network) -> list[tuple[str, torch.nn.Module, int]]:
     return [(names[layer], layer, number) for layer, number in used.items()]
 
 
-def _size(module: torch.nn.Module, name: str) -> torch.Tensor:
+def _size(module: torch.nn.Module, name: str) -> Tensor:
     """What one unit of a parameter stands for, if all are trained: its size in the public network.
 
     Of weights, the root mean square of an output's own; of a bias, what the output's weights add up to.
@@ -429,7 +425,7 @@ def _size(module: torch.nn.Module, name: str) -> torch.Tensor:
     value, weight = module.get_parameter(name), getattr(owner, "weight", None)
     if value.ndim > 1:
         rows = value.flatten(1)
-        sizes: torch.Tensor = rows.norm(dim=1) / math.sqrt(rows.shape[1])
+        sizes: Tensor = rows.norm(dim=1) / math.sqrt(rows.shape[1])
         return sizes.reshape(-1, *(1,) * (value.ndim - 1)).expand_as(value)
     if not isinstance(weight, torch.Tensor) or len(weight) != len(value):
         return value.square().mean().sqrt().expand_as(value)

@@ -385,9 +385,7 @@ class GradientHead(EmbeddingMethod):
         zero = np.zeros((len(facts.classes), outline.dimension))
         return SoftmaxGradient(outline, zero, zero[:, 0], bound=facts.bound, **more)
 
-    def pre_steps(
-        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
-    ) -> list[GaussianRounds]:
+    def pre_steps(self, paid: GaussianRounds, outline: FittedFeatures, facts: Facts) -> list[GaussianRounds]:
         """Steps released before these rounds, for a share of their price; by default none."""
         return []
 

@@ -96,14 +96,12 @@ class NoisyGD(GradientHead):
         """Whether class sizes are looked at: beside a public start, unless no share is left for them."""
         return self.count_share > 0 and not isinstance(self.start, FromZero)
 
-    def pre_steps(
-        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
-    ) -> list[GaussianRounds]:
+    def pre_steps(self, paid: GaussianRounds, outline: FittedFeatures, facts: Facts) -> list[GaussianRounds]:
         """The class counts, where they are used and not declared."""
         if not self.uses_counts or facts.class_counts is not None:
             return []
         counting = ClassCounts(len(facts.classes), bound=facts.bound)
-        return [released_before(counting, rounds, self.count_share)]
+        return [released_before(counting, paid, self.count_share)]
 
     def declared_sizes(self, facts: Facts) -> Floats | None:
         """Of the classes, at least 1; None where they are not declared or not used."""
@@ -255,11 +253,9 @@ class GlobalAdapt(DPSGDProbe):
         return GradientAndExcess(gradient, self.clip, self.count_weight, bound=facts.bound)
 
 
-def sums_before(
-    rounds: GaussianRounds, features: FittedFeatures, facts: Facts, share: float
-) -> GaussianRounds:
-    """The class sums, for this share of what they and the rounds cost together."""
-    return released_before(ClassSums(features, len(facts.classes), bound=facts.bound), rounds, share)
+def sums_before(paid: GaussianRounds, features: FittedFeatures, facts: Facts, share: float) -> GaussianRounds:
+    """The class sums, for this share of what they and the planned rounds cost together."""
+    return released_before(ClassSums(features, len(facts.classes), bound=facts.bound), paid, share)
 
 
 def released_directions(
@@ -375,11 +371,9 @@ class WarmStart(DPSGDProbe):
         options={**DPSGDProbe.about.options, **PRIOR_OPTIONS},
     )
 
-    def pre_steps(
-        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
-    ) -> list[GaussianRounds]:
+    def pre_steps(self, paid: GaussianRounds, outline: FittedFeatures, facts: Facts) -> list[GaussianRounds]:
         """Class counts, where they are used, and the class sums, each for its share of the cost."""
-        return [*super().pre_steps(rounds, outline, facts), sums_before(rounds, outline, facts, self.share)]
+        return [*super().pre_steps(paid, outline, facts), sums_before(paid, outline, facts, self.share)]
 
 
 def combine_heads(weights: Floats, prior: Floats | None) -> Head:

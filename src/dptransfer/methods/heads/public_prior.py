@@ -127,9 +127,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
         classes, bound = len(facts.classes), facts.bound
         described = self.with_words(public, facts)
         outline, words = self.outline(facts, public), _words_of(described)
-        queries: list[L2Query] = [
-            SoftmaxGradient(outline, np.zeros((classes, 1)), np.zeros(classes), bound=bound)
-        ]
+        zero = np.zeros((classes, 1))
+        queries: list[L2Query] = [SoftmaxGradient(outline, zero, zero[:, 0], bound=bound)]
         label = "gradient steps, in shares"
         if words:
             queries.append(ClassSums(Outline(words, facts.dimension), classes, bound=bound))

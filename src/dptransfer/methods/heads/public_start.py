@@ -185,9 +185,7 @@ class _Labelled:
 def _some_shots(public: PublicEmbeddings, facts: Facts, features: FittedUnitNorm) -> tuple[Floats, Labels]:
     """Mapped labelled rows and their labels, no more of a class than are of use."""
     rows, labels = public.shots_for(facts)
-    chosen = np.concatenate(
-        [np.flatnonzero(labels == own)[:_MOST_SHOTS] for own in range(len(facts.classes))]
-    )
+    chosen = np.concatenate([np.flatnonzero(labels == c)[:_MOST_SHOTS] for c in range(len(facts.classes))])
     return apply(features, rows[chosen]), labels[chosen]
 
 

@@ -21,21 +21,21 @@ from dptransfer.base.workers import ThisProcess, pieces_of
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.data.emb_folder import READERS
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.exact.capped_similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
+from dptransfer.exact.capped_similarity import GRID_NORM
 from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.lattice import unit_lattice
 from dptransfer.exact.public_map import Moments, PublicMap
 from dptransfer.mechanisms import LaplaceNoisyMax, Selection
 from dptransfer.mechanisms.pool_choice import BinCounter, choice_pieces
 from dptransfer.methods.method import EmbeddingMethod, Plan
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
 from dptransfer.noise import SecureNoise
-from dptransfer.queries.similarity import GridPool, PoolScores
+from dptransfer.queries.similarity import GridPool, PoolScores, SimilarityScores
 
 PRIVATE_ROWS = 10_000
 """So many are made up where no size is declared."""
 
 _MOST_MADE_UP = 4096  # with caps each takes the same time, and the rest is multiplied
+_ANY_CAP = 1.99
 _LONG_ENOUGH = 0.25  # seconds of a trial
 _HASHED_AT_ONCE = 2**24
 
@@ -155,20 +155,13 @@ def _scoring(
     # Another map than that of all rows, and as fast.
     features = method.narrow(method.prepare(facts, few), selection)
     made_up = min(private_rows, _MOST_MADE_UP)
-    norm, classes = GRID_NORM[method.precision], len(facts.classes)
-    x = unit_lattice(np.random.default_rng(0).normal(size=(made_up, features.dimension)), norm)
     pool = GridPool(features, public.rows, method.precision)
-    similarity = ClassSimilarity(
-        x.astype(GRID_DTYPE[method.precision]),
-        np.arange(made_up) % classes,
-        classes,
-        round((method.lowest or 0.0) * norm**2),
-        round((1.5 if method.highest is None else method.highest) * norm**2),  # any cap takes as long
-        method.precision,
-        method.device,
-        any_length=pool.as_stored,
-    )
-    return PoolScores(pool, similarity), private_rows / made_up if method.is_capped else 1.0
+    # Any cap takes as long.
+    caps = method.lowest or 0.0, _ANY_CAP if method.highest is None else method.highest
+    asked = SimilarityScores(features, pool, len(facts.classes), *caps, method.precision, method.device)
+    rows = np.random.default_rng(0).normal(size=(made_up, facts.dimension))
+    scored = asked.pool_scores(rows, np.arange(made_up) % len(facts.classes), None)
+    return scored, private_rows / made_up if method.is_capped else 1.0
 
 
 class _Trial:

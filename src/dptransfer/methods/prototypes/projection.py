@@ -128,11 +128,9 @@ class Projection(GradientHead):
         blank = np.zeros((width, outline.dimension)), np.zeros((classes, outline.dimension))
         return ProjectionGradient(outline, *blank, bound=facts.bound)
 
-    def pre_steps(
-        self, rounds: GaussianRounds, outline: FittedFeatures, facts: Facts
-    ) -> list[GaussianRounds]:
+    def pre_steps(self, paid: GaussianRounds, outline: FittedFeatures, facts: Facts) -> list[GaussianRounds]:
         """The class sums, for the rest of the price."""
-        return [sums_before(rounds, outline, facts, 1 - self.share)]
+        return [sums_before(paid, outline, facts, 1 - self.share)]
 
     def width(self, columns: int) -> int:
         """Rows of the map for so many columns."""

@@ -75,9 +75,8 @@ def linear_ballots(
     """
 
     def cast(first: int) -> Integers32:
-        return np.stack(
-            [_ballot(rows[own], labels[own], questions) for own in parts[first : first + _AT_ONCE]]
-        )
+        some = parts[first : first + _AT_ONCE]
+        return np.stack([_ballot(rows[own], labels[own], questions) for own in some])
 
     found: list[Integers32] = []
     for some in side_by_side(cast, range(0, len(parts), _AT_ONCE), usable_cores()):

@@ -266,11 +266,9 @@ class Voting(PrivateMethod):
         if self.labels == "soft":
             return most
         one = VoteCounts(1, len(facts.classes), facts.unit, BALLOTS_REPLACED)
-        multiplier = noise_multiplier_for(
-            budget, lambda z: [GaussianMechanism(one, z, budget.relation).event]
-        )
+        least = noise_multiplier_for(budget, lambda z: [GaussianMechanism(one, z, budget.relation).event])
         # Noise σ = z·Δ·√queries at a sensitivity of Δ for one; it is to stay below its share of the teachers.
-        scale = multiplier * one.l2_sensitivity(budget.relation)
+        scale = least * one.l2_sensitivity(budget.relation)
         return max(1, min(most, int((_NOISE_SHARE * teachers / scale) ** 2)))
 
     def _steps(self, facts: Facts, budget: Budget, multiplier: float) -> list[GaussianMechanism]:
