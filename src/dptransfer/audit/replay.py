@@ -161,8 +161,8 @@ class WatchedAnswer:
         """The noise that was added, over the standard deviation that the step states."""
         assert self.answer is not None
         assert self.exact is not None
-        steps = np.rint(np.ravel(self.answer)[: self.exact.size] * float(self.query.grid))
-        return standard_draws(steps - self.exact.ravel(), self.scale)
+        noise = np.ravel(self.answer)[: self.exact.size] - self.exact.ravel()
+        return standard_draws(noise.astype(np.float64), self.scale)
 
     def one_more(self, noise: NoiseSource, witnesses: int) -> Floats:
         """Draws of one more answer to the same question by the same code, and of witnesses beside it."""
@@ -174,7 +174,7 @@ class WatchedAnswer:
             else:
                 answer = self.step.release(*data, noise=noise)
         last = seen.asked[-1]
-        last.answer = answer
+        last.answer = np.rint(np.multiply(answer, float(self.query.grid)))
         beside = log.witnesses
         return np.concatenate([last.draws(), *([] if beside is None else [beside.draws])])
 

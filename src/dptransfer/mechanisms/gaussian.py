@@ -87,13 +87,13 @@ class GaussianMechanism:
         query, moved = self.query, self.query.l2_sensitivity(self.relation)
         return witness.answer_of(drawn, query, self.noise_multiplier, moved)
 
-    def _draw(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Floats:
+    def _draw(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Integers:
         # The noise first: if it cannot be drawn, no row was read.
         draws = witness.sampler(noise)(self.scale * self.query.grid * ROUND_UP, self.query.shape)
         row_shares.note(self, self.query, rows, labels, people)
         exact = row_shares.answer_told(self.query, rows, labels, people)
         moved = self.query.l2_sensitivity(self.relation)
-        return witness.noisy(exact, draws, moved * self.query.grid) / float(self.query.grid)
+        return witness.noisy(exact, draws, moved * self.query.grid)
 
 
 _ROUNDING = 1e-9  # shares are floats; a sum of 1 + 1e-9 is still 1, and is paid for by `_HAIR`
@@ -310,7 +310,7 @@ class RoundsLeft:
         paid = self.paid
         return witness.answer_of(drawn, query, paid.noise_multiplier, paid.sensitivity)
 
-    def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: Owners) -> Floats:
+    def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: Owners) -> Integers:
         # What is random first: if it cannot be drawn, no row was read.
         law = self.paid.scale * query.grid * ROUND_UP, query.shape, units_of(len(rows), people)
         noise, taken = self._drawn(*law)
@@ -320,7 +320,7 @@ class RoundsLeft:
             chosen = sampled_rows(taken, people)
             rows, labels, people = self._taken(query, rows, labels, people, chosen)
         exact = row_shares.answer_told(query, rows, labels, people)
-        return witness.noisy(exact, noise, self.paid.sensitivity * query.grid) / float(query.grid)
+        return witness.noisy(exact, noise, self.paid.sensitivity * query.grid)
 
     def _drawn(self, scale: float, shape: tuple[int, ...], units: int) -> _Drawn:
         """Noise, and which of so many units are in a fresh sample: those drawn ahead, if of this law.

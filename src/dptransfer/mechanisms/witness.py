@@ -94,9 +94,9 @@ def noisy(exact: Integers, draws: Integers, canary: float) -> Integers:
     return np.concatenate([exact.ravel(), canaries]) + draws
 
 
-def answer_of(drawn: AnyArray, query: L2Query, noise_multiplier: float, sensitivity: float) -> Floats:
-    """The answer, in its shape; its witnesses go into the log."""
-    log, size = _LOG.get(), math.prod(query.shape)
+def answer_of(steps: AnyArray, query: L2Query, noise_multiplier: float, sensitivity: float) -> Floats:
+    """The answer in units and in its shape, from steps of the grid; its witnesses go into the log."""
+    log, size, drawn = _LOG.get(), math.prod(query.shape), steps / float(query.grid)
     if log is None or drawn.size == size:
         return drawn
     log.add((query.label, noise_multiplier, sensitivity, query.grid), drawn[size:])
