@@ -110,7 +110,7 @@ def test_every_group_has_help_at_once():
     whole = typer.main.get_command(app)
     groups = [whole.get_command(None, name) for name in whole.list_commands(None)]
     groups = [one for one in groups if isinstance(one, TyperGroup)]
-    assert {group.name for group in groups} == {"encoder", "pate", "ledger", "hello"}
+    assert {group.name for group in groups} == {"encoder", "federate", "pate", "ledger", "hello"}
     assert all(isinstance(group, Group) for group in (whole, *groups))
 
 

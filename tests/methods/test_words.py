@@ -74,12 +74,12 @@ def test_the_words_of_a_known_encoder_come_by_themselves(monkeypatch, tmp_path):
 
 
 def test_a_recorded_number_of_words_that_is_none_is_refused():
-    from dptransfer.methods.replan import _recorded_pool
+    from dptransfer.methods.replan import recorded_pool
 
-    assert METHOD.features.output_dimension(3, _recorded_pool({"rows": 5, "vocabulary": {"words": 7}})) == 7
+    assert METHOD.features.output_dimension(3, recorded_pool({"rows": 5, "vocabulary": {"words": 7}})) == 7
     for words in (0, -1, 2.5, True, "7"):
         with pytest.raises(ValueError, match="number of words"):
-            _recorded_pool({"rows": 5, "vocabulary": {"words": words}})
+            recorded_pool({"rows": 5, "vocabulary": {"words": words}})
 
 
 NAMES = [

@@ -196,7 +196,12 @@ _PANELS = {  # each command with its file; one that has none comes with a packag
         "check": "check_command",
         "plan": "plan_command",
     },
-    "Make a model": {"encode": "encode_commands", "encoder": "encode_commands:app", "fit": "fit_command"},
+    "Make a model": {
+        "encode": "encode_commands",
+        "encoder": "encode_commands:app",
+        "fit": "fit_command",
+        "federate": "federate_commands:app",
+    },
     "Use it": {
         "predict": "predict_command",
         "evaluate": "evaluate_commands",

@@ -50,6 +50,12 @@ from dptransfer.encoders.shards import BREAKS_OFF as BREAKS_OFF
 from dptransfer.encoders.shards import encode_in_shards as encode_in_shards
 from dptransfer.exact.cuda import DEVICES as DEVICES
 from dptransfer.exact.cuda import require_cuda as require_cuda
+from dptransfer.federation import OwnerKey as OwnerKey
+from dptransfer.federation import join as join
+from dptransfer.federation import plan_terms as plan_terms
+from dptransfer.federation import read_study as read_study
+from dptransfer.federation import read_terms as read_terms
+from dptransfer.federation import share as share
 from dptransfer.ledger import Charge as Charge
 from dptransfer.ledger import DatasetSummary as DatasetSummary
 from dptransfer.ledger import Entry as Entry
@@ -82,6 +88,7 @@ from dptransfer.release.bundle import require_room_for_results as require_room_f
 from dptransfer.release.card import results_summary as results_summary
 from dptransfer.release.card_privacy import counted_as as counted_as
 from dptransfer.release.charged_evaluation import TOO_NOISY as TOO_NOISY
+from dptransfer.release.owners import against_whom as against_whom
 from dptransfer.release.prediction_sets import coverage_after_looking as coverage_after_looking
 from dptransfer.release.predictions import Answer as Answer
 from dptransfer.release.predictions import PredictPart as PredictPart

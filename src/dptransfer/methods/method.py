@@ -202,6 +202,8 @@ class PrivateMethod(ABC):
     rows_only: ClassVar[str] = ""
     """Why it protects no person, in words, where it does not."""
     needs_public: ClassVar[bool] = False
+    asks_at_once: ClassVar[bool] = False
+    """Whether it has several questions, none of which depends on an earlier answer."""
     plans_by_facts: ClassVar[bool] = False
     """Whether classes, shape or sizes change what a plan costs, beyond the arithmetic of its grid."""
     assumptions: ClassVar[tuple[str, ...]] = (

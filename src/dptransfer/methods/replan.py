@@ -221,7 +221,7 @@ def _in_map(model: PrivateClassifier, plan: Plan) -> Iterator[str]:
             if not pictures and all(part.pool != one.pool for one in settings if isinstance(one, UnitNorm)):
                 yield problem
         elif isinstance(part, FittedSpan):
-            if part is features or not sources_of_start(_recorded_pool(record or None), model.facts):
+            if part is features or not sources_of_start(recorded_pool(record or None), model.facts):
                 yield "the feature map has a public start, and none is on record"
 
 
@@ -298,7 +298,7 @@ def check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
         understated = not _bounds(method, model.facts.unit)
         if len(model.facts.shape) == 1:
             require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
-        plan = _on_cpu(method).plan(model.facts, budget_of(model), _recorded_pool(model.provenance.public))
+        plan = _on_cpu(method).plan(model.facts, budget_of(model), recorded_pool(model.provenance.public))
         problem = _difference(model, plan)
         understated |= any(map(_understates, model.events, plan.events))
     except RowsNeeded:
@@ -436,7 +436,7 @@ def _understates(recorded: Event, planned: Event) -> bool:
     return bool(mine < least * (1 - _ROUNDING))
 
 
-def _recorded_pool(record: Mapping[str, Any] | None) -> PoolOutline | None:
+def recorded_pool(record: Mapping[str, Any] | None) -> PoolOutline | None:
     """Outline of the public rows by what is recorded of them: numbers, and classes of labelled ones."""
     if record is None:
         return None

@@ -45,6 +45,7 @@ from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.heads import describe_head, read_head
 from dptransfer.release.hub import download_release, is_on_hub
 from dptransfer.release.manifest import FILE_NAMES, READ_AGAIN, Manifest, current_versions, require
+from dptransfer.release.owners import check_owners
 
 LARGEST_FILE = dict.fromkeys(schema.TEXT_NAMES, 2 * schema.LARGEST_MANIFEST)
 LARGEST_FILE |= {schema.MANIFEST_NAME: schema.LARGEST_MANIFEST, schema.WEIGHTS_NAME: 8 * 2**30}
@@ -216,6 +217,8 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
         )
         tested = None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)
         _require_same_classes(model, tested, model.charged)
+        if manifest.owners is not None:
+            check_owners(manifest.owners, manifest)  # nobody is named who did not sign
         used = set(model.weights) == set(arrays) and (told is None) == (drawn is None)
         require(used, "The weights file holds an array that the model does not use.")
         _require_fit(model)

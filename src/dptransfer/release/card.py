@@ -24,6 +24,7 @@ from dptransfer.release.charged_evaluation import ChargedEvaluation, Estimate, Z
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.heads import AverageHead, LinearHead, QuadraticHead
+from dptransfer.release.owners import owners_blocks
 
 Card = doc.Document
 Results: TypeAlias = Evaluation | ChargedEvaluation
@@ -58,6 +59,7 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
     sections: dict[str, Iterable[doc.Block]] = {
         "Benefit and cost": [_benefit_and_cost(model, best)],
         **terms.privacy_sections(model),
+        "Owners": owners_blocks(provenance.owners, model.events, guarantee),
         "Method": _method(model),
         "Data and encoder": _data(model),
         "Utility": _utility(model, evaluation),
@@ -214,7 +216,7 @@ def _use(model: PrivateClassifier) -> doc.Bullets:
 def _record(model: PrivateClassifier) -> Iterator[doc.Block]:
     provenance = model.provenance
     rows = {"created": provenance.created or "not recorded"}
-    rows["ledger head"] = provenance.ledger_head or "no ledger"
+    rows["ledger head"] = provenance.ledger_head or ("see Owners" if provenance.owners else "no ledger")
     rows |= {f"version of {name}": value for name, value in sorted(provenance.versions.items())}
     yield doc.Table.of("Record | Value", rows.items())
     yield doc.Paragraph("This command recomputes the guarantee, plans the steps again and checks every file:")

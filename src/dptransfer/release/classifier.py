@@ -54,6 +54,7 @@ class Provenance:
         license: of the model, as the Hugging Face hub names it, such as 'apache-2.0'.
         summary: what was released and how, in the method's own words.
         reference: where the method comes from.
+        owners: of a joint release, the study and the last share of each owner (`release.owners`).
     """
 
     method: str
@@ -71,6 +72,7 @@ class Provenance:
     license: str = ""
     summary: str = ""
     reference: str = ""
+    owners: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

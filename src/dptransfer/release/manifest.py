@@ -157,6 +157,7 @@ class Manifest(ManifestPart):
     charged_evaluation: JsonObject | None
     simulated_calibration: JsonObject | None
     witnesses: JsonObject | None = None
+    owners: JsonObject | None = None
     ledger_head: str | None
     about: AboutEntry
     versions: dict[str, str]

@@ -30,6 +30,7 @@ from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.evaluation import Evaluation, wrong_figure
 from dptransfer.release.exchange import text_files, yaml_scalar
 from dptransfer.release.manifest import FILE_NAMES, Manifest, current_versions, require
+from dptransfer.release.owners import check_owners
 
 STEPS, RECORD, WORDS, CARD_TEXT = "steps", "record", "description", "card text"
 CHARGED = "charged evaluation"
@@ -177,6 +178,7 @@ def verify_files(path: str | Path) -> Verification:
         *_promise("promise", recorded, manifest.facts.declared_units),
         *_charged(manifest),
         *(_attempt("witnesses", _witnessed, directory) for _ in [manifest.witnesses] if _ is not None),
+        *(_attempt("owners", _joined, manifest) for _ in [manifest.owners] if _ is not None),
         *(_attempt("evaluation", _tested, own) for own in [manifest.evaluation] if own is not None),
         _attempt("publishable", _publishable, manifest),
         _attempt("card numbers", _card_numbers, directory, manifest),
@@ -289,6 +291,12 @@ def _witnessed(directory: Path) -> str:
     enough = min(size_p_value(drawn.draws), shape_p_value(drawn.draws)) >= _FALSE_ALARM / 2
     require(enough, f"{said} what is stated, or by another law")
     return f"{said} what is stated"
+
+
+def _joined(manifest: Manifest) -> str:
+    """Of a joint release: the study implies its record, and every owner signed."""
+    assert manifest.owners is not None
+    return check_owners(manifest.owners, manifest)
 
 
 def _publishable(manifest: Manifest) -> str:

@@ -93,6 +93,7 @@ class LeastSquares(EmbeddingMethod):
         family="Linear heads",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    asks_at_once: ClassVar[bool] = True
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Three Gaussian releases at one noise multiplier."""

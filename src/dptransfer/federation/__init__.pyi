@@ -1,0 +1,10 @@
+from dptransfer.federation.joint_model import join as join
+from dptransfer.federation.owner_key import OwnerKey as OwnerKey
+from dptransfer.federation.owner_run import Progress as Progress
+from dptransfer.federation.owner_run import share as share
+from dptransfer.federation.share_files import SharesMissing as SharesMissing
+from dptransfer.federation.study import Study as Study
+from dptransfer.federation.study import plan_study as plan_study
+from dptransfer.federation.study import plan_terms as plan_terms
+from dptransfer.federation.study import read_study as read_study
+from dptransfer.federation.study import read_terms as read_terms

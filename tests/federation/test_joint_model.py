@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+import dptransfer as dpt
+from dptransfer.methods import NoisyGD, PublicPriorPrototypes
+from dptransfer.methods.method import Task
+from dptransfer.release.heads import head_arrays
+from federation.owners import CLASSES, Owners, ZeroNoise, pool, rows_of
+
+ALL = [
+    ("mean", "files", False),
+    ("mean-estimation", "secure-sum", False),
+    ("least-squares", "files", False),
+    ("least-squares", "secure-sum", True),
+    (NoisyGD(steps=3), "secure-sum", False),
+    (PublicPriorPrototypes(steps=3), "files", True),
+]
+
+
+def central(owners):
+    """The method on all rows in one place, with the noise of the total, which is zero here."""
+    study, rows = owners.study, owners.all_rows()
+    rows.facts, made = study.facts, study.prepare(owners.public)
+    return study.plan.method.run(Task(study.joint_plan, made.maps, rows, ZeroNoise(), made.public))
+
+
+@pytest.mark.parametrize(("method", "trust", "people"), ALL)
+def test_without_noise_the_joint_model_is_the_central_one_bit_for_bit(tmp_path, method, trust, people):
+    public = pool() if isinstance(method, PublicPriorPrototypes) else None
+    owners = Owners(tmp_path, method=method, trust=trust, people=people, public=public)
+    owners.rounds(ZeroNoise())
+    joint, whole = head_arrays(owners.join().head), head_arrays(central(owners).head)
+    assert joint.keys() == whole.keys()
+    assert all(np.array_equal(joint[name], whole[name]) for name in whole)
+
+
+def test_with_one_row_less_the_joint_model_is_another(tmp_path):
+    owners = Owners(tmp_path)
+    owners.rounds(ZeroNoise())
+    owners.rows["owner-1"] = rows_of(1, count=19)
+    assert not np.array_equal(owners.join().head.form[0], central(owners).head.form[0])
+
+
+def test_the_joint_model_is_a_release_that_verifies_and_names_its_owners(tmp_path):
+    owners = Owners(tmp_path, method=NoisyGD(steps=2), trust="secure-sum")
+    owners.rounds()
+    owners.join().save(tmp_path / "model")
+    found = dpt.verify(tmp_path / "model")
+    assert found.outcome == "verified"
+    card = (tmp_path / "model" / "CARD.md").read_text()
+    assert all(f"| {name} |" in card for name in owners.names)
+    assert "one other owner" in card
+
+
+def test_anybody_who_joins_gets_the_same_numbers(tmp_path):
+    owners = Owners(tmp_path)
+    owners.rounds()
+    for name in ("one", "two"):
+        owners.join().save(tmp_path / name)
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert first == second
+
+
+@pytest.mark.parametrize("people", [False, True])
+def test_owners_without_rows_with_one_class_or_one_person_take_part(tmp_path, people):
+    nothing = rows_of(0, count=0, people=people)
+    one_class = dpt.PrivateEmbeddings(
+        rows_of(1).rows, np.zeros(20, int), classes=list(CLASSES), people=np.arange(20) if people else None
+    )
+    one_person = dpt.PrivateEmbeddings(
+        rows_of(2).rows[:1], [2], classes=list(CLASSES), people=["p"] if people else None
+    )
+    rows = {"owner-0": nothing, "owner-1": one_class, "owner-2": one_person}
+    public = pool()
+    owners = Owners(tmp_path, method=PublicPriorPrototypes(steps=2), public=public, people=people, rows=rows)
+    owners.rounds()
+    assert owners.join().classes == CLASSES
+
+
+@pytest.mark.parametrize("trust", ["files", "secure-sum"])
+def test_the_noise_of_the_total_is_as_planned(tmp_path, trust):
+    """Sums of nothing are noise; √k of one fit by files, √(k/(k − t)) in a secure sum."""
+    from scipy import stats
+
+    from dptransfer.federation.share_files import ShareFolder, totals
+
+    nothing = {f"owner-{n}": rows_of(0, count=0, width=2000) for n in range(3)}
+    owners = Owners(tmp_path, trust=trust, rows=nothing, width=2000)
+    owners.rounds()
+    (total,) = totals(ShareFolder(owners.study, [owners.folder]).collect(1, owners.study.digest))
+    step = owners.study.joint_plan.mechanisms[0]
+    squares = float(np.square(total / (step.scale * step.query.grid)).sum())
+    assert stats.chi2.cdf(squares, total.size) > 1e-6
+    assert stats.chi2.sf(squares, total.size) > 1e-6
+    assert stats.chi2.cdf(squares * 0.9**2, total.size) < 1e-6  # noise a tenth too small is found out

@@ -1,0 +1,196 @@
+import json
+
+import numpy as np
+import pytest
+
+from dptransfer import Budget, PublicEmbeddings, Relation
+from dptransfer.data import Facts
+from dptransfer.errors import ArgumentError, DataError, DPTransferError, Incompatible
+from dptransfer.federation import OwnerKey, plan_study, plan_terms, read_study, read_terms
+from dptransfer.federation.study import Study
+from federation.owners import BUDGET, CLASSES, WIDTH, Owners, pool
+
+KEYS = {name: OwnerKey(bytes([place]) * 32).public for place, name in enumerate("abcde")}
+FACTS = Facts(CLASSES, (WIDTH,))
+
+
+def planned(**given):
+    terms = {"name": "trial", "owners": KEYS, "facts": FACTS, "budget": BUDGET, "method": "mean"} | given
+    return plan_study(**terms)
+
+
+def test_each_owner_is_charged_what_a_fit_alone_would_be():
+    from dptransfer.methods import MeanPrototypes
+
+    assert planned().plan.events == MeanPrototypes().plan(FACTS, BUDGET).events
+
+
+@pytest.mark.parametrize(
+    ("ways", "factor"),
+    [
+        ({}, 5**0.5),
+        ({"trust": "secure-sum"}, (5 / 4) ** 0.5),
+        ({"trust": "secure-sum", "colluders": 0}, 1.0),
+        ({"trust": "secure-sum", "colluders": 4}, 5**0.5),
+    ],
+)
+@pytest.mark.parametrize("method", ["mean", "least-squares", "noisy-gd"])
+def test_the_method_is_told_the_noise_of_the_total(ways, factor, method):
+    for relation in Relation:
+        budget = Budget(epsilon=1.0, delta=1e-5, relation=relation)
+        study = planned(method=method, budget=budget, **ways)
+        for own, joint in zip(study.plan.events, study.joint_plan.events, strict=True):
+            assert joint.noise_multiplier == pytest.approx(factor * own.noise_multiplier, rel=1e-9)
+            assert joint.noise_multiplier >= factor * own.noise_multiplier * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("method", ["public", "dpsgd", "top-k", "auto"])
+def test_steps_that_are_no_sums_are_refused(method):
+    if method == "auto":  # chooses one that is
+        assert planned(method=method, public=pool()).plan.method.name == "public-prior"
+        return
+    with pytest.raises(ArgumentError, match="add up"):
+        planned(method=method, public=pool())
+
+
+def test_methods_on_pictures_are_refused():
+    with pytest.raises(DPTransferError):
+        planned(method="film", public=None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"owners": {"a": KEYS["a"]}},
+        {"owners": {"a": KEYS["a"], "b": KEYS["a"]}},
+        {"owners": {"a": KEYS["a"], "b": "00"}},
+        {"owners": {"a": KEYS["a"], "../b": KEYS["b"]}},
+        {"owners": {f"o{n}": f"{n:0128x}" for n in range(65)}},
+        {"name": "a b"},
+        {"trust": "me"},
+        {"trust": "secure-sum", "colluders": 5},
+        {"trust": "secure-sum", "colluders": -1},
+    ],
+)
+def test_terms_that_cannot_be_are_refused(given):
+    with pytest.raises(ArgumentError):
+        planned(**given)
+
+
+def test_a_study_comes_back_from_its_file_with_its_digest(tmp_path):
+    study = planned(method="public-prior", public=pool(), trust="secure-sum")
+    study.write(tmp_path / "s.study")
+    found = read_study(tmp_path / "s.study")
+    assert found.digest == study.digest
+    assert found.features.identity == study.features.identity
+    with pytest.raises(DataError):
+        study.write(tmp_path / "s.study")
+
+
+def changed(study, path, **fields):
+    Study({**study.record, **fields}, study.features, study.names).write(path)
+    return path
+
+
+def test_a_study_that_states_less_noise_than_its_method_plans_is_refused(tmp_path):
+    study = planned()
+    events = json.loads(json.dumps(study.record["events"]))
+    events[0]["noise_multiplier"] /= 2
+    with pytest.raises(DataError, match="other steps"):
+        read_study(changed(study, tmp_path / "s.study", events=events))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"format": 2},
+        {"method": {"type": "os.system"}},
+        {"facts": {}},
+        {"owners": {}},
+        {"epsilon": None},
+        {"colluders": 7},
+        {"public": {"rows": 3, "names": {"rows": 3, "fingerprint": "00"}}},
+        {"relation": "nothing"},
+    ],
+)
+def test_a_study_that_was_changed_is_refused(tmp_path, fields):
+    with pytest.raises(DataError):
+        read_study(changed(planned(), tmp_path / "s.study", **fields))
+
+
+def test_owners_use_the_map_of_the_study_and_not_one_of_their_own_machine(tmp_path):
+    """Axes may differ in sign from machine to machine, and sums along them would cancel."""
+    study = planned(method="public-prior", public=pool())
+    features = study.features
+    flipped = type(features)(
+        features.root, features.mean, -features.matrix, features.pool, features.whitening
+    )
+    other = Study(study.record, flipped)
+    assert other.prepare(pool()).features is flipped
+
+
+def test_a_pool_must_be_that_of_the_study():
+    study = planned(method="public-prior", public=pool())
+    with pytest.raises(ArgumentError, match="public rows"):
+        study.prepare(None)
+    with pytest.raises(Incompatible, match="digest"):
+        study.prepare(pool(61))
+    named = PublicEmbeddings(pool().rows, name="elsewhere")
+    assert study.prepare(named).maps.axes is study.features
+
+
+def test_class_names_come_with_the_study_for_owners_who_cannot_read_them(tmp_path):
+    names = np.random.default_rng(3).normal(size=(3, WIDTH)).astype(np.float32)
+    study = planned(method="public-prior", public=pool().with_names(names))
+    study.write(tmp_path / "s.study")
+    found = read_study(tmp_path / "s.study").prepare(pool())
+    assert np.array_equal(found.public.names, names)
+    assert found.maps.start is not None
+
+
+def test_persons_are_protected_where_the_study_says_so(tmp_path):
+    owners = Owners(tmp_path, people=True)
+    assert owners.study.plan.guarantee.unit.value == "person"
+
+
+TOML = """
+name = "demo"
+classes = ["a", "b", "c"]
+epsilon = 1.0
+delta = 1e-6
+dimension = 8
+method = "noisy-gd"
+settings = {{ steps = 5 }}
+trust = "secure-sum"
+[owners]
+a = "{a}"
+b = "{b}"
+"""
+
+
+def test_a_study_is_planned_from_toml(tmp_path):
+    (tmp_path / "study.toml").write_text(TOML.format(**KEYS))
+    study = plan_terms(read_terms(tmp_path / "study.toml"), None, None)
+    assert study.plan.method.steps == 5
+    assert (study.is_masked, study.budget.delta) == (True, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("name", "nmae"),
+        ("name =", "#"),
+        ("[owners]", "["),
+        ("dimension = 8", ""),
+        ("delta", "unit = 'x'\ndelta"),
+    ],
+)
+def test_terms_that_are_wrong_are_refused(tmp_path, old, new):
+    (tmp_path / "study.toml").write_text(TOML.format(**KEYS).replace(old, new, 1))
+    with pytest.raises(DPTransferError):
+        plan_terms(read_terms(tmp_path / "study.toml"), None, None)
+
+
+def test_terms_that_are_not_there_are_refused(tmp_path):
+    with pytest.raises(DataError):
+        read_terms(tmp_path / "study.toml")
