@@ -47,8 +47,8 @@ def test_the_joint_model_is_a_release_that_verifies_and_names_its_owners(tmp_pat
     owners.join().save(tmp_path / "model")
     found = dpt.verify(tmp_path / "model")
     assert found.outcome == "verified"
-    card = (tmp_path / "model" / "CARD.md").read_text()
-    assert all(f"| {name} |" in card for name in owners.names)
+    card = (tmp_path / "model" / "card.html").read_text()
+    assert all(name in card for name in owners.names)
     assert "one other owner" in card
 
 

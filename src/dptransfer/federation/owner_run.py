@@ -29,10 +29,10 @@ from dptransfer.federation.secure_sum import add_masks
 from dptransfer.federation.share_files import Share, ShareFolder, SharesMissing, history_after, totals
 from dptransfer.federation.study import Study
 from dptransfer.ledger import Charge, Ledger, Receipt
-from dptransfer.methods.charging import charge_run, open_workspace, require_kinds
+from dptransfer.methods.charging import charge_run, open_workspace, with_defaults
 from dptransfer.methods.checkpoint import Workspace
 from dptransfer.methods.method import Outcome, Task, require_as_planned
-from dptransfer.noise import NoiseSource, SecureNoise
+from dptransfer.noise import NoiseSource
 
 
 @dataclass(frozen=True)
@@ -188,14 +188,16 @@ def share(
         BudgetExceeded: the owner's budget does not cover the study; no row was read.
         WorkspaceError: the study was begun in another folder, or along another history.
     """
-    noise = SecureNoise() if noise is None else noise
-    ledger = Ledger.default() if ledger is None else ledger
-    require_kinds(study.budget, ledger, noise)
+    ledger, noise = with_defaults(study.budget, ledger, noise)
     owner, rows, prepared = study.owner_of(key), study.own_rows(private), study.prepare(public)
     if workspace is None:
         if key.path is None:
             raise ArgumentError("A key without a file has no place for a study's folder. Pass workspace.")
         workspace = key.path.with_suffix(".studies") / study.digest[:16]
+    if not rows.is_unchanged():
+        raise WorkspaceError(
+            "The rows changed since they were first read. Nothing was charged; read them again."
+        )
     label, events = f"study {study.name} {study.digest[:32]}", study.plan.events
     request = {"study": study.digest, "owner": owner, "private data set": rows.fingerprint}
     joint: JointAnswers | None = None
