@@ -129,6 +129,10 @@ def test_a_fault_of_pictures_is_found(photos, key):
     plant(photos)
     found = the(in_photos(photos), key)
     assert any(one.startswith(shown) for one in found.examples)
+    if found.pictures:  # of each example named, in that order
+        files = [" = ".join("/".join(file.parts[-2:]) for file in own) for own in found.pictures]
+        assert files == list(found.examples[: len(files)])
+    assert bool(found.pictures) == (" = " in shown or key in ("unreadable", "flat", "dark"))
 
 
 # --- faults of rows ---

@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from dptransfer.base.document import Document, Highlight, Paragraph, Section
+from dptransfer.base.document import Bullets, Document, Highlight, Paragraph, Section
 
 from .pages import NASTY, Page, with_everything
 
@@ -53,6 +53,13 @@ def test_the_page_is_complete_alone_and_asks_for_nothing():
         assert forbidden not in str(files("dptransfer.base").joinpath("style.css").read_text())
     assert "prefers-color-scheme:dark" in html
     assert "@media print" in html
+
+
+def test_pictures_of_a_list_are_inside_the_page_and_a_missing_one_leaves_its_words():
+    listed = Bullets(("one", "two", "three"), ((b"\xff\xd8", b"\xff"), (b"",)))
+    page = Document("", sections=(Section("", (listed,)),)).html()
+    assert re.findall(r'base64,(.*?)"', page) == ["/9g=", "/w=="]
+    assert re.findall(r"<span>(\w+)</span>", page) == ["one", "two", "three"]
 
 
 def test_every_link_of_the_contents_leads_to_a_section_and_no_id_is_given_twice():

@@ -69,6 +69,7 @@ def test_nothing_is_written_but_the_page_and_that_is_its_owners_alone(
     assert not ledger.exists()
     assert page.stat().st_mode & 0o777 == 0o600
     assert SECRET in page.read_text()
+    assert page.read_text().count("data:image/jpeg;base64,") >= 1  # the picture of a single colour
     assert page.read_text().index("PRIVATE: for the data") < page.read_text().index("<h1>")
     assert told.stderr == ""
     assert caplog.records == []

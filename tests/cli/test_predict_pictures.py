@@ -66,6 +66,16 @@ def test_photos_are_encoded_by_the_changed_encoder(cli_json, release, photos, en
     assert told["red"]["score"] != pytest.approx(model.predict_proba(plain.encode(picture)).max(), rel=1e-2)
 
 
+def test_a_report_shows_the_pictures_to_its_owner_alone(cli, release, photos):
+    cli("predict", release, photos, "--report", "report.html", "--out", "answers.csv")
+    page = Path("report.html")
+    assert page.read_text().count("data:image/jpeg;base64,") == 2
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert "red.png" in page.read_text()
+    assert str(photos) not in page.read_text()
+    cli("predict", release, photos, "--report", "report.html", code=2)
+
+
 def test_a_changed_encoder_is_made_again_in_other_processes(encoders):
     _, delta, changed = encoders
     again = pickle.loads(pickle.dumps(encoder_of(delta.base, delta=delta).made_by))()

@@ -194,10 +194,11 @@ def duplicates_between(private: Content, other: Content) -> Iterator[Finding]:
         yield from _pairs(f"nearly-in-{other.examples.role}", private, other, near)
 
 
-def _pairs(key: str, mine: Content, theirs: Content, twins: Integers) -> Iterator[Finding]:
-    places = np.flatnonzero(twins != NOBODY).tolist()
-    name, other = mine.examples.name, theirs.examples.name
-    return report(key, mine.examples, [f"{name(place)} = {other(int(twins[place]))}" for place in places])
+def _pairs(key: str, own: Content, theirs: Content, twins: Integers) -> Iterator[Finding]:
+    pairs = [(place, int(twins[place])) for place in np.flatnonzero(twins != NOBODY).tolist()]
+    mine, others = own.examples, theirs.examples
+    files = [(mine.images[one], others.images[other]) for one, other in pairs if mine.images]
+    return report(key, mine, [f"{mine.name(one)} = {others.name(other)}" for one, other in pairs], files)
 
 
 def not_compared(mine: Content, theirs: Content | None = None) -> Iterator[str]:

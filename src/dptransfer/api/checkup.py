@@ -37,6 +37,7 @@ from dptransfer.methods.heads.public_start import (
 )
 from dptransfer.methods.surrogate import FAMILIES
 from dptransfer.privacy import Budget, Unit
+from dptransfer.sources.thumbnails import thumbnails
 
 ALMOST_NO_NOISE = 100.0
 """An ε at which noise is next to none, so that what is lost below it is the price of privacy."""
@@ -208,8 +209,8 @@ class Checkup:
     def __repr__(self) -> str:
         return "Checkup(for the data owner only; print it to see it)"
 
-    def document(self) -> Document:
-        """All of it, to be shown on a page or a terminal, or as JSON."""
+    def document(self, *, pictures: bool = False) -> Document:
+        """All of it, for a page, a terminal or JSON; for a page perhaps with small pictures."""
         private = self.sets[0]
         count = len(self.findings)
         found = "No problems found" if not count else f"{count} finding{'s' * (count > 1)}"
@@ -218,7 +219,7 @@ class Checkup:
             sentence=f"{found}. Nothing was charged, released or stored.",
             warning=PRIVATE,
             about=tuple((one.role.capitalize(), _in_words(one)) for one in self.sets),
-            sections=(*map(_finding, self.findings), *self._facts()),
+            sections=(*(_finding(one, pictures) for one in self.findings), *self._facts()),
             footer="Rows and texts are numbered from 0.",
         )
 
@@ -271,9 +272,10 @@ def _in_words(examples: Examples) -> str:
     return f"{', '.join(said)}: {examples.source}"
 
 
-def _finding(finding: Finding) -> Section:
+def _finding(finding: Finding, pictures: bool) -> Section:
     said = finding.advice
-    shown = (Bullets(finding.examples),) if finding.examples else ()
+    small = tuple(map(thumbnails, finding.pictures)) if pictures else ()
+    shown = (Bullets(finding.examples, small),) if finding.examples else ()
     remedy = Paragraph(Words((Strong("What to do: "), said.remedy)))
     title = f"{finding.role.capitalize()}: {said.title} ({finding.count:,})"
     return Section(title, (Paragraph(said.why), *shown, remedy))

@@ -70,12 +70,14 @@ class Finding:
         role: the set it is about.
         count: how many examples, classes, people, types or sets.
         examples: some of them.
+        pictures: for each of these, the files that it is about, where they are pictures.
     """
 
     key: str
     role: Role
     count: int
     examples: tuple[str, ...] = ()
+    pictures: tuple[tuple[Path, ...], ...] = ()
 
     @property
     def advice(self) -> Advice:
@@ -195,18 +197,22 @@ def findings_in(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
         yield from _people(examples)
 
 
-def report(key: str, examples: Examples, names: Iterable[str]) -> Iterator[Finding]:
-    """A finding with so many names, the first few of them shown; none without names."""
+def report(
+    key: str, examples: Examples, names: Iterable[str], pictures: Sequence[tuple[Path, ...]] = ()
+) -> Iterator[Finding]:
+    """A finding with so many names, the first few of them shown, perhaps with files; none without names."""
     listed = list(names)
     if listed:
         rest = len(listed) - _NAMED
         shown = (*listed[:_NAMED], *([f"and {rest:,} more"] if rest > 0 else ()))
-        yield Finding(key, examples.role, len(listed), shown)
+        yield Finding(key, examples.role, len(listed), shown, tuple(pictures[:_NAMED]))
 
 
 def report_places(key: str, examples: Examples, places: Iterable[int]) -> Iterator[Finding]:
     """A finding about the examples at these places; none without places."""
-    return report(key, examples, [examples.name(int(place)) for place in places])
+    listed = [int(place) for place in places]
+    files = [(examples.images[place],) for place in listed if examples.images]
+    return report(key, examples, [examples.name(place) for place in listed], files)
 
 
 def _pictures(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:

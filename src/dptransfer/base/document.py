@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -84,9 +84,15 @@ class Note:
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list."""
+    """A list, perhaps with small pictures.
+
+    Attributes:
+        items: the lines.
+        pictures: for each line the JPEG files that go with it; shown by HTML alone.
+    """
 
     items: tuple[Text, ...]
+    pictures: tuple[tuple[bytes, ...], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -319,7 +325,7 @@ def _json(value: object) -> object:
     if isinstance(value, str | Words):
         return plain(value)
     if is_dataclass(value):
-        names = [one.name for one in fields(value) if one.name != "picture"]
+        names = [one.name for one in fields(value) if one.name not in ("picture", "pictures")]
         return {"kind": type(value).__name__, **{name: _json(getattr(value, name)) for name in names}}
     if isinstance(value, tuple | frozenset):
         return [_json(item) for item in (sorted(value, key=str) if isinstance(value, frozenset) else value)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from importlib.resources import files
 
@@ -119,6 +120,12 @@ def _block(block: model.Block) -> str:
             return f"<p>{_inline(text)}</p>"
         case model.Note(text, tone):
             return f'<aside class="{tone}">{_inline(text)}</aside>'
+        case model.Bullets(items, pictures) if pictures:
+            shown = (
+                f"<li>{''.join(map(_thumbnail, own))}<span>{_inline(item)}</span></li>"
+                for item, own in zip(items, (*pictures, *[()] * len(items)), strict=False)
+            )
+            return f'<ul class="pictures">{"".join(shown)}</ul>'
         case model.Bullets(items):
             return "<ul>" + "".join(f"<li>{_inline(item)}</li>" for item in items) + "</ul>"
         case model.Code(text):
@@ -129,6 +136,12 @@ def _block(block: model.Block) -> str:
         case Figure():
             caption = _wrapped("figcaption", block.caption)
             return f'<figure id="{_name(block)}">\n{_inline_svg(block)}\n{caption}</figure>'
+
+
+def _thumbnail(jpeg: bytes) -> str:
+    """A small picture; the words beside it name it. One without content is an empty frame."""
+    source = f"data:image/jpeg;base64,{b64encode(jpeg).decode()}" if jpeg else "data:,"
+    return f'<img alt="" src="{source}">'
 
 
 def _table(table: Table) -> str:
@@ -148,6 +161,7 @@ def _cell(tag: str, table: Table, text: Text, column: int, row: int | None = Non
     kinds = {
         "right": table.right(column),
         "long": row is not None and len(plain(text)) > _LONG,
+        "bar": row is not None and set(plain(text)) == {"█"},
         "best": row is not None and table.stands_out(row, column),
     }
     names = " ".join(kind for kind, so in kinds.items() if so)

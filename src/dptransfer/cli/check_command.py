@@ -76,7 +76,7 @@ def check(
     document = found.document()
     if out is not None:
         lib.write_whole(
-            out, document.html().encode(), opener=lib.owner_only
+            out, found.document(pictures=True).html().encode(), opener=lib.owner_only
         )  # nobody else's from its first byte on
     if report.as_json:
         return show_json(document.to_dict())

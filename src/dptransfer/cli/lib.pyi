@@ -89,6 +89,7 @@ from dptransfer.release.card import results_summary as results_summary
 from dptransfer.release.card_privacy import counted_as as counted_as
 from dptransfer.release.charged_evaluation import TOO_NOISY as TOO_NOISY
 from dptransfer.release.owners import against_whom as against_whom
+from dptransfer.release.prediction_report import prediction_report as prediction_report
 from dptransfer.release.prediction_sets import coverage_after_looking as coverage_after_looking
 from dptransfer.release.predictions import Answer as Answer
 from dptransfer.release.predictions import PredictPart as PredictPart
@@ -104,3 +105,4 @@ from dptransfer.sources import TextList as TextList
 from dptransfer.sources import find_images as find_images
 from dptransfer.sources.listings import IMAGE_ENDINGS as IMAGE_ENDINGS
 from dptransfer.sources.readers import contents_of as contents_of
+from dptransfer.sources.thumbnails import thumbnails as thumbnails

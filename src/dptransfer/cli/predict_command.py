@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, NamedTuple
 
 from typer import Argument, Option, echo
 
@@ -15,7 +15,25 @@ from dptransfer.cli import lib, options
 from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_progress, show_table
 from dptransfer.errors import ArgumentError
 
-NamedRows: TypeAlias = "tuple[list[str], lib.AnyArray]"
+
+class NamedRows(NamedTuple):
+    """What is predicted on.
+
+    Attributes:
+        names: what answers call each input.
+        rows: of the model's encoder.
+        groups: the lists that they come from; files that were unpacked go with them.
+    """
+
+    names: list[str]
+    rows: lib.AnyArray
+    groups: Sequence[lib.ImageList | lib.TextList] = ()
+
+    @property
+    def files(self) -> list[Path]:
+        """Of each input, where all are pictures."""
+        lists = [one.paths for one in self.groups if isinstance(one, lib.ImageList)]
+        return [path for paths in lists for path in paths] if len(lists) == len(self.groups) else []
 
 
 FORMS = (".csv", ".json", ".jsonl", ".ndjson")
@@ -49,6 +67,9 @@ class AnswerOptions:
     workers: options.WorkerOptions
     out: Annotated[
         Path | None, Option("--out", "-o", help="A .csv, .json or .jsonl; in shards, a folder.")
+    ] = None
+    report: Annotated[
+        Path | None, Option(help="HTML page to write too: counts, sure and unsure examples.")
     ] = None
     shard_rows: options.ShardRows = None
     batch: options.Batch = 8
@@ -94,24 +115,47 @@ def predict(
         _require_smaller_sets(released, sets, asked.abstain_above)
     for path in inputs:
         dpt.Source(path).require_there()  # a missing file is an error before the encoder is loaded
-    if out is not None:  # after all other mistakes, and before minutes of encoding
-        options.require_new(out)
+    for file in (out, answers.report):
+        if file is not None:  # after all other mistakes, and before minutes of encoding
+            options.require_new(file)
     question = lib.Question(**vars(asked), device=encoder.scoring_device)
     if answers.in_parts:
         _predict_in_parts(model, released, inputs, columns, encoder, question, answers)
         return _say_promise(released, sets, asked.abstain_above)
-    names, rows = _rows(released, inputs, columns, answers.batch, encoder)
-    found, sets = question.answers(released, names, rows)
+    given = _rows(released, inputs, columns, answers.batch, encoder)
+    found, sets = question.answers(released, given.names, given.rows)
+    if answers.report is not None:
+        _write_report(answers.report, released, inputs, found, given.files)
     if out is not None:
         lib.write_whole(out, lib.format_answers(found, out.suffix.lower()).encode())
-        say(f"Written: {out}, {len(names)} inputs", err=True)
+        say(f"Written: {out}, {len(given.names)} inputs", err=True)
     elif answers.as_json:
         show_json(found)
     elif answers.as_csv or not on_terminal():
         echo(lib.answers_as_csv(found), nl=False)
     else:
         _show(found)
-    _say_promise(released, sets if names else None, asked.abstain_above)
+    _say_promise(released, sets if given.names else None, asked.abstain_above)
+
+
+def _write_report(
+    report: Path,
+    released: dpt.PrivateClassifier,
+    inputs: Sequence[Path],
+    found: Sequence[lib.Answer],
+    files: Sequence[Path],
+) -> None:
+    """Write the page, for its owner alone: it shows inputs."""
+    source = inputs[0].name if len(inputs) == 1 else f"{len(inputs)} files and folders"
+    inside = f"{inputs[0]}/" if len(inputs) == 1 else ""
+    likeliest = [
+        {**one, "input": one["input"].removeprefix(inside)} for one in found if one.get("rank", 1) == 1
+    ]
+    greys = None if released.encoder is None else released.encoder.grey_range
+    thumbnails = (lambda places: lib.thumbnails([files[place] for place in places], greys)) if files else None
+    page = lib.prediction_report(released, source, likeliest, thumbnails).html()
+    lib.write_whole(report, page.encode(), opener=lib.owner_only)
+    say(f"Written: {report}", err=True)
 
 
 def _predict_in_parts(
@@ -129,6 +173,10 @@ def _predict_in_parts(
         raise ArgumentError(
             "--shard-rows and --engine predict one pool into a folder of parts; "
             f"got {len(inputs)} inputs and --out {out}. Example: --out answers/"
+        )
+    if answers.report is not None:
+        raise ArgumentError(
+            "--report is of answers in one file; these go to a folder of parts. Leave it out."
         )
     (path,), workers = inputs, answers.workers.start(encoder.device)
     rows: lib.AnyArray | lib.ShardedRows
@@ -254,7 +302,7 @@ def _rows(
     if all(tables):
         for path, table in ((path, lib.table_for(released, path, columns)) for path in inputs):
             names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
-            parts.append((list(names), table.rows))
+            parts.append(NamedRows(list(names), table.rows))
     else:
         loaded = encoder.load(released)
         found: Sequence[lib.ImageList | lib.TextList]
@@ -263,10 +311,17 @@ def _rows(
         else:
             found = [lib.examples_in(path, loaded, columns, labelled=False) for path in inputs]
         groups = zip(inputs, found, strict=False)
-        parts = [(_names(group, path), lib.encoded_here(group, loaded, batch)) for path, group in groups]
+        parts = [
+            NamedRows(_names(group, path), lib.encoded_here(group, loaded, batch), [group])
+            for path, group in groups
+        ]
     if len(parts) == 1:
         return parts[0]
-    return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
+    return NamedRows(
+        [name for part in parts for name in part.names],
+        np.concatenate([part.rows[:] for part in parts]),
+        [group for part in parts for group in part.groups],
+    )
 
 
 def _names(group: lib.ImageList | lib.TextList, path: Path) -> list[str]:
