@@ -21,6 +21,7 @@ GENERATED = "generated"
 _ABOUT = {
     "dptransfer_lab": "studies, reports, demo",
     "cli": "commands",
+    "app": "a fit in the browser",
     "audit": "attacks, bounds",
     "serve": "answers over HTTP",
     "testing": "checks for plug-ins",

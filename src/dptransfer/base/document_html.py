@@ -34,7 +34,7 @@ def to_html(document: Document) -> str:
 {head_html(document)}
 </div>
 {_contents(document)}<main>
-{"".join(_sections(document))}{_wrapped("footer", document.footer)}</main>
+{sections_html(document)}{_wrapped("footer", document.footer)}</main>
 </div>
 </body>
 </html>
@@ -98,6 +98,11 @@ def _highlight(one: model.Highlight) -> str:
     data = f' data-number="{escape_html(one.key)}" data-value="{escape_html(exact)}"' if one.key else ""
     note = f'<dd class="note">{_inline(one.note)}</dd>' if one.note else ""
     return f'<div><dt>{_inline(one.name)}</dt><dd class="shown"{data}>{_inline(one.shown)}</dd>{note}</div>'
+
+
+def sections_html(document: Document) -> str:
+    """What stands under the head, likewise."""
+    return "".join(_sections(document))
 
 
 def _sections(document: Document) -> Iterator[str]:

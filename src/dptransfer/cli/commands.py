@@ -192,6 +192,7 @@ def _command(name: str, found: typer.Typer | Callable[..., object], **how: Any) 
 _PANELS = {  # each command with its file; one that has none comes with a package of its own
     "Start here": {
         "demo": "",
+        "app": "app_command",
         "methods": "methods_command",
         "check": "check_command",
         "plan": "plan_command",
@@ -226,7 +227,7 @@ _OWN = {
     for name, file in files.items()
     if file
 }
-_COMMANDS = Registry("command", "dptransfer.commands", _OWN, _command)
+COMMANDS = Registry("command", "dptransfer.commands", _OWN, _command)
 
 
 def read_command(name: str, words: Sequence[str]) -> dict[str, Any]:
@@ -252,6 +253,16 @@ def read_command(name: str, words: Sequence[str]) -> dict[str, Any]:
         raise ArgumentError(usage_line(problem)) from None
 
 
+def run_command(name: str, words: Sequence[str]) -> int:
+    """Run one of the library's own commands in this process; its errors are raised. Returns the exit code."""
+    module, _, function = _OWN[name].partition(":")
+    try:
+        getattr(import_module(module), function)(**read_command(name, words))
+    except typer.Exit as ended:
+        return ended.exit_code
+    return 0
+
+
 def _broken(name: str, problem: Exception) -> Command:
     """A command in the place of one that does not load, which says so."""
 
@@ -267,13 +278,13 @@ class Commands(Group):
 
     def list_commands(self, ctx: Context) -> list[str]:
         """The library's own in the order of the story, then those of plug-ins."""
-        return list(_COMMANDS.names)
+        return list(COMMANDS.names)
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The command of that name, made when it is first asked for."""
         if cmd_name not in self.commands:
             try:
-                self.commands[cmd_name] = _COMMANDS[cmd_name]
+                self.commands[cmd_name] = COMMANDS[cmd_name]
             except ArgumentError as problem:
                 self.commands[cmd_name] = _broken(cmd_name, problem)
             except KeyError:

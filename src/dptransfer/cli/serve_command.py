@@ -51,7 +51,7 @@ def serve(
             f"A server needs the extra 'serve'; {problem.name} is not installed. Run: "
             "pip install 'dptransfer[serve]'"
         ) from None
-    token = None if token_file is None else _token_in(token_file)
+    token = None if token_file is None else token_in(token_file)
 
     def announce(address: str) -> None:
         say(f"Serving '{name or model.resolve().name}' at {address}; Ctrl-C stops it.", err=True)
@@ -68,7 +68,8 @@ def serve(
     )
 
 
-def _token_in(file: Path) -> str:
+def token_in(file: Path) -> str:
+    """The token in a file, if nobody can guess it."""
     token = file.read_text(encoding="utf-8").strip()
     if len(token) < 16 or not token.isascii() or not token.isprintable():
         raise ArgumentError(

@@ -19,6 +19,7 @@ from dptransfer.accounting.filters import RULES
 from dptransfer.base import checks
 from dptransfer.base.document import Document, Paragraph, Section, Table
 from dptransfer.base.document_html import escape_html
+from dptransfer.base.types import JsonObject
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered
 from dptransfer.ledger.account import Account
 from dptransfer.ledger.entry import (
@@ -251,12 +252,15 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             row = chain.append(fields)
         return Receipt(row.number, row.hash, account.dataset.id, label, fields["time"])
 
-    def require_room(self, dataset: AnyDataSet, events: Sequence[Event]) -> None:
+    def require_room(self, dataset: AnyDataSet, events: Sequence[Event]) -> JsonObject:
         """Raise BudgetExceeded where a charge would; nothing is recorded, and the charge asks again.
 
-        For data sets that are addressed by name: without one the content has to be there.
+        For data sets that are addressed by name: without one the content has to be there. Returns the fields
+        `cost` and `total` that the charge would have.
         """
-        self._read_register(recheck=False).account(identity_of(dataset)).require_room(tuple(events))
+        account = self._read_register(recheck=False).account(identity_of(dataset))
+        account.require_room(tuple(events))
+        return account.stated_cost(tuple(events))
 
     def require_new_sources(
         self, digests: NDArray[np.uint64] | None, name: str | None, *, new_data_set: bool = False

@@ -46,7 +46,7 @@ def run_server(
     """
     import uvicorn
 
-    if unix_socket is None and token is None and not _is_loopback(host):
+    if unix_socket is None and token is None and not is_loopback(host):
         raise ArgumentError(
             f"A server that other machines can reach needs a token; --host is '{host}'. Pass --token-file, "
             "or leave --host out."
@@ -70,7 +70,7 @@ def run_server(
         timeout_graceful_shutdown=_GRACE,
     )
     try:
-        with _listening(host, port, unix_socket) as listener:
+        with listen_on(host, port, unix_socket) as listener:
             announce(str(unix_socket) if unix_socket else _address(listener))
             with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has stopped
                 uvicorn.Server(config).run(sockets=[listener])
@@ -79,7 +79,8 @@ def run_server(
             unix_socket.unlink(missing_ok=True)
 
 
-def _listening(host: str, port: int, unix_socket: Path | None) -> socket.socket:
+def listen_on(host: str, port: int, unix_socket: Path | None = None) -> socket.socket:
+    """A socket that listens; one at a path is its owner's alone."""
     if unix_socket is None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
@@ -98,7 +99,8 @@ def _address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether the address is this machine's own, which no other machine can reach."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"

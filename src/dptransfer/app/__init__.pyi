@@ -1,0 +1,1 @@
+from dptransfer.app.server import run_app as run_app

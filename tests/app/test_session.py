@@ -1,0 +1,41 @@
+"""The state of the app."""
+
+import pytest
+
+import dptransfer as dpt
+from dptransfer.app.session import Session
+
+
+def test_the_account_is_what_the_ledger_says_and_no_ledger_is_made(session, tmp_path):
+    session.choose("data", {"data": "clinic.npz", "name": "ward"})
+    nothing = session.account()
+    assert session.open_charges() == []
+    assert not (tmp_path / "ledger.sqlite").exists()
+    dpt.Ledger.default().set_budget("ward", dpt.Budget(epsilon=3.0, delta=1e-5))
+    assert session.account() != nothing
+
+
+def test_paths_become_real_ones_and_the_name_is_that_of_the_data(session, home):
+    assert session.choose("data", {"data": " clinic.npz "})
+    assert session.choices.data == str(home / "clinic.npz")
+    assert session.choices.name == "clinic"
+
+
+def test_what_a_model_can_be_used_for_is_commands_there_are(session, home):
+    session.made = home / "model"
+    words = session.model_words()
+    assert {"predict", "card", "audit", "serve"} <= words.keys()
+    assert all(given[:2] == [name, str(home / "model")] for name, given in words.items())
+
+
+def test_the_ledger_that_the_app_was_started_with_stays(home, tmp_path):
+    session = Session(home, dpt.app.choices.Choices(ledger=str(tmp_path / "own")))
+    session.reset()
+    assert session.ledger_path == tmp_path / "own"
+
+
+@pytest.mark.parametrize("text", ["a cat", ""])
+def test_a_model_that_is_not_there_answers_nothing(session, text):
+    with pytest.raises(dpt.errors.DPTransferError):
+        session.ask([text], text)
+    assert session.answers == ()
