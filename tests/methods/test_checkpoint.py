@@ -175,7 +175,7 @@ def test_a_workspace_refuses_other_people_for_the_same_rows(tmp_path, ledger):
 def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeypatch):
     from dptransfer.methods import fitting
 
-    monkeypatch.setattr(fitting, "current_versions", lambda: {"dptransfer": "99"})
+    monkeypatch.setattr(fitting.manifest, "current_versions", lambda: {"dptransfer": "99"})
     refuse("software version", **broken_off)
     monkeypatch.undo()
     monkeypatch.setattr(fitting, "_packages", lambda method: {"somebody-elses"})  # brings it now

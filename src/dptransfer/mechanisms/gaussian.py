@@ -18,12 +18,10 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, Owners
 from dptransfer.base.worker_env import usable_cores
 from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.exact import cuda, feature_map, sums
 from dptransfer.exact.chunks import SelectedRows, run_on_thread
-from dptransfer.exact.cuda import place_beside
-from dptransfer.exact.feature_map import OnLattice
 from dptransfer.exact.gradient_sums import DeviceSample, RecordedSteps
 from dptransfer.exact.lattice import SUM_BITS
-from dptransfer.exact.sums import sampled_rows, units_of
 from dptransfer.mechanisms import row_shares, witness
 from dptransfer.mechanisms.mechanism import ROUND_UP, Step, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
@@ -312,12 +310,12 @@ class RoundsLeft:
 
     def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: Owners) -> Integers:
         # What is random first: if it cannot be drawn, no row was read.
-        law = self.paid.scale * query.grid * ROUND_UP, query.shape, units_of(len(rows), people)
+        law = self.paid.scale * query.grid * ROUND_UP, query.shape, sums.units_of(len(rows), people)
         noise, taken = self._drawn(*law)
         row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
         if self.paid.is_sampled:
             self._begin_with_next(*law, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2)
-            chosen = sampled_rows(taken, people)
+            chosen = sums.sampled_rows(taken, people)
             rows, labels, people = self._taken(query, rows, labels, people, chosen)
         exact = row_shares.answer_told(query, rows, labels, people)
         return witness.noisy(exact, noise, self.paid.sensitivity * query.grid)
@@ -363,14 +361,14 @@ class RoundsLeft:
             if isinstance(rows, np.ndarray):
                 return SelectedRows(rows, chosen), labels[chosen], None
             return DeviceSample(rows, labels, chosen, self._recorded), labels, None  # pragma: no cover — GPU
-        places = place_beside(chosen, rows)
+        places = cuda.place_beside(chosen, rows)
         return rows[places], labels[places], None if people is None else people[chosen]
 
 
 def _fits_a_part(query: L2Query, planned: L2Query) -> bool:
     """Whether the proof of `queries.joint_sensitivity` covers the question as it covers the planned one."""
     rows = getattr(query, "features", None)
-    on_grid = isinstance(rows, OnLattice) and rows.norm == ROW_NORM
+    on_grid = isinstance(rows, feature_map.OnLattice) and rows.norm == ROW_NORM
     (kind, width), (planned_kind, most) = kind_and_width(query), kind_and_width(planned)
     return kind == planned_kind and on_grid and width <= most
 

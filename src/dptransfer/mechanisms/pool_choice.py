@@ -21,13 +21,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dptransfer.base.progress import reported_to
+from dptransfer.base import progress, worker_env
 from dptransfer.base.types import AnyArray, Integers, Tensor
-from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import ThisProcess, Workers, pieces_of
 from dptransfer.errors import DataError
-from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.cuda import on_host
+from dptransfer.exact import chunks, cuda
 from dptransfer.noise import NoiseSource, race
 from dptransfer.noise.race import Candidate, Choice, Lookup, ScoreBins
 from dptransfer.queries.similarity import PoolScores
@@ -160,7 +158,7 @@ class BinCounter:
             columns = np.ascontiguousarray(scores[:, first : first + _COLUMNS].T)
             return [ScoreBins.of(column, self.scale, self.size) for column in columns]
 
-        lots = side_by_side(of_columns, range(0, scores.shape[1], _COLUMNS), usable_cores())
+        lots = chunks.side_by_side(of_columns, range(0, scores.shape[1], _COLUMNS), worker_env.usable_cores())
         return [bins for lot in lots for bins in lot]
 
 
@@ -177,7 +175,7 @@ class _Finding:
         passed, start = [0] * len(wanted), piece.start
         for scores in score_slabs(self.scored.only(classes), piece):
             for place, (own, wish) in enumerate(wanted):
-                column = on_host(scores[:, classes.index(own)])
+                column = cuda.on_host(scores[:, classes.index(own)])
                 rest = tuple(number - passed[place] for number in wish.numbers if number >= passed[place])
                 seen, inside = race.find_candidates(wish._replace(numbers=rest), column)
                 found[place] += [(one.position + start, one.score) for one in seen]
@@ -260,7 +258,7 @@ def _seen(
     order = sorted(asked)
     todo = [(pieces[place], [(own, wish) for own, _, wish in asked[place]]) for place in order]
     try:
-        with reported_to(lambda *_: None):  # how many pieces, and how often, is private
+        with progress.reported_to(lambda *_: None):  # how many pieces, and how often, is private
             found = dict(scored.at_hand.each(_Finding(scored), todo, "piece of the public pool"))
     except DataError:  # names a file, and which one is private
         raise _changed() from None

@@ -23,16 +23,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
-from dptransfer.base.progress import tell
+from dptransfer.base import checks, progress
 from dptransfer.base.types import AnyArray, Integers, Labels, Owners
 from dptransfer.errors import ArgumentError
 from dptransfer.exact.cuda import on_host
 from dptransfer.mechanisms import pool_choice, row_shares
 from dptransfer.mechanisms.mechanism import ROUND_UP, exact_answer
 from dptransfer.mechanisms.pool_choice import ScoredPool, ScoreTable
-from dptransfer.noise import NoiseSource
-from dptransfer.noise.noise_source import LARGEST_LAPLACE_SCALE
+from dptransfer.noise import NoiseSource, noise_source
 from dptransfer.noise.race import Candidate, Choice, ScoreBins
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.query import ScoreQuery
@@ -175,7 +173,7 @@ class LaplaceNoisyMax(Selection):
     """
 
     name: ClassVar[str] = "laplace"
-    widest: ClassVar[float] = LARGEST_LAPLACE_SCALE
+    widest: ClassVar[float] = noise_source.LARGEST_LAPLACE_SCALE
 
     def _draw(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Integers:
         """Draw noise for every candidate, in order and in this process."""
@@ -191,7 +189,7 @@ class LaplaceNoisyMax(Selection):
                     place = int(noisy.argmax())
                     if own not in best or noisy[place] > best[own].score:
                         best[own] = Candidate(start + place, int(noisy[place]))
-                tell(part.stop, len(scored), "public row")
+                progress.tell(part.stop, len(scored), "public row")
         return np.array([best[own].position for own in range(scored.classes)], dtype=np.int64)
 
 

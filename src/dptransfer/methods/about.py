@@ -20,8 +20,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
-from dptransfer.base import checks
-from dptransfer.base.plugins import Registry
+from dptransfer.base import checks, plugins
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _accepted(name: str, found: object) -> type[PrivateMethod]:
     return found
 
 
-METHODS: Registry[type[PrivateMethod]] = Registry(
+METHODS: plugins.Registry[type[PrivateMethod]] = plugins.Registry(
     "method", _PACKAGE, {name: f"{_PACKAGE}.{place}" for name, place in OWN.items()}, _accepted
 )
 

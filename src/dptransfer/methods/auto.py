@@ -46,8 +46,7 @@ from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes
 from dptransfer.methods.heads.start import FromShots
 from dptransfer.methods.method import EmbeddingMethod, ImageMethod, Outcome, Plan, PrivateMethod
-from dptransfer.methods.prototypes.class_sums import MeanPrototypes
-from dptransfer.methods.prototypes.pool_selection import PublicPrototypes, TopKPrototypes
+from dptransfer.methods.prototypes import class_sums, pool_selection
 from dptransfer.methods.surrogate import (
     MOST_ROWS,
     Surrogate,
@@ -233,10 +232,10 @@ def _candidates(
                 "--delta 1e-5, or give public rows."
             )
         wide = PublicMap(axes=256)
-        sets = TopKPrototypes(features=wide, k=min(3, len(public)))
-        return (PublicPrototypes(features=wide), sets), _OF_PURE
+        sets = pool_selection.TopKPrototypes(features=wide, k=min(3, len(public)))
+        return (pool_selection.PublicPrototypes(features=wide), sets), _OF_PURE
     if public is None:
-        return (MeanPrototypes(),), ""
+        return (class_sums.MeanPrototypes(),), ""
     shots = public.shots
     # A pool may have labels of its own, which are not those of the private classes.
     if shots is None or not set(shots.classes or ()) <= set(facts.classes):

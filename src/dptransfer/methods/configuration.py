@@ -22,12 +22,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dptransfer.errors import ArgumentError, DPTransferError, ReleaseError, nearest
-from dptransfer.exact.feature_map import Features, FittedUnitNorm, UnitNorm
-from dptransfer.exact.public_map import FittedPublicMap, PublicMap
-from dptransfer.exact.vocabulary_map import FittedVocabularyMap, VocabularyMap
-from dptransfer.methods import METHODS
+from dptransfer.exact import feature_map, public_map, vocabulary_map
+from dptransfer.methods import METHODS, tuning
 from dptransfer.methods.method import PrivateMethod
-from dptransfer.methods.tuning import PictureTuning, PrivateTuning
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -44,7 +41,7 @@ def alternatives(owner: type, name: str) -> tuple[type, ...]:
     ['FromZero', 'FromShots', 'FromNames']
     """
     hint = type_hints(owner)[name]
-    if hint is Features:
+    if hint is feature_map.Features:
         return tuple(_MAPS)
     united = typing.get_origin(hint) in (typing.Union, types.UnionType)
     found = typing.get_args(hint) if united else (hint,)
@@ -60,12 +57,12 @@ def parts_of(owner: type) -> Iterator[type]:
 
 
 _MAPS: dict[type[Any], str] = {
-    PublicMap: FittedPublicMap.kind,
-    UnitNorm: FittedUnitNorm.kind,
-    VocabularyMap: FittedVocabularyMap.kind,
+    public_map.PublicMap: public_map.FittedPublicMap.kind,
+    feature_map.UnitNorm: feature_map.FittedUnitNorm.kind,
+    vocabulary_map.VocabularyMap: vocabulary_map.FittedVocabularyMap.kind,
 }
 _OF_MAPS = ("axes", "whitening", "pool")
-_OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, PictureTuning, *_MAPS)
+_OF_EVERY_METHOD: tuple[type[Any], ...] = (tuning.PrivateTuning, tuning.PictureTuning, *_MAPS)
 
 
 def method_from_configuration(configuration: Mapping[str, object]) -> PrivateMethod:

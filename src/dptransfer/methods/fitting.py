@@ -27,12 +27,9 @@ from typing import Any
 import numpy as np
 
 from dptransfer.accounting import fits, guarantee_of
-from dptransfer.base import checks
-from dptransfer.base.progress import reported_to
-from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicData
-from dptransfer.data.examples import content_digest, public_record
+from dptransfer.base import checks, progress
+from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicData, examples, sharded_rows
 from dptransfer.data.labels import Labelled
-from dptransfer.data.sharded_rows import stored_bytes
 from dptransfer.errors import ArgumentError, DPTransferError, WorkspaceError
 from dptransfer.exact.feature_map import FittedFeatures
 from dptransfer.exact.sums import sampled_rows, units_of
@@ -48,7 +45,7 @@ from dptransfer.mechanisms import (
 )
 from dptransfer.mechanisms.row_shares import not_recording
 from dptransfer.mechanisms.witness import draw_witnesses
-from dptransfer.methods import METHODS
+from dptransfer.methods import METHODS, private_evaluation
 from dptransfer.methods.charging import charge_run, open_workspace
 from dptransfer.methods.checkpoint import RecordedNoise
 from dptransfer.methods.method import (
@@ -60,18 +57,11 @@ from dptransfer.methods.method import (
     require_as_planned,
     with_query,
 )
-from dptransfer.methods.private_evaluation import (
-    evaluation_query,
-    mechanism_for,
-    planned_query,
-    run_evaluation,
-)
 from dptransfer.noise import NoiseSource, SeededNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Unit, event_to_dict
 from dptransfer.privacy.witnesses import coin_digest
+from dptransfer.release import classifier, manifest
 from dptransfer.release.charged_evaluation import ChargedEvaluation, join_fit_and_check
-from dptransfer.release.classifier import PrivateClassifier, Provenance
-from dptransfer.release.manifest import current_versions
 from dptransfer.sources import PrivateImages
 
 
@@ -108,7 +98,9 @@ class FitPlan:
             if not 0 < checks.positive("holdout", holdout) < 1:
                 raise ArgumentError(f"holdout must lie between 0 and 1; got {holdout!r}. Usual is 0.2.")
             own = facts_of_fit(facts, holdout)
-            check = mechanism_for(planned_query(facts.classes, facts.bound), budget)
+            check = private_evaluation.mechanism_for(
+                private_evaluation.planned_query(facts.classes, facts.bound), budget
+            )
         plan = method.plan(own, budget, public)
         return cls(method, facts, budget, plan, _pool_of(plan.method, public, facts), holdout, check)
 
@@ -188,10 +180,10 @@ class FitPlan:
         self, held_out: PrivateData, outcome: Outcome, features: FittedFeatures, noise: NoiseSource, head: str
     ) -> ChargedEvaluation:
         """Evaluate the fitted head on the examples held out."""
-        question = evaluation_query(outcome.head, features, held_out.facts.bound)
+        question = private_evaluation.evaluation_query(outcome.head, features, held_out.facts.bound)
         asked = with_query(self.check, **{one.name: getattr(question, one.name) for one in fields(question)})
         rows = self.method.rows_for_head(held_out, outcome)
-        found = run_evaluation(asked, rows, held_out, self.budget, noise, head)
+        found = private_evaluation.run_evaluation(asked, rows, held_out, self.budget, noise, head)
         return replace(found, holdout=self.holdout)
 
 
@@ -226,7 +218,7 @@ def fit_planned(
     new_data_set: bool,
     workspace: str | os.PathLike[str] | None,
     witnesses: bool = True,
-) -> PrivateClassifier:
+) -> classifier.PrivateClassifier:
     """Prepare, charge the ledger, run, and wrap the result; arguments as for `PrivateMethod.fit`."""
     plan, method = made.plan, made.method
     method.require_data(private, public)
@@ -254,13 +246,13 @@ def fit_planned(
             evaluation = None
             if held_out is not None:
                 evaluation = made.evaluate(held_out, outcome, features, noise, receipt.head)
-    return PrivateClassifier(
+    return classifier.PrivateClassifier(
         head=outcome.head,
         features=features,
         facts=replace(train.facts, encoder=outcome.encoder) if outcome.encoder else train.facts,
         events=made.events,
         guarantee=made.guarantee,
-        provenance=Provenance(
+        provenance=classifier.Provenance(
             method=method.name,
             configuration=configuration_of(method),
             seeded=noise.seeded,
@@ -268,9 +260,9 @@ def fit_planned(
             public=public_facts,
             ledger_head=receipt.head,
             created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            versions=current_versions(*_packages(method)),
-            prototypes=public_record(outcome.prototypes, private.facts, public),
-            answers=public_record(outcome.answers, private.facts, public),
+            versions=manifest.current_versions(*_packages(method)),
+            prototypes=examples.public_record(outcome.prototypes, private.facts, public),
+            answers=examples.public_record(outcome.answers, private.facts, public),
             summary=method.about.card,
             reference=method.about.reference,
         ),
@@ -317,16 +309,16 @@ def _request(
     method = made.method
     return {
         "method": method.name,
-        "software version": current_versions(*_packages(method)),
+        "software version": manifest.current_versions(*_packages(method)),
         "configuration": configuration_of(method),
         **({} if made.holdout is None else {"hold-out": made.holdout}),
         "budget": [event_to_dict(event) for event in made.events],
         "list of declared facts": private.facts.to_dict(),
         "public data set": public_facts,
         # Bytes are scored as they are, and the same rows in floats are not: pieces must not be mixed.
-        "form of public rows": stored_bytes(getattr(public, "rows", None)),
+        "form of public rows": sharded_rows.stored_bytes(getattr(public, "rows", None)),
         "private data set": private.fingerprint,
-        "person for some row": None if private.people is None else content_digest(private.people),
+        "person for some row": None if private.people is None else examples.content_digest(private.people),
     }
 
 
@@ -349,7 +341,7 @@ def rehearse(task: Task[Any, Any, Any], facts: Facts) -> None:
         return
     tried = replace(task, private=make_up_examples(task.private, facts), noise=SeededNoise(0))
     try:
-        with reported_to(lambda *_: None), not_recording():
+        with progress.reported_to(lambda *_: None), not_recording():
             require_as_planned(task.plan, method.run(tried))
     except Exception as problem:
         said = " ".join(f"{type(problem).__name__}: {problem}".split()).rstrip(".")

@@ -28,13 +28,11 @@ import numpy as np
 from dptransfer import encoders
 from dptransfer.accounting import guarantee_of, noise_multiplier_for, warn_if_weak
 from dptransfer.base.types import AnyArray, Integers, Labels, People
-from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
-from dptransfer.data.grey_levels import GreyRange, declared_range
+from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings, grey_levels
 from dptransfer.errors import ArgumentError, DPTransferError, Incompatible
-from dptransfer.exact.chunks import plain_floats
+from dptransfer.exact import chunks, vocabulary_map
 from dptransfer.exact.feature_map import Arrays, Features, FittedFeatures, UnitNorm
 from dptransfer.exact.lattice import LARGEST_DIMENSION
-from dptransfer.exact.vocabulary_map import VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About, Whole, check_settings
@@ -42,8 +40,7 @@ from dptransfer.methods.charging import with_defaults
 from dptransfer.methods.deep.network import Network, network_of
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
-from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import Head
+from dptransfer.release import classifier, heads
 from dptransfer.sources import PrivateImages, PublicImages
 
 if TYPE_CHECKING:
@@ -119,7 +116,7 @@ class Outcome:
         answers: positions of public examples that teachers answered for, by the class of the answer.
     """
 
-    head: Head
+    head: heads.Head
     events: tuple[Event, ...]
     prototypes: Sequence[Sequence[int]] | None = None
     notes: tuple[str, ...] = ()
@@ -253,7 +250,7 @@ class PrivateMethod(ABC):
         return FitPlan.make(self, facts, budget, public, holdout)
 
     @final
-    @plain_floats()  # no flag and no filter of the caller's changes what is computed, or makes rows tell
+    @chunks.plain_floats()  # no flag or filter of the caller's changes what is computed, or makes rows tell
     def fit(
         self,
         private: PrivateData,
@@ -267,7 +264,7 @@ class PrivateMethod(ABC):
         holdout: float | None = None,
         plan: FitPlan | None = None,
         witnesses: bool = True,
-    ) -> PrivateClassifier:
+    ) -> classifier.PrivateClassifier:
         """Plan, prepare, charge the ledger, run, and wrap the result.
 
         Args:
@@ -408,7 +405,7 @@ class EmbeddingMethod(PrivateMethod):
     @property
     def takes_words(self) -> bool:
         """Whether the method, or its feature map, reads the words of an encoder."""
-        return self.reads_words or isinstance(self.features, VocabularyMap)
+        return self.reads_words or isinstance(self.features, vocabulary_map.VocabularyMap)
 
     def with_words(self, public: PublicEmbeddings | None, facts: Facts) -> PublicEmbeddings | None:
         """Add the words of the encoder on record, for methods that read them."""
@@ -449,9 +446,9 @@ class ImageMethod(PrivateMethod):
     encoder: str = "efficientnet-lite0"
     size: Whole | None = None
     device: str = "cpu"
-    grey_range: Annotated[GreyRange | None, lambda _, value: declared_range(value)] = field(
-        default=None, kw_only=True
-    )
+    grey_range: Annotated[
+        grey_levels.GreyRange | None, lambda _, value: grey_levels.declared_range(value)
+    ] = field(default=None, kw_only=True)
 
     takes: ClassVar[type[PrivateData]] = PrivateImages
     takes_public: ClassVar[type[PublicData]] = PublicImages

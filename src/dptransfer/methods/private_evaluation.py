@@ -15,12 +15,10 @@ from dptransfer.base.types import AnyArray, Floats, JsonObject
 from dptransfer.data import Facts, PrivateData, PrivateEmbeddings
 from dptransfer.data.facts import require_same_encoder
 from dptransfer.errors import ArgumentError, Incompatible
-from dptransfer.exact.chunks import plain_floats
+from dptransfer.exact import chunks, feature_map
 from dptransfer.exact.evaluation_layout import EvaluationLayout
-from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.mechanisms.mechanism import exact_answer
+from dptransfer.mechanisms import GaussianMechanism, mechanism
 from dptransfer.methods.charging import charge_run, with_defaults
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, GaussianEvent
@@ -58,7 +56,7 @@ class PrivateEvaluation:
         question = evaluation_query(self.model.head, self.model.features, facts.bound)
         return mechanism_for(question, budget)
 
-    @plain_floats()  # as for `fit`
+    @chunks.plain_floats()  # as for `fit`
     def evaluate(
         self,
         test: PrivateEmbeddings,
@@ -88,7 +86,7 @@ class PrivateEvaluation:
         step = self.plan(test.facts, budget)
         # A head that cannot be asked fails here, about no row.
         none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)
-        exact_answer(step.query, none, nobody, None if test.people is None else nobody)
+        mechanism.exact_answer(step.query, none, nobody, None if test.people is None else nobody)
         with charge_run(ledger, test, (step.event,), "evaluation", new_data_set) as receipt:
             return run_evaluation(step, test.rows, test, budget, noise, receipt.head)
 
@@ -109,7 +107,7 @@ class PrivateEvaluation:
             )
 
 
-def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> EvaluationCounts:
+def evaluation_query(head: Head, features: feature_map.FittedFeatures, bound: Bound) -> EvaluationCounts:
     """The evaluation query for a head behind this map."""
     arrays: JsonObject = score_arrays(head)
     arrays |= {"temperature": head.temperature, "directions": isinstance(head, CosineHead)}
@@ -119,7 +117,7 @@ def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> Eval
 def planned_query(classes: Sequence[str | int], bound: Bound) -> EvaluationCounts:
     """The same question of a head that is not there yet: what it costs is known by the classes alone."""
     blank = LinearHead(np.zeros((len(classes), 1)), np.zeros(len(classes)))
-    return evaluation_query(blank, UnitNorm().fit(1, None), bound)
+    return evaluation_query(blank, feature_map.UnitNorm().fit(1, None), bound)
 
 
 def mechanism_for(question: EvaluationCounts, budget: Budget) -> GaussianMechanism:

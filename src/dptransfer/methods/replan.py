@@ -39,24 +39,18 @@ from dptransfer.exact.lattice import require_exact_norms
 from dptransfer.exact.public_map import FittedPublicMap, FittedSpan, PublicMap
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.mechanisms.mechanism import at_noise_of
-from dptransfer.methods import METHODS
-from dptransfer.methods.configuration import UnknownType, method_from_configuration
+from dptransfer.methods import METHODS, configuration, fitting, private_evaluation
 from dptransfer.methods.deep.fine_tuning import FineTuning, WarmStartNetwork
 from dptransfer.methods.deep.network import delta_kind
-from dptransfer.methods.fitting import FitPlan
 from dptransfer.methods.heads.public_start import sources_of_start
 from dptransfer.methods.method import Plan, PrivateMethod
-from dptransfer.methods.private_evaluation import ASSUMPTIONS, is_planned_step
 from dptransfer.methods.prototypes.pool_selection import PoolSelection
 from dptransfer.methods.tuning import PrivateTuning, Trials
-from dptransfer.methods.votes.pate import PictureVoting
-from dptransfer.methods.votes.voting import Voting
+from dptransfer.methods.votes import pate, voting
 from dptransfer.privacy import Budget, Event, Unit, event_to_dict
-from dptransfer.release.bundle import read_release
+from dptransfer.release import bundle, heads, manifest
 from dptransfer.release.charged_evaluation import without_holdout
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import CosineHead, MeanCosineHead
-from dptransfer.release.manifest import current_versions
 from dptransfer.release.verify import CHARGED, RECORD, STEPS, WORDS, Check, Verification, verify_files
 from dptransfer.sources import PrivateImages
 
@@ -89,7 +83,7 @@ def contradictions(model: PrivateClassifier, plan: Plan) -> Iterator[str]:
     if charged is not None:
         if charged.holdout is not None and charged.ledger_head != model.provenance.ledger_head:
             yield "fit and hold-out are one charge, and name different entries of the ledger"
-        if charged.guarantee.assumptions != ASSUMPTIONS:
+        if charged.guarantee.assumptions != private_evaluation.ASSUMPTIONS:
             yield "the assumptions of the charged evaluation are not those of such an evaluation"
 
 
@@ -97,7 +91,7 @@ def _in_notes(model: PrivateClassifier, plan: Plan) -> Iterator[str]:
     notes, charged = list(model.provenance.notes), model.charged
     if charged is not None and charged.holdout is not None:
         budget = Budget(epsilon=1.0, relation=model.guarantee.relation)
-        made = FitPlan(plan.method, model.facts, budget, plan, holdout=charged.holdout)
+        made = fitting.FitPlan(plan.method, model.facts, budget, plan, holdout=charged.holdout)
         if not notes or (notes.pop(),) != made.notes:
             yield "the note about the hold-out is not that of its chance and relation"
     implied = [*plan.notes, *_answered(model, plan.method)]
@@ -128,7 +122,7 @@ def _same(recorded: str, implied: str) -> bool:
 def _answered(model: PrivateClassifier, method: PrivateMethod) -> tuple[str, ...]:
     """The notes that follow from the listed answers."""
     listed = model.provenance.answers
-    if not isinstance(method, Voting) or listed is None:
+    if not isinstance(method, voting.Voting) or listed is None:
         return ()
     return method.notes_of(sum(map(len, listed["rows"].values())))
 
@@ -153,11 +147,11 @@ def _miscounted(model: PrivateClassifier, method: PrivateMethod, pool: int) -> I
         wanted, head = getattr(method, "k", 1), model.head
         if prototypes is None or {len(own) for own in prototypes} != {wanted}:
             yield f"the method chooses {wanted} prototypes of each class, and as many are not listed"
-        several = head.prototypes.shape[1] if isinstance(head, MeanCosineHead) else None
-        if wanted != (isinstance(head, CosineHead) if several is None else several):
+        several = head.prototypes.shape[1] if isinstance(head, heads.MeanCosineHead) else None
+        if wanted != (isinstance(head, heads.CosineHead) if several is None else several):
             yield f"the method chooses {wanted} prototypes of each class, and the head has others"
         prototypes = None
-    if isinstance(method, Voting):
+    if isinstance(method, voting.Voting):
         if answers is None:
             yield "the method answers questions about public examples, and none are listed"
         rows = [row for own in answers or () for row in own]
@@ -230,7 +224,7 @@ def changes_of_encoder(method: PrivateMethod) -> tuple[str | None, ...]:
     if isinstance(method, FineTuning):
         kind = delta_kind(method.train)
         return (f"{kind}{BESIDE}" if kind is not None and isinstance(method, WarmStartNetwork) else kind,)
-    return (None, "state") if isinstance(method, PictureVoting) else (None,)
+    return (None, "state") if isinstance(method, pate.PictureVoting) else (None,)
 
 
 def _methods(plan: Plan) -> list[PrivateMethod]:
@@ -256,7 +250,7 @@ def verify_release(path: str | Path) -> Verification:
     found = verify_files(path)
     if found.method is None or not any(check.name == "model" and check.passed for check in found.checks):
         return found  # there is nothing that could be planned again
-    model = read_release(path)
+    model = bundle.read_release(path)
     checks = [_check_charged(model, one) for one in found.checks]
     steps, plan = check_steps(model)
     place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
@@ -271,7 +265,7 @@ def _check_charged(model: PrivateClassifier, check: Check) -> Check:
         return check
     said = "its step and the noise it states are not those of such an evaluation"
     try:
-        if is_planned_step(model.charged):
+        if private_evaluation.is_planned_step(model.charged):
             return check
     except DPTransferError as problem:
         said = str(problem)
@@ -292,7 +286,7 @@ def check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
     understated = False
     try:
         model = without_holdout(model)  # what a hold-out was asked, `verify_files` has checked
-        method = method_from_configuration(model.provenance.configuration)
+        method = configuration.method_from_configuration(model.provenance.configuration)
         if method.name != name:
             raise ValueError(f"the recorded configuration is that of '{method.name}'")
         understated = not _bounds(method, model.facts.unit)
@@ -305,7 +299,7 @@ def check_steps(model: PrivateClassifier) -> tuple[Check, Plan | None]:
         return not_checked("this plan looks at the public rows themselves, which a release does not hold")
     except Exception as error:  # the words and numbers of a forger reach all that a plan does
         problem = f"the recorded method cannot plan them: {error}"
-        if isinstance(error, UnknownType) and name == PrivateTuning.name:
+        if isinstance(error, configuration.UnknownType) and name == PrivateTuning.name:
             return not_checked(problem)
     if problem is None:
         added = METHODS.package(name)
@@ -350,8 +344,8 @@ def check_words(model: PrivateClassifier) -> Check:
 
 def _other_version(recorded: Mapping[str, str]) -> str | None:
     """The package and version that wrote a release, if another version is installed here."""
-    here = current_versions(*recorded)
-    planning = {"dptransfer", *recorded} - (current_versions().keys() - {"dptransfer"})
+    here = manifest.current_versions(*recorded)
+    planning = {"dptransfer", *recorded} - (manifest.current_versions().keys() - {"dptransfer"})
     other = (f"{one} {recorded.get(one)}" for one in sorted(planning) if recorded.get(one) != here[one])
     return next(other, None)
 

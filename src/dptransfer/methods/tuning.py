@@ -16,8 +16,7 @@ from dptransfer.base.types import JsonObject
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.exact.feature_map import UnitNorm
-from dptransfer.mechanisms import GaussianRounds
-from dptransfer.mechanisms.mechanism import at_noise_of
+from dptransfer.mechanisms import GaussianRounds, mechanism
 from dptransfer.methods.about import About, Fraction
 from dptransfer.methods.auto import Auto
 from dptransfer.methods.method import (
@@ -338,10 +337,10 @@ class Trials:
         if [len(plan.mechanisms) + 1 for plan in self.plans] != list(map(len, recorded.candidates)):
             return self
         plans = (
-            replace(plan, mechanisms=tuple(map(at_noise_of, trial[:-1], plan.mechanisms)))
+            replace(plan, mechanisms=tuple(map(mechanism.at_noise_of, trial[:-1], plan.mechanisms)))
             for trial, plan in zip(recorded.candidates, self.plans, strict=True)
         )
-        score = cast(GaussianRounds, at_noise_of(recorded.candidates[0][-1], self.score))
+        score = cast(GaussianRounds, mechanism.at_noise_of(recorded.candidates[0][-1], self.score))
         return replace(self, plans=tuple(plans), score=score)
 
 

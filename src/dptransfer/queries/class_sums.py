@@ -11,17 +11,15 @@ import numpy as np
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People, Tensor
 from dptransfer.errors import ArgumentError, RelationMismatch
+from dptransfer.exact import chunks, lattice, vocabulary_map
 from dptransfer.exact import sums as exact_sums
-from dptransfer.exact.chunks import concatenate_chunks, over_chunks
 from dptransfer.exact.cuda import Array, on_host, place_beside, use_cuda
 from dptransfer.exact.feature_map import FittedFeatures, lattice_on_device
-from dptransfer.exact.lattice import SUM_BITS, clipped_lattice
 from dptransfer.exact.sums import Groups, group_rows, group_sums, scaled_down
-from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.query import BoundedQuery, RowSums, RowVectors, whole_norms
 
-_GRID: int = 2**SUM_BITS
+_GRID: int = 2**lattice.SUM_BITS
 _SLAB_ELEMENTS = 2**23  # of rows on a device at a time
 # Of a weighted count: those of one person with 2³⁰ rows fit int64. One that wraps around is negative, and
 # further from other persons' than two that are not.
@@ -70,7 +68,7 @@ class _SumsByClass(BoundedQuery):
             return self.features.lattice(rows[chunk], _GRID), labels[chunk]
 
         shape = self.classes, self.features.dimension
-        parts = over_chunks(mapped, len(rows), self.features.input_dimension)
+        parts = chunks.over_chunks(mapped, len(rows), self.features.input_dimension)
         return self._with_counts(_sum_by_class(parts, shape), labels)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
@@ -114,7 +112,7 @@ class _SumsByClass(BoundedQuery):
             own = whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
             return np.hypot(own, self._count_steps / _GRID)
 
-        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
+        return chunks.concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
     def _with_counts(self, sums: Integers, labels: Labels) -> Integers:
         if not self._count_steps:
@@ -327,7 +325,7 @@ class WeightedTotal(RowSums):
         def norms(chunk: slice) -> Floats:
             return whole_norms(weighted(chunk)) / self.grid
 
-        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
+        return chunks.concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
     def vectors(self, rows: AnyArray, labels: Labels) -> RowVectors:
         """(w·x, c·w) of each row, in grid steps."""
@@ -406,9 +404,9 @@ class RecentredSums:
         def part(chunk: slice) -> tuple[Integers, Labels]:
             own = labels[chunk]
             difference = (self.features.lattice(rows[chunk], _ROW_NORM) - centres[own]) / _ROW_NORM
-            return clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0), own
+            return lattice.clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0), own
 
-        return over_chunks(part, len(rows), self.features.input_dimension)
+        return chunks.over_chunks(part, len(rows), self.features.input_dimension)
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,7 +431,7 @@ class ConfidenceTotal(RowSums):
         features: the map into the words.
     """
 
-    features: FittedVocabularyMap
+    features: vocabulary_map.FittedVocabularyMap
 
     label = "encoder confidence"
     grid = _GRID

@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
-from dptransfer.exact import evaluation_layout, softmax
+from dptransfer.exact import cuda, evaluation_layout, lattice, softmax
 from dptransfer.exact.chunks import over_chunks
-from dptransfer.exact.cuda import square_root
 from dptransfer.exact.evaluation_layout import EvaluationLayout
 from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
-from dptransfer.exact.lattice import SUM_BITS
 from dptransfer.exact.sums import Groups
 from dptransfer.privacy import Relation
 from dptransfer.queries.query import BoundedQuery, RowSums, RowVectors
@@ -141,7 +139,7 @@ class LikelihoodGain(RowSums):
     linear: Floats
 
     label = "likelihood gain"
-    grid = 2**SUM_BITS
+    grid = 2**lattice.SUM_BITS
     shape = (1,)
 
     def l2_sensitivity(self, relation: Relation) -> float:
@@ -253,7 +251,7 @@ class EvaluationCounts(BoundedQuery):
             steps = np.full(len(mapped), step)
             if self.directions:
                 squares = np.einsum("ij,ij->i", mapped, mapped)  # at most 2⁴⁸, so exact in any order
-                steps *= norm / square_root(np.maximum(squares, 1.0))
+                steps *= norm / cuda.square_root(np.maximum(squares, 1.0))
             own = np.zeros(self.shape, dtype=np.int64)
             for cells, amounts in self._entries(scored(mapped), steps, labels[chunk]):
                 np.add.at(own, cells, np.trunc(amounts * voices[chunk]).astype(np.int64))

@@ -38,13 +38,12 @@ from collections.abc import Sequence
 
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Unit
-from dptransfer.queries.class_sums import ClassSums
+from dptransfer.queries import class_sums, softmax_gradient
 from dptransfer.queries.query import L2Query
 from dptransfer.queries.second_moments import OfAll, OfClasses, SecondMoments
-from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 
 _ALL, _BY_CLASS, _SUMS, _GRADIENTS = "moment of all rows", "moments of classes", "class sums", "gradients"
-_CUT = 3 / ROW_NORM  # of a coordinate, by rounding from steps of 2⁻¹⁶ to steps of 2⁻¹⁴
+_CUT = 3 / softmax_gradient.ROW_NORM  # of a coordinate, by rounding from steps of 2⁻¹⁶ to steps of 2⁻¹⁴
 
 
 def kind_and_width(query: L2Query) -> tuple[str, int]:
@@ -58,9 +57,9 @@ def kind_and_width(query: L2Query) -> tuple[str, int]:
         return _ALL, query.features.dimension
     if isinstance(query, SecondMoments) and isinstance(query.weights, OfClasses):
         return _BY_CLASS, query.features.dimension
-    if isinstance(query, ClassSums):
+    if isinstance(query, class_sums.ClassSums):
         return _SUMS, query.features.dimension
-    if isinstance(query, SoftmaxGradient) and query.projection is None:
+    if isinstance(query, softmax_gradient.SoftmaxGradient) and query.projection is None:
         return _GRADIENTS, query.features.dimension
     raise ArgumentError(
         "Questions priced together must be moments of all rows or of classes, class sums or whole gradients; "

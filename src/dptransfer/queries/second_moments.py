@@ -11,12 +11,8 @@ from typing import TypeAlias
 import numpy as np
 
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
+from dptransfer.exact import chunks, feature_map, lattice, softmax, sums
 from dptransfer.exact import sums as exact_sums
-from dptransfer.exact.chunks import concatenate_chunks, over_chunks
-from dptransfer.exact.feature_map import FittedFeatures, lattice_floats
-from dptransfer.exact.lattice import clipped_lattice
-from dptransfer.exact.softmax import IntegerLogits, probabilities
-from dptransfer.exact.sums import Groups, scaled_down
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.query import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -67,12 +63,14 @@ class OfProbabilities:
         return len(self.linear)
 
     @cached_property
-    def _logits(self) -> IntegerLogits:
-        return IntegerLogits.coarse(self.linear, np.zeros(len(self.linear)), ROW_NORM)
+    def _logits(self) -> softmax.IntegerLogits:
+        return softmax.IntegerLogits.coarse(self.linear, np.zeros(len(self.linear)), ROW_NORM)
 
     def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """The probabilities, whose norm is at most 1, rounded toward zero."""
-        return clipped_lattice(probabilities(rows, self._logits).T, _WEIGHT_NORM, clip=1.0).astype(np.float64)
+        return lattice.clipped_lattice(
+            softmax.probabilities(rows, self._logits).T, _WEIGHT_NORM, clip=1.0
+        ).astype(np.float64)
 
 
 Weights: TypeAlias = OfAll | OfClasses | OfProbabilities
@@ -104,7 +102,7 @@ class SecondMoments(BoundedQuery):
                    "Analyze Gauss".
     """
 
-    features: FittedFeatures
+    features: feature_map.FittedFeatures
     weights: Weights
 
     label = "second moments"
@@ -130,11 +128,11 @@ class SecondMoments(BoundedQuery):
         """The upper triangles, in grid steps."""
 
         def part(chunk: slice) -> list[Integers]:
-            mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
+            mapped = feature_map.lattice_floats(self.features, rows[chunk], ROW_NORM)
             # Products of at most 2²⁸·2⁸, at most 2¹⁷ rows at a time: exact in float64.
             return _moments(_coarser(mapped, _FINE_NORM), self.weights(mapped, labels[chunk]))
 
-        return self._triangles(over_chunks(part, len(rows), max(2, self.features.input_dimension)))
+        return self._triangles(chunks.over_chunks(part, len(rows), max(2, self.features.input_dimension)))
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The upper triangles, in grid steps, of each person's moments scaled down to the bound."""
@@ -142,19 +140,19 @@ class SecondMoments(BoundedQuery):
 
         def read(own: Integers) -> tuple[Floats, Floats]:
             chosen = exact_sums.consecutive(own)
-            mapped = lattice_floats(self.features, rows[chosen], ROW_NORM)
+            mapped = feature_map.lattice_floats(self.features, rows[chosen], ROW_NORM)
             weights = self.weights(mapped, labels[chosen]) * (_WEIGHT_NORM_OF_PEOPLE // _WEIGHT_NORM)
             return _coarser(mapped, _FINE_NORM_OF_PEOPLE), weights
 
-        def whole(groups: Groups) -> list[Integers]:
+        def whole(groups: sums.Groups) -> list[Integers]:
             """The moments of one person with many rows, some at a time."""
             found = np.zeros((self.weights.blocks, *2 * (self.features.dimension,)), dtype=np.int64)
             for start in range(0, len(groups.order), _PIECE):
                 found += _moments(*read(groups.order[start : start + _PIECE]))
             most = self.bound.examples * self.grid - math.sqrt(2 * found.size)
-            return list(scaled_down(found.reshape(1, -1), groups, self.grid, most).reshape(found.shape))
+            return list(sums.scaled_down(found.reshape(1, -1), groups, self.grid, most).reshape(found.shape))
 
-        def part(groups: Groups) -> Iterator[list[Integers]]:
+        def part(groups: sums.Groups) -> Iterator[list[Integers]]:
             few, many = groups.up_to(max(_MOST_PAIRED, int(self.bound.examples)))
             fine, weights = read(few.order)
             self._scale_down(weights, fine, few.sizes)
@@ -192,7 +190,7 @@ class SecondMoments(BoundedQuery):
         """‖w‖·√(29²·Σ xᵢ⁴ + 41²·Σ_{i<j} xᵢ²xⱼ²), where the second sum is half of (Σ xᵢ²)² − Σ xᵢ⁴."""
 
         def norms(chunk: slice) -> Floats:
-            mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
+            mapped = feature_map.lattice_floats(self.features, rows[chunk], ROW_NORM)
             squares = _coarser(mapped, _FINE_NORM) ** 2
             weights = np.linalg.norm(self.weights(mapped, labels[chunk]), axis=1)
             fourth = (squares**2).sum(axis=1)
@@ -200,7 +198,7 @@ class SecondMoments(BoundedQuery):
             own: Floats = weights * np.sqrt(_DIAGONAL**2 * fourth + _OFF_DIAGONAL**2 * mixed) / self.grid
             return own
 
-        return concatenate_chunks(norms, len(rows), self.features.input_dimension)
+        return chunks.concatenate_chunks(norms, len(rows), self.features.input_dimension)
 
     def symmetric(self, answer: Floats) -> Floats:
         """(blocks, d, d) symmetric matrices from a noisy answer; noise on the diagonal has its scale ÷ 29."""

@@ -15,12 +15,8 @@ from dptransfer.base.worker_env import usable_cores
 from dptransfer.base.workers import Processes, ThisProcess, Workers
 from dptransfer.data.sharded_rows import ShardedRows, stored_bytes
 from dptransfer.errors import ArgumentError
-from dptransfer.exact import capped_similarity
+from dptransfer.exact import capped_similarity, chunks, cuda, feature_map, sums
 from dptransfer.exact.capped_similarity import GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
-from dptransfer.exact.chunks import Threads
-from dptransfer.exact.cuda import DEVICES, Array, use_cuda
-from dptransfer.exact.feature_map import FittedFeatures, FittedUnitNorm
-from dptransfer.exact.sums import group_rows
 from dptransfer.privacy import Unit
 from dptransfer.queries.query import BoundedQuery
 
@@ -30,7 +26,7 @@ MAPPED_ELEMENTS = 2**22
 """Of mapped rows at a time: 32 MiB."""
 
 
-def grid_rows(features: FittedFeatures, rows: AnyArray, precision: str) -> GridRows:
+def grid_rows(features: feature_map.FittedFeatures, rows: AnyArray, precision: str) -> GridRows:
     """Mapped rows on the precision's grid in its smallest type: 2 or 1 bytes a coordinate.
 
     The map gives eight-byte integers, so it is applied some rows at a time.
@@ -53,7 +49,7 @@ class GridPool:
         precision: the grid.
     """
 
-    features: FittedFeatures
+    features: feature_map.FittedFeatures
     rows: AnyArray | ShardedRows
     precision: str
 
@@ -83,7 +79,7 @@ class GridPool:
         seen to their norm: whoever scores them does.
         """
         small = self.precision == "int8" and stored_bytes(self.rows)
-        return small and self.features == FittedUnitNorm(self.shape[1])
+        return small and self.features == feature_map.FittedUnitNorm(self.shape[1])
 
 
 _MOST_READERS = 8  # for a device; measured
@@ -121,7 +117,7 @@ class SimilarityScores(BoundedQuery):
         workers: who computes them; likewise.
     """
 
-    features: FittedFeatures
+    features: feature_map.FittedFeatures
     candidates: GridRows | GridPool
     classes: int
     lowest: float = 0.0
@@ -135,7 +131,7 @@ class SimilarityScores(BoundedQuery):
     def __post_init__(self) -> None:
         """Check the caps, and the candidates' norms, on which the range of a score rests."""
         checks.one_of("precision", self.precision, GRID_NORM)
-        checks.one_of("device", self.device, DEVICES)
+        checks.one_of("device", self.device, cuda.DEVICES)
         if not 0 <= self.lowest < self.highest <= 2:
             raise ArgumentError(
                 "The caps on 1 + cosine must satisfy 0 <= lowest < highest <= 2; "
@@ -192,7 +188,7 @@ class SimilarityScores(BoundedQuery):
         self, rows: AnyArray, labels: Labels, weights: Integers | None, classes: int
     ) -> ClassSimilarity:
         private = grid_rows(self.features, rows, self.precision)
-        device = "cuda" if use_cuda(self.device) else "cpu"
+        device = "cuda" if cuda.use_cuda(self.device) else "cpu"
         stored = isinstance(self.candidates, GridPool) and self.candidates.as_stored
         return ClassSimilarity(private, labels, classes, *self.caps, self.precision, device, weights, stored)
 
@@ -223,7 +219,7 @@ class SimilarityScores(BoundedQuery):
 
     def _ranges_of_people(self, rows: AnyArray, labels: Labels, people: People) -> Floats:
         """What a person has of one class is scored as a class of its own; their ranges add up."""
-        groups, weights = group_rows(people, labels), row_weights(people, self.bound.examples)
+        groups, weights = sums.group_rows(people, labels), row_weights(people, self.bound.examples)
         step = max(1, MAPPED_ELEMENTS // max(1, len(self.candidates)))
         spans = [np.zeros(0)]
         for start in range(0, len(groups.classes), step):
@@ -256,7 +252,7 @@ class PoolScores:
 
         Beside a device too: while it multiplies for one, others read.
         """
-        return Threads(self.threads) if type(self.engine) is ThisProcess else self.engine
+        return chunks.Threads(self.threads) if type(self.engine) is ThisProcess else self.engine
 
     @property
     def threads(self) -> int:
@@ -293,7 +289,7 @@ class PoolScores:
         """(candidates, classes) scores."""
         return self.similarity(self.candidates)
 
-    def scores(self, piece: slice) -> Array:
+    def scores(self, piece: slice) -> cuda.Array:
         """Those of the candidates at these positions, where they were computed."""
         return self.similarity.of_slab(self.candidates[piece])
 

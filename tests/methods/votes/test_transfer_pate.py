@@ -224,7 +224,7 @@ def test_neither_threads_nor_the_other_teachers_change_a_ballot(monkeypatch):
     x, y = rows_of(3000, width=64)
     teacher, asked = np.random.default_rng(0).integers(0, 200, 3000), rows_of(100, 5, 64)[0]
     cast = ballots(x, y, teacher, 200, asked)
-    monkeypatch.setattr(pate, "usable_cores", lambda: 1)
+    monkeypatch.setattr(pate.worker_env, "usable_cores", lambda: 1)
     assert (ballots(x, y, teacher, 200, asked) == cast).all()
     for one in (0, 7, 199):
         own = teacher == one

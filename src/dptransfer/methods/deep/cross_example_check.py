@@ -28,21 +28,18 @@ import numpy as np
 
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import Floats, Labels, PixelArray, Tensor
-from dptransfer.encoders.device import exact_kernels
-from dptransfer.encoders.per_example import probe_pictures
-from dptransfer.encoders.registry import apply_delta
+from dptransfer.encoders import device, per_example, registry
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.exact.feature_map import apply
+from dptransfer.methods.deep import teachers, trained_parts
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
-from dptransfer.methods.deep.teachers import Course, Teachers
-from dptransfer.methods.deep.trained_parts import TrainedParts
 
 _FAR_START = 0.3  # from the public start: what is trained must show
 _PICTURES = 8
 _APART = 1e-3  # of the largest logit; rounding is below a hundredth of it
 
 
-def require_as_released(parts: TrainedParts) -> None:
+def require_as_released(parts: trained_parts.TrainedParts) -> None:
     """Raise unless the changed encoder and the head find in pictures of noise what training computes."""
     network, bits = parts.network, np.random.Generator(np.random.PCG64(0))
     theta = bits.normal(size=parts.size) * _FAR_START
@@ -53,8 +50,8 @@ def require_as_released(parts: TrainedParts) -> None:
     inputs, delta = network.inputs(pictures), parts.delta(theta)
     here = torch.from_numpy(theta.astype(np.float32)).to(network.device)
     trained = np.nan_to_num(parts.logits(here, parts.front(inputs)).cpu().numpy())
-    released: Any = network.encoder if delta is None else apply_delta(network.encoder, delta)
-    with torch.no_grad(), exact_kernels():
+    released: Any = network.encoder if delta is None else registry.apply_delta(network.encoder, delta)
+    with torch.no_grad(), device.exact_kernels():
         rows = released.rows_of(inputs).float().cpu().numpy()
     found = apply(parts.features, rows) @ parts.head(theta).T
     if np.abs(trained - found).max() > _APART * np.abs(found).max():
@@ -73,7 +70,7 @@ Pairs: TypeAlias = "Iterator[tuple[Tensor, Tensor]]"
 """Answers, (examples, ...), that must be the same."""
 
 
-def require_own_gradients(parts: TrainedParts, *, views: int, micro_batch: int) -> None:
+def require_own_gradients(parts: trained_parts.TrainedParts, *, views: int, micro_batch: int) -> None:
     """Raise unless a picture's gradient is its own: in any slot of a micro-batch, beside any pictures.
 
     Args:
@@ -83,7 +80,7 @@ def require_own_gradients(parts: TrainedParts, *, views: int, micro_batch: int) 
     """
     bits = np.random.Generator(np.random.PCG64(0))
     thetas = [bits.normal(size=parts.size) * far for far in _FAR]
-    shown = probe_pictures(micro_batch + 1, parts.network.side)
+    shown = per_example.probe_pictures(micro_batch + 1, parts.network.side)
     labels, slots = np.arange(micro_batch + 1) % parts.classes, np.arange(micro_batch)
     next_slot = np.roll(np.arange(micro_batch + 1), 1)[:-1]
 
@@ -102,7 +99,7 @@ def require_own_gradients(parts: TrainedParts, *, views: int, micro_batch: int) 
     _require_same(asked, parts.network.identity.name, "micro_batch", micro_batch)
 
 
-def require_own_ballots(model: Teachers, course: Course, side: int, name: str) -> None:
+def require_own_ballots(model: teachers.Teachers, course: teachers.Course, side: int, name: str) -> None:
     """Raise unless what a teacher learns and says is its own, beside any pictures of the other teachers.
 
     Args:
@@ -111,12 +108,12 @@ def require_own_ballots(model: Teachers, course: Course, side: int, name: str) -
         side: of the pictures.
         name: of the network.
     """
-    pixels = probe_pictures(course.together * course.batch, side)
+    pixels = per_example.probe_pictures(course.together * course.batch, side)
     shown = pixels.reshape(course.together, course.batch, side, side, 3)
 
     def ballots_and_slopes(raw: PixelArray, far: float) -> Tensor:
         weights, draws = model.start(course.together), torch.Generator().manual_seed(0)
-        with torch.enable_grad(), exact_kernels():
+        with torch.enable_grad(), device.exact_kernels():
             moved = [one + far * torch.randn(one.shape, generator=draws).to(one) for one in weights]
             logits = model.logits(moved, torch.from_numpy(raw).to(model.device))
             found = torch.autograd.grad(torch.log_softmax(logits, 2)[..., 0].sum(), weights)

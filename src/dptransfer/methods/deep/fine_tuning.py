@@ -11,18 +11,14 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from dptransfer.base import checks
+from dptransfer.base import checks, progress
 from dptransfer.base.lazy_torch import torch
-from dptransfer.base.progress import steps as counted
 from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.encoders.encoder import BESIDE, EncoderDelta
-from dptransfer.encoders.in_memory import encode_pixels
+from dptransfer.encoders import encoder, in_memory
 from dptransfer.errors import ArgumentError
+from dptransfer.exact import lattice, public_map, softmax
 from dptransfer.exact.feature_map import FittedFeatures, UnitNorm
-from dptransfer.exact.lattice import LARGEST_DIMENSION, require_exact_norms
-from dptransfer.exact.public_map import PublicMap
-from dptransfer.exact.softmax import IntegerLogits, logit_steps
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import About, Fraction, Moderate, Rate, Whole, one_of
 from dptransfer.methods.deep.augment import VIEWS
@@ -188,8 +184,8 @@ class FineTuning(ImageMethod):
 
     def map_of(self, network: Network, public: PublicImages) -> FittedFeatures | None:
         """The public map, of the unchanged network's rows."""
-        pool = PublicEmbeddings(encode_pixels(public.pixels, network.encoder))
-        return PublicMap(axes=self.axes).fit(network.dimension, pool)
+        pool = PublicEmbeddings(in_memory.encode_pixels(public.pixels, network.encoder))
+        return public_map.PublicMap(axes=self.axes).fit(network.dimension, pool)
 
     def run(self, task: Task[TrainedParts, PrivateImages, PublicImages | None]) -> Outcome:
         """Ask, step; everything but the noisy answers is post-processing."""
@@ -199,7 +195,7 @@ class FineTuning(ImageMethod):
         bound = task.facts.bound
         descent = TwoDescents(task.prepared, paid, self.pace, self.reach)
         rounds, positions = paid.open(noise=task.noise), np.arange(len(task.private.labels))
-        for _ in counted(paid.times, "noisy gradient step"):
+        for _ in progress.steps(paid.times, "noisy gradient step"):
             here = loss.gradients_at(descent.theta)
             question = NetworkGradient(task.prepared.size, here, self.micro_batch, self.clip, bound=bound)
             descent.step(rounds.release(question, positions, task.private.labels, task.private.people))
@@ -405,7 +401,7 @@ class WarmStartNetwork(FineTuning):
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """As it is set; the released head will see both rows of a picture, side by side."""
         if self.train != "last":
-            require_exact_norms(2 * network.dimension)
+            lattice.require_exact_norms(2 * network.dimension)
         return super().parts(network, classes, features)
 
     def map_of(self, network: Network, public: PublicImages) -> None:
@@ -413,19 +409,19 @@ class WarmStartNetwork(FineTuning):
 
     def pre_steps(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for their share; a plan knows no network, so there is room for the widest rows."""
-        return [sums_before(rounds, Outline(LARGEST_DIMENSION), facts, self.share)]
+        return [sums_before(rounds, Outline(lattice.LARGEST_DIMENSION), facts, self.share)]
 
     def with_released(
         self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
     ) -> PictureLoss:
         """The loss beside the prior that the released centres give."""
         (paid,), network = before, loss.pictures.parts.network
-        rows = encode_pixels(private.pixels, network.encoder, batch=self.micro_batch)
+        rows = in_memory.encode_pixels(private.pixels, network.encoder, batch=self.micro_batch)
         features = UnitNorm().fit(network.dimension, None)
         prior = released_directions(paid, features, rows, private, noise) / self.prior_temperature
         # In exact integers: a float product may round a row otherwise where there are more of them.
-        logits = IntegerLogits.of(prior, np.zeros(len(prior)), None, ROW_NORM)
-        steps = logit_steps(features.lattice(rows, ROW_NORM).astype(np.float64), logits)
+        logits = softmax.IntegerLogits.of(prior, np.zeros(len(prior)), None, ROW_NORM)
+        steps = softmax.logit_steps(features.lattice(rows, ROW_NORM).astype(np.float64), logits)
         fixed = torch.from_numpy((steps.T * 2.0**-10).astype(np.float32)).to(network.device)
         return PictureLoss(loss.pictures, fixed, self.loss, prior)
 
@@ -439,7 +435,7 @@ class WarmStartNetwork(FineTuning):
             blank, longer = np.zeros_like(weights), math.sqrt(2)
             weights, prior = longer * np.hstack([weights, blank]), longer * np.hstack([blank, prior])
             features = UnitNorm().fit(prior.shape[1], None)
-            delta = EncoderDelta(delta.base, delta.kind + BESIDE, delta.arrays)
+            delta = encoder.EncoderDelta(delta.base, delta.kind + encoder.BESIDE, delta.arrays)
             own = replace(own, features=features, encoder_delta=delta)
         both, beside = (weights + prior, None) if self.loss == "logits" else (weights, prior)
         return replace(own, head=combine_heads(both, beside))

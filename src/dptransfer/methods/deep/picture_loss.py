@@ -13,8 +13,7 @@ import numpy as np
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import Floats, Integers, Labels, PixelArray, Tensor
 from dptransfer.exact.cuda import record_graph
-from dptransfer.methods.deep.augment import views_of
-from dptransfer.methods.deep.network_gradient import Gradients
+from dptransfer.methods.deep import augment, network_gradient
 from dptransfer.methods.deep.trained_parts import TrainedParts
 
 
@@ -70,7 +69,7 @@ class Pictures:
         return self._from_bytes(torch.from_numpy(pixels).to(self.parts.network.device))
 
     def _from_bytes(self, raw: Tensor) -> Tensor:
-        return self.parts.front(self.parts.network.from_bytes(views_of(raw, self.views)))
+        return self.parts.front(self.parts.network.from_bytes(augment.views_of(raw, self.views)))
 
 
 def losses(logits: Tensor, labels: Tensor, prior: Tensor | None = None, combined: str = "average") -> Tensor:
@@ -109,7 +108,7 @@ class PictureLoss:
     combined: str = "average"
     prior_weights: Floats | None = None
 
-    def gradients_at(self, theta: Floats) -> Gradients:
+    def gradients_at(self, theta: Floats) -> network_gradient.Gradients:
         """What a `NetworkGradient` asks for at θ."""
         here = torch.from_numpy(theta.astype(np.float32)).to(self.pictures.parts.network.device)
 

@@ -48,8 +48,7 @@ import numpy as np
 from dptransfer.base import progress
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Integers, PixelArray, Tensor
-from dptransfer.encoders.device import exact_kernels
-from dptransfer.encoders.encoder import EncoderDelta
+from dptransfer.encoders import device, encoder
 from dptransfer.methods.deep import augment
 from dptransfer.methods.deep.augment import View
 from dptransfer.methods.deep.network import Network
@@ -172,10 +171,10 @@ class TrainedStudent(NamedTuple):
 
     weights: Floats
     offset: Floats
-    delta: EncoderDelta | None
+    delta: encoder.EncoderDelta | None
 
 
-@exact_kernels()
+@device.exact_kernels()
 def train_student(
     network: Network,
     pixels: PixelArray,
@@ -298,7 +297,7 @@ class Student:
             for name, one in self.encoder.module.named_parameters()
             if not one.equal(public[name])
         }
-        delta = EncoderDelta(self.network.identity, "state", arrays) if arrays else None
+        delta = encoder.EncoderDelta(self.network.identity, "state", arrays) if arrays else None
         return TrainedStudent(weights.cpu().numpy(), offset.cpu().numpy(), delta)
 
     def _rows_of_views(self, view: View) -> Tensor:

@@ -25,13 +25,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from dptransfer.base import checks
+from dptransfer.base import checks, progress
 from dptransfer.base.lazy_torch import torch
-from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, Labels, PixelArray, Tensor
+from dptransfer.encoders import registry, torch_module
 from dptransfer.encoders.device import exact_kernels
-from dptransfer.encoders.registry import EncoderNote
-from dptransfer.encoders.torch_module import PixelMap, ResizeCrop, TorchModuleEncoder
 from dptransfer.errors import ArgumentError
 from dptransfer.queries.votes import ABSTAINS
 
@@ -129,7 +127,7 @@ def ballots_of(
     groups, passes = range(0, len(parts), course.together), course.steps + len(asked)
 
     def report(before: int, done: int) -> None:
-        tell(before + done, len(groups) * passes, "passes of the teachers")
+        progress.tell(before + done, len(groups) * passes, "passes of the teachers")
 
     def cast(few: Sequence[Integers], own: Report) -> Integers:
         with exact_kernels():
@@ -363,7 +361,7 @@ def public_kernels(widths: Sequence[int]) -> Iterator[Floats32]:
         yield ((2 * bits.random((outputs, inputs, 3, 3)) - 1) * most).astype(np.float32)
 
 
-def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
+def small_cnn(*, size: int = 32, device: str = "cpu") -> torch_module.TorchModuleEncoder:
     """The encoder: three convolutions with group normalisation, 128 features.
 
     Its weights are random but the same for everyone; see `public_kernels`.
@@ -382,18 +380,18 @@ def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
         last = torch.nn.AvgPool2d(2) if outputs != _WIDTHS[-1] else torch.nn.Identity()
         group = torch.nn.GroupNorm(GROUPS, outputs)
         layers.append(torch.nn.Sequential(convolution, group, torch.nn.ReLU(), last))
-    return TorchModuleEncoder(
+    return torch_module.TorchModuleEncoder(
         torch.nn.Sequential(*layers),
-        ResizeCrop(size, size),
+        torch_module.ResizeCrop(size, size),
         name=NAME,
         transform_name=f"rgb {size} bicubic (x-127)/64, mean pool",
         device=device,
         size=size,
-        pixel_map=PixelMap(size, 127.0, 64.0),
+        pixel_map=torch_module.PixelMap(size, 127.0, 64.0),
     )
 
 
-NOTE = EncoderNote(
+NOTE = registry.EncoderNote(
     name=NAME,
     load=small_cnn,
     summary="Random weights, for training on pixels from scratch.",

@@ -25,15 +25,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dptransfer.accounting import fits, largest_times
-from dptransfer.base import checks
-from dptransfer.base.progress import steps as counted
+from dptransfer.base import checks, progress
 from dptransfer.base.types import Floats, People
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import BudgetError
-from dptransfer.exact.chunks import over_chunks
-from dptransfer.exact.cuda import DEVICES, to_device, use_cuda
+from dptransfer.exact import chunks, cuda, sums
 from dptransfer.exact.feature_map import FittedFeatures, OnLattice, mapped_on_cuda
-from dptransfer.exact.sums import by_size
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import Moderate, ModerateOrZero, Positive, Whole, check_settings
 from dptransfer.methods.heads.hierarchical import count_estimates
@@ -201,20 +198,20 @@ class HeadRows:
 def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str = "cpu") -> HeadRows:
     """Map the rows once, where they will be visited; on the CPU at most half of float64's memory is kept."""
     rows, labels, people = private.rows, private.labels, private.people
-    order = None if people is None else by_size(people).order
+    order = None if people is None else sums.by_size(people).order
     if people is not None:
         labels, people = labels[order], people[order]
     identity = OnLattice(features.dimension, ROW_NORM)
     if device == "cuda":
         there = mapped_on_cuda(features, rows, ROW_NORM)
-        there = there if order is None else there[to_device(order)]
-        return HeadRows(there, to_device(labels), identity, private, people)
+        there = there if order is None else there[cuda.to_device(order)]
+        return HeadRows(there, cuda.to_device(labels), identity, private, people)
     mapped = np.empty((len(rows), features.dimension), dtype=np.int32)
 
     def fill(chunk: slice) -> None:
         mapped[chunk] = features.lattice(rows[chunk if order is None else order[chunk]], ROW_NORM)
 
-    for _ in over_chunks(fill, len(rows), features.input_dimension):
+    for _ in chunks.over_chunks(fill, len(rows), features.input_dimension):
         pass
     return HeadRows(mapped, labels, identity, private, people)
 
@@ -343,7 +340,7 @@ class GradientHead(EmbeddingMethod):
     pace: NoiseRate | Pace = field(default_factory=NoiseRate)
     device: str = "cpu"
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    devices: ClassVar[tuple[str, ...]] = DEVICES
+    devices: ClassVar[tuple[str, ...]] = cuda.DEVICES
     """Where its steps can be computed."""
     default_steps: ClassVar[int] = 30
     """Rounds when neither their number nor their noise is given: more buy little and take longer."""
@@ -416,7 +413,7 @@ class GradientHead(EmbeddingMethod):
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A GPU that is asked for must be there too."""
         super().require_public(facts, public)
-        use_cuda(self.device)
+        cuda.use_cuda(self.device)
 
     def run(self, task: RowsTask) -> Outcome:
         """Ask, make a gradient of the answer, step; everything but the noisy answers is post-processing."""
@@ -432,7 +429,7 @@ class GradientHead(EmbeddingMethod):
             noise_of_sum = paid.scale / (self.rate * math.sqrt(paid.times))  # of all rows, in one answer
             trust = rule.trust_in_steps(noise_of_sum, self.worth_of_start(task.facts, task.public))
             descent = DescentAtNoiseRate(rule.start, paid.times, trust * self.pace.logit_noise)
-        for _ in counted(paid.times, "noisy gradient step"):
+        for _ in progress.steps(paid.times, "noisy gradient step"):
             question = rule.question(descent.weights, seen.features)
             answer = rounds.release(question, *seen.examples)
             descent.step(rule.gradient(descent.weights, answer), rule.noise_norm(answer, paid.scale))

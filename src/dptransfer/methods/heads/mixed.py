@@ -11,8 +11,7 @@ from scipy.special import logsumexp
 
 from dptransfer.base.types import Floats, Labels
 from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.exact.chunks import one_blas_thread
-from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.exact import chunks, feature_map
 from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads import start as starts
 from dptransfer.methods.heads.descent import (
@@ -51,10 +50,10 @@ class _LedByShots(UpdateRule):
             # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
             gradient = starts.residuals(np.zeros_like(self.start), *self.shots).T @ self.shots[0]
             count = self.method.axes_of(self.features.dimension, len(facts.classes))
-            with one_blas_thread(min(gradient.shape)):
+            with chunks.one_blas_thread(min(gradient.shape)):
                 self.axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
 
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+    def question(self, weights: Floats, features: feature_map.FittedFeatures) -> L2Query:
         """The private gradient, clipped and projected as the public one says."""
         residual = starts.residuals(weights, *self.shots)
         self.public_gradient = residual.T @ self.shots[0]
@@ -144,7 +143,7 @@ class AdaMix(NoisyGD):
         super().require_public(facts, public)
         starts.labelled_rows(facts, public)
 
-    def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
+    def planned_question(self, outline: feature_map.FittedFeatures, facts: Facts) -> L2Query:
         """A gradient in as many axes as a step looks along."""
         width, classes = outline.dimension, len(facts.classes)
         axes = None if self.axes is None else np.eye(width, self.axes_of(width, classes))
@@ -284,7 +283,7 @@ class MeanClip(UpdateRule):
         """Map the shots."""
         self.shots = starts.mapped_shots(self.features, facts, public)
 
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
+    def question(self, weights: Floats, features: feature_map.FittedFeatures) -> L2Query:
         """The clipped gradient at these weights."""
         mean = starts.clipped_gradient(weights, *self.shots) / len(self.shots[0])
         self.clip = max(float(np.linalg.norm(mean)), SMALLEST_CLIP)

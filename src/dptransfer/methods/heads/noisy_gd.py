@@ -26,8 +26,7 @@ from dptransfer.methods.heads.descent import (
 from dptransfer.methods.heads.start import FromNames, FromShots, FromZero, labelled_rows
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Unit
-from dptransfer.queries import ClassCounts, ClassSums, GradientAndExcess, L2Query
-from dptransfer.queries.softmax_gradient import require_count_weight
+from dptransfer.queries import ClassCounts, ClassSums, GradientAndExcess, L2Query, softmax_gradient
 from dptransfer.release.heads import AverageHead, CosineHead, Head, LinearHead, unit_rows
 
 
@@ -212,7 +211,7 @@ class GlobalAdapt(DPSGDProbe):
     """
 
     sampling_rate: Rate = 1.0
-    count_weight: Annotated[float, require_count_weight] = 0.25
+    count_weight: Annotated[float, softmax_gradient.require_count_weight] = 0.25
     tolerance: Fraction = 0.1
     adapt_rate: Moderate = 0.2
     devices: ClassVar[tuple[str, ...]] = ("cpu",)

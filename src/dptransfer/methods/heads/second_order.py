@@ -16,8 +16,7 @@ from dptransfer.base.progress import steps as counted
 from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.chunks import one_blas_thread
-from dptransfer.exact.feature_map import FittedFeatures
+from dptransfer.exact import chunks, feature_map
 from dptransfer.mechanisms import GaussianRounds, Step, joint_rounds, rounds_of
 from dptransfer.methods.about import FEATURES, About, Fraction, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads.descent import (
@@ -50,7 +49,7 @@ def ridge_inverse(matrix: Floats, ridge: float) -> Floats:
 
 def _floored(matrix: Floats, ridge: float) -> tuple[Floats, Floats]:
     """Eigenvalues of matrix⁺ + ridge, and the eigenvectors."""
-    with one_blas_thread(len(matrix)):
+    with chunks.one_blas_thread(len(matrix)):
         values, vectors = np.linalg.eigh(matrix)
     return np.maximum(values, 0.0) + ridge, vectors
 
@@ -130,7 +129,7 @@ class LeastSquares(EmbeddingMethod):
 
 
 def _queries(
-    features: FittedFeatures, classes: int, bound: Bound
+    features: feature_map.FittedFeatures, classes: int, bound: Bound
 ) -> tuple[SecondMoments, SecondMoments, ClassSums]:
     return (
         SecondMoments(features, OfAll(), bound=bound),

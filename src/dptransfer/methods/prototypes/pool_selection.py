@@ -12,16 +12,14 @@ from dptransfer.accounting import selection_epsilon_for
 from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.exact import cuda, public_map
 from dptransfer.exact.capped_similarity import GRID_NORM
-from dptransfer.exact.cuda import DEVICES, use_cuda
 from dptransfer.exact.feature_map import Features, FittedFeatures
-from dptransfer.exact.public_map import FittedPublicMap, PublicMap
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
 from dptransfer.methods.about import PROTOTYPES, About, Whole, one_of
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask, with_query
 from dptransfer.privacy import Budget, Unit
-from dptransfer.queries import SimilarityScores
-from dptransfer.queries.similarity import GridPool
+from dptransfer.queries import SimilarityScores, similarity
 from dptransfer.release.heads import CosineHead, Head, MeanCosineHead
 
 _CAPS = {"lowest": "Smallest similarity counted.", "highest": "Largest similarity counted."}
@@ -33,7 +31,7 @@ _UNLIKE, _UNLIKE_CENTRED = 0.1, 0.5
 _CAP_ROWS = 1024
 
 
-def public_caps(pool: GridPool, noise: float) -> tuple[float, float]:
+def public_caps(pool: similarity.GridPool, noise: float) -> tuple[float, float]:
     """Caps on 1 + cosine from similarities within the pool: no private row is read, so they cost nothing.
 
     A capped score ÷ (highest − lowest) is the mean, over all thresholds between the caps, of the number of
@@ -58,7 +56,7 @@ def public_caps(pool: GridPool, noise: float) -> tuple[float, float]:
     pairs = np.clip((rows @ rows.T)[np.triu_indices(count, 1)], -one, one)
     if not len(pairs) or pairs.min() == pairs.max():
         return 0.0, 2.0
-    unlike = _UNLIKE_CENTRED if isinstance(pool.features, FittedPublicMap) else _UNLIKE
+    unlike = _UNLIKE_CENTRED if isinstance(pool.features, public_map.FittedPublicMap) else _UNLIKE
     shares = unlike, 1 - min(_PASSING * noise, _MOST_PASSING)
     low, high = 1 + np.quantile(pairs, shares, method="lower") / one
     return (float(low), float(high)) if low < high else (0.0, 2.0)
@@ -88,7 +86,7 @@ class PoolSelection(EmbeddingMethod):
     lowest: float | None = None
     highest: float | None = None
     precision: Annotated[str, one_of(*GRID_NORM)] = "float16"
-    device: Annotated[str, one_of(*DEVICES)] = "cpu"
+    device: Annotated[str, one_of(*cuda.DEVICES)] = "cpu"
     needs_public: ClassVar[bool] = True
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
 
@@ -102,7 +100,7 @@ class PoolSelection(EmbeddingMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """All classes together, at the largest ε that fits."""
-        use_cuda(self.device)  # refused, where there is none, before anything is charged
+        cuda.use_cuda(self.device)  # refused, where there is none, before anything is charged
         outline = self.outline(facts, public)
         query = SimilarityScores(
             features=outline,
@@ -134,12 +132,12 @@ class PoolSelection(EmbeddingMethod):
 
     def narrow(self, features: FittedFeatures, selection: Selection) -> FittedFeatures:
         """Keep as many axes of a public map as the noise allows."""
-        if not isinstance(features, FittedPublicMap):
+        if not isinstance(features, public_map.FittedPublicMap):
             return features
         epsilon = selection.query.score_range / selection.scale
         return features.first(round(_AXES * max(1.0, epsilon)))
 
-    def caps(self, pool: GridPool, selection: Selection) -> tuple[float, float]:
+    def caps(self, pool: similarity.GridPool, selection: Selection) -> tuple[float, float]:
         """Lowest and highest as they are set, or read off the pool."""
         if (self.lowest, self.highest) != (None, None):
             return self._own_caps
@@ -150,7 +148,7 @@ class PoolSelection(EmbeddingMethod):
         assert task.public is not None
         planned = task.plan.single_step(Selection)
         features = self.narrow(task.prepared, planned)
-        candidates = GridPool(features, task.public.rows, self.precision)
+        candidates = similarity.GridPool(features, task.public.rows, self.precision)
         lowest, highest = self.caps(candidates, planned)
         how = {"device": self.device, "workers": task.public.workers, "lowest": lowest, "highest": highest}
         selection = with_query(planned, features=features, candidates=candidates, **how)
@@ -224,7 +222,7 @@ class TopKPrototypes(PoolSelection):
         k: prototypes per class.
     """
 
-    features: Features = field(default_factory=lambda: PublicMap(axes=1024))
+    features: Features = field(default_factory=lambda: public_map.PublicMap(axes=1024))
     k: Whole = 5
     name: ClassVar[str] = "top-k"
     about: ClassVar[About] = About(

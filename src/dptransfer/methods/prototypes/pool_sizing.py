@@ -16,14 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.base.worker_env import usable_cores
-from dptransfer.base.workers import ThisProcess, pieces_of
-from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.data.emb_folder import READERS
-from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.base import worker_env, workers
+from dptransfer.data import Facts, PublicEmbeddings, emb_folder, sharded_rows
+from dptransfer.exact import chunks, public_map
 from dptransfer.exact.capped_similarity import GRID_NORM
-from dptransfer.exact.chunks import side_by_side
-from dptransfer.exact.public_map import Moments, PublicMap
 from dptransfer.mechanisms import LaplaceNoisyMax, Selection
 from dptransfer.mechanisms.pool_choice import BinCounter, choice_pieces
 from dptransfer.methods.method import EmbeddingMethod, Plan
@@ -98,10 +94,10 @@ def pool_sizing(plan: Plan, facts: Facts, public: PublicEmbeddings) -> PoolSizin
     """
     rows: object = public.rows
     method = plan.method
-    if not isinstance(rows, ShardedRows) or not isinstance(method, EmbeddingMethod):
+    if not isinstance(rows, sharded_rows.ShardedRows) or not isinstance(method, EmbeddingMethod):
         return None
     row_bytes = rows.stored.itemsize * public.dimension
-    trial = _Trial(rows, getattr(public.workers, "cores", usable_cores()))
+    trial = _Trial(rows, getattr(public.workers, "cores", worker_env.usable_cores()))
 
     def digest(piece: slice) -> None:  # of files whose checksums are on record, or of rows that have none yet
         found = hashlib.sha256()
@@ -116,12 +112,12 @@ def pool_sizing(plan: Plan, facts: Facts, public: PublicEmbeddings) -> PoolSizin
 
     hashing = trial.alone(digest)
     if public.on_record:  # file by file; a fingerprint of rows is one chain
-        hashing /= min(READERS, usable_cores(), len(rows.files))
+        hashing /= min(emb_folder.READERS, worker_env.usable_cores(), len(rows.files))
     passes = [Pass("checking", len(rows) * row_bytes, hashing)]
-    pieces = pieces_of(len(rows), rows.dtype.itemsize * public.dimension)
+    pieces = workers.pieces_of(len(rows), rows.dtype.itemsize * public.dimension)
     private_rows = facts.declared_size or PRIVATE_ROWS
-    if isinstance(method.features, PublicMap):
-        mapping = trial.shared(Moments(public.rows, root=False))
+    if isinstance(method.features, public_map.PublicMap):
+        mapping = trial.shared(public_map.Moments(public.rows, root=False))
         passes.append(Pass("public map", len(rows) * row_bytes, mapping))
     if isinstance(method, PoolSelection):
         scored, times = _scoring(plan, method, facts, public, private_rows)
@@ -130,7 +126,7 @@ def pool_sizing(plan: Plan, facts: Facts, public: PublicEmbeddings) -> PoolSizin
         seconds = times * trial.shared(counter, scored.threads)
         in_order = getattr(method, "mechanism", None) == LaplaceNoisyMax.name
         if in_order:  # all of it here, and nothing is looked up
-            seconds *= trial.cores / usable_cores()
+            seconds *= trial.cores / worker_env.usable_cores()
             seconds += trial.alone(draw_noise)
         passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
         if not in_order:
@@ -140,7 +136,7 @@ def pool_sizing(plan: Plan, facts: Facts, public: PublicEmbeddings) -> PoolSizin
             passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
     if len(pieces) < 2:
         return None
-    here = isinstance(public.workers, ThisProcess)
+    here = isinstance(public.workers, workers.ThisProcess)
     processes = 1 if here else 1 + (getattr(public.workers, "workers", None) or trial.cores)
     return PoolSizing(len(rows), len(pieces), private_rows, processes, trial.cores, tuple(passes), _memory())
 
@@ -167,7 +163,7 @@ def _scoring(
 class _Trial:
     """Measures work on a slice of the pool, and says how long all of it would take."""
 
-    def __init__(self, rows: ShardedRows, cores: int) -> None:
+    def __init__(self, rows: sharded_rows.ShardedRows, cores: int) -> None:
         self.cores, self._count, self._middle = cores, len(rows), len(rows) // 2
 
     def alone(self, work: Callable[[slice], object]) -> float:
@@ -194,10 +190,10 @@ class _Trial:
         def together(part: slice) -> None:
             each = -(-(part.stop - part.start) // threads)
             starts = range(part.start, part.stop, each)
-            for _ in side_by_side(work, [slice(s, min(s + each, part.stop)) for s in starts], threads):
+            for _ in chunks.side_by_side(work, [slice(s, min(s + each, part.stop)) for s in starts], threads):
                 pass
 
-        return self.alone(together) * usable_cores() / self.cores
+        return self.alone(together) * worker_env.usable_cores() / self.cores
 
 
 def _memory() -> int | None:

@@ -11,16 +11,14 @@ import numpy as np
 from dptransfer.base.types import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.chunks import one_blas_thread
+from dptransfer.exact import chunks, lattice
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm
-from dptransfer.exact.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import PROTOTYPES, About, Fraction, Moderate, Rate, Whole
 from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, HeadRows, Pace, UpdateRule
 from dptransfer.methods.heads.noisy_gd import released_directions, sums_before
 from dptransfer.noise import NoiseSource
-from dptransfer.queries import L2Query, ProjectionGradient
-from dptransfer.queries.softmax_gradient import nearest_prototype
+from dptransfer.queries import L2Query, ProjectionGradient, softmax_gradient
 from dptransfer.release.heads import CosineHead, Head, LinearHead
 
 _START = math.sqrt(0.5 / CosineHead.temperature)
@@ -48,7 +46,7 @@ class _OfMap(UpdateRule):
 
     def head(self, weights: Floats) -> Head:
         """The nearest prototype after the map."""
-        return LinearHead(*nearest_prototype(weights, self.prototypes))
+        return LinearHead(*softmax_gradient.nearest_prototype(weights, self.prototypes))
 
 
 @dataclass(frozen=True)
@@ -134,10 +132,10 @@ class Projection(GradientHead):
 
     def width(self, columns: int) -> int:
         """Rows of the map for so many columns."""
-        most = min(LARGEST_DIMENSION // columns, columns)
+        most = min(lattice.LARGEST_DIMENSION // columns, columns)
         if not 1 <= (self.dimension or most) <= most:
             raise ArgumentError(
-                f"A projection has at most as many rows as columns, and {LARGEST_DIMENSION} entries; "
+                f"A projection has at most as many rows as columns, and {lattice.LARGEST_DIMENSION} entries; "
                 f"{columns} columns leave {most} rows, dimension is {self.dimension}. Lower it, or pool "
                 "more: features=UnitNorm(pool=...), on the command line --set features.pool=16."
             )
@@ -149,6 +147,6 @@ def public_axes(width: int, dimension: int) -> Floats:
     if width == dimension:
         return np.eye(dimension)
     directions = np.random.Generator(np.random.PCG64(0)).normal(size=(dimension, width))
-    with one_blas_thread(width):
+    with chunks.one_blas_thread(width):
         axes: Floats = np.linalg.qr(directions)[0].T
     return axes

@@ -25,15 +25,13 @@ from typing import Annotated, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.base.progress import tell
+from dptransfer.base import progress, worker_env
 from dptransfer.base.types import AnyArray, EncodedRows, Floats, Floats32, Integers, Labels
-from dptransfer.base.worker_env import usable_cores
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
-from dptransfer.exact.chunks import side_by_side
+from dptransfer.exact import chunks, public_map
 from dptransfer.exact.feature_map import Features, FittedFeatures, UnitNorm, apply
-from dptransfer.exact.public_map import PublicMap
 from dptransfer.methods.about import TEACHERS, About, Moderate, ModerateOrZero, Rate, Whole, one_of
 from dptransfer.methods.deep.cross_example_check import require_own_ballots
 from dptransfer.methods.deep.network import Network, network_of
@@ -43,8 +41,7 @@ from dptransfer.methods.method import EmbeddingMethod, ImageMethod, Outcome, Row
 from dptransfer.methods.votes.voting import TeacherAnswers, Voting, linear_student
 from dptransfer.noise import NoiseSource
 from dptransfer.queries.votes import ABSTAINS
-from dptransfer.release.classifier import probabilities
-from dptransfer.release.heads import LinearHead
+from dptransfer.release import classifier, heads
 from dptransfer.sources import PrivateImages, PublicImages
 
 Integers32: TypeAlias = NDArray[np.int32]
@@ -79,9 +76,9 @@ def linear_ballots(
         return np.stack([_ballot(rows[own], labels[own], questions) for own in some])
 
     found: list[Integers32] = []
-    for some in side_by_side(cast, range(0, len(parts), _AT_ONCE), usable_cores()):
+    for some in chunks.side_by_side(cast, range(0, len(parts), _AT_ONCE), worker_env.usable_cores()):
         found.append(some)
-        tell(min(len(found) * _AT_ONCE, len(parts)), len(parts), "teacher")
+        progress.tell(min(len(found) * _AT_ONCE, len(parts)), len(parts), "teacher")
     return np.concatenate(found)
 
 
@@ -140,7 +137,7 @@ class TransferPATE(Voting, EmbeddingMethod):
     """On caltech101, gtsrb, hwu64 and news20, of parts of 1 to 100 rows, those of 3 to 5 were best or next to
     it at every ε from 0.5 to 8: votes say more the more teachers there are, and a student that regresses them
     needs no teacher to be right."""
-    features: Features = field(default_factory=lambda: PublicMap(axes=256))
+    features: Features = field(default_factory=lambda: public_map.PublicMap(axes=256))
     self_training: bool = True
     name: ClassVar[str] = "transfer-pate"
     about: ClassVar[About] = About(
@@ -252,7 +249,7 @@ class PictureVoting(Voting, ImageMethod):
     student_encoder: str | None = None
     student_steps: Whole = 1000
     student_batch: Whole = 64
-    features: Features = field(default_factory=lambda: PublicMap(axes=256))
+    features: Features = field(default_factory=lambda: public_map.PublicMap(axes=256))
     self_training: bool = True
 
     assumptions: ClassVar[tuple[str, ...]] = (
@@ -327,14 +324,14 @@ class PictureVoting(Voting, ImageMethod):
             return Outcome(linear, (), features=features, encoder=network.identity)
         # A single picture's votes are mostly noise, which a network would learn by heart; the linear student
         # averages it out.
-        found_by_all = probabilities(linear.scores(rows[answers.positions]), linear.temperature)
+        found_by_all = classifier.probabilities(linear.scores(rows[answers.positions]), linear.temperature)
         targets = found_by_all if soft else np.eye(answers.votes.shape[1])[answers.labels]
         pixels = public.pixels[:]  # files are decoded once
         training = Training(self.student, self.student_trains, self.student_steps, self.student_batch)
         found = train_student(network, pixels, answers.positions, targets, training, noise.keep)
         unit_norm, delta = UnitNorm().fit(network.dimension, None), found.delta
         encoder = network.identity if delta is None else None
-        head = LinearHead(found.weights, found.offset)
+        head = heads.LinearHead(found.weights, found.offset)
         return Outcome(head, (), features=unit_norm, encoder_delta=delta, encoder=encoder)
 
 

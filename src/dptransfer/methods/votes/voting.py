@@ -24,8 +24,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from dptransfer.accounting import fits, noise_multiplier_for
-from dptransfer.accounting.safe_search import largest_whole
+from dptransfer.accounting import fits, noise_multiplier_for, safe_search
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
@@ -256,7 +255,7 @@ class Voting(PrivateMethod):
                 steps = many(queries=queries)._steps(facts, budget, 1.0)
                 return fits([step.event for step in steps], budget)
 
-            found = largest_whole(fit, most)
+            found = safe_search.largest_whole(fit, most)
             if found is None:
                 raise BudgetError(
                     "The budget must cover at least one query; with the noise that is given it does not. "
