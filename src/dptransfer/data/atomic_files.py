@@ -136,10 +136,8 @@ def _lock_file(place: Path, out: Path) -> int:
             raise  # a folder in which nothing can be made, such as /proc
         if not try_lock(handle):
             os.close(handle)
-            raise DataError(
-                f"One process at a time writes to a place; another is writing '{out}'. "
-                "Wait for it, or choose another place."
-            )
+            rule = f"One process at a time writes to a place; another is writing '{out}'."
+            raise DataError(f"{rule} Wait for it, or choose another place.")
         with suppress(OSError):
             if os.path.samestat(os.fstat(handle), file.stat()):
                 return handle
@@ -370,10 +368,8 @@ def kept_on_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(
-            f"'{folder}': finished work must be kept on disk, and could not be: {error.strerror or error}. "
-            "Free some space and run again; it goes on from there."
-        ) from error
+        rule = f"'{folder}': finished work must be kept on disk, and could not be: {error.strerror or error}."
+        raise DataError(f"{rule} Free some space and run again; it goes on from there.") from error
 
 
 def require_seen(folder: Path) -> None:
@@ -403,7 +399,5 @@ def _require_disposable(folder: Path, restart: bool) -> None:
     if not (folder / _MARKER).exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"'{folder}' is for unfinished work; it holds something else. Move that away.")
     if not restart and _recorded_key(folder) is not None:
-        raise DataError(
-            f"'{folder}' holds another unfinished job (of other data or settings). Finish that one, "
-            "remove the folder, or overwrite it to start afresh."
-        )
+        rule = f"'{folder}' holds another unfinished job (of other data or settings)."
+        raise DataError(f"{rule} Finish that one, remove the folder, or overwrite it to start afresh.")

@@ -137,10 +137,8 @@ class PublicEmbeddings(PublicData):
         if isinstance(rows, ShardedRows):
             self._known_fingerprint = _looked_through(rows, fingerprint)
         elif (bad := ~examples.finite_rows(rows)).any():
-            raise DataError(
-                f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
-                "Remove them from the pool."
-            )
+            rule = f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())})."
+            raise DataError(f"{rule} Remove them from the pool.")
         self.vocabulary = self._checked_vocabulary(vocabulary)
         self.names = self._checked_names(names)
 
@@ -252,10 +250,8 @@ class PublicEmbeddings(PublicData):
             )
         unknown = [name for name in shots.labelled.classes if name not in facts.classes]
         if unknown:
-            raise DataError(
-                f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(facts.classes)}. "
-                "Declare the same names for both, or drop those shots."
-            )
+            rule = f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(facts.classes)}."
+            raise DataError(f"{rule} Declare the same names for both, or drop those shots.")
         return shots.rows, shots.labelled.among(facts.classes).positions
 
 

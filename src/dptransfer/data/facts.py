@@ -153,17 +153,13 @@ class Facts:
             raise ArgumentError("Declared classes must be all words or all whole numbers, not a mix.")
         counts, each = self.class_counts, self.rows_per_person
         if counts is not None and len(counts) != len(self.classes):
-            raise ArgumentError(
-                f"class_counts must be one for each class, {len(self.classes)} in all; got {len(counts)}. "
-                "Give the size of every class."
-            )
+            rule = f"class_counts must be one for each class, {len(self.classes)} in all; got {len(counts)}."
+            raise ArgumentError(f"{rule} Give the size of every class.")
         if each is not None and checks.positive("rows_per_person", each) < 1:
             raise ArgumentError(f"rows_per_person must be at least 1; got {each!r}. Leave it out if unsure.")
         if each is not None and self.unit is Unit.ROW:
-            raise ArgumentError(
-                f"rows_per_person says how many examples a person has; got {each!r} without people. "
-                "Say whose each example is, or leave it out."
-            )
+            rule = f"rows_per_person says how many examples a person has; got {each!r} without people."
+            raise ArgumentError(f"{rule} Say whose each example is, or leave it out.")
         for name, value in (
             ("shape", shape),
             ("size", checks.or_none(whole)("size", self.size)),
@@ -264,7 +260,5 @@ def require_same_columns(
         return
     odd = [name for name in second if name not in first] or [name for name in first if name not in second]
     why = f"'{odd[0]}' is in one of them alone" if odd else "they stand in another order"
-    raise Incompatible(
-        f"{names[0]} and {names[1]} must have the same columns of features; {why}. "
-        "Name those that both have, such as --feature-columns 'f*'."
-    )
+    rule = f"{names[0]} and {names[1]} must have the same columns of features; {why}."
+    raise Incompatible(f"{rule} Name those that both have, such as --feature-columns 'f*'.")

@@ -122,10 +122,8 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     """
     if isinstance(classes, int | np.integer):
         if not 2 <= classes <= _MOST:  # True is 1
-            raise DataError(
-                f"The number of classes must be 2 to a million; got {classes}. "
-                "Give the names of the classes instead: classes=['a', 'b']."
-            )
+            rule = f"The number of classes must be 2 to a million; got {classes}."
+            raise DataError(f"{rule} Give the names of the classes instead: classes=['a', 'b'].")
         return tuple(range(int(classes)))
     if isinstance(classes, str):
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
@@ -147,10 +145,8 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
         raise DataError("classes must be text; one holds a control character or half a character. Rename it.")
     # 'cat ' is 'cat', and an é is one character or two. Case counts.
     if len({normalize("NFC", str(name).strip()) for name in names}) < len(names):
-        raise DataError(
-            "Class names must be distinct, apart from outer blanks and encodings of accents; two are not. "
-            "Rename one of them, or leave it out."
-        )
+        rule = "Class names must be distinct, apart from outer blanks and encodings of accents; two are not."
+        raise DataError(f"{rule} Rename one of them, or leave it out.")
     return names
 
 
@@ -194,10 +190,8 @@ class Labelled:
         if classes is None and isinstance(y, Labelled):
             return y
         if classes is None:
-            raise DataError(
-                "Classes must be declared, for they are never inferred from labels; there is no list. "
-                "Pass classes=[...], the full public list that the labels refer to."
-            )
+            rule = "Classes must be declared, for they are never inferred from labels; there is no list."
+            raise DataError(f"{rule} Pass classes=[...], the full public list that the labels refer to.")
         declared = declared_classes(classes)
         return cls(class_positions(y, declared), declared)
 

@@ -82,8 +82,6 @@ def runtime_for(name: str, *, device: str, asked: str | None, packages: Sequence
         can = all(importlib.util.find_spec(package) is not None for package in packages)
         return "onnx" if device == "cpu" and (can or importlib.util.find_spec("torch") is None) else "torch"
     if asked == "onnx" and device != "cpu":
-        raise ArgumentError(
-            f"Rows of {name} by ONNX Runtime are made on the cpu; got device={device!r}. Leave device out, "
-            "or make all rows with runtime='torch'."
-        )
+        rule = f"Rows of {name} by ONNX Runtime are made on the cpu; got device={device!r}."
+        raise ArgumentError(f"{rule} Leave device out, or make all rows with runtime='torch'.")
     return asked

@@ -127,10 +127,8 @@ def read_checkpoint(path: str | Path) -> Arrays:
         with file.open("rb") as stream:
             return _read(stream)
     except OSError as error:
-        raise DataError(
-            f"'{file}': the checkpoint must be readable; it is not ({error.strerror or error}). "
-            "Check the path."
-        ) from None
+        rule = f"'{file}': the checkpoint must be readable; it is not ({error.strerror or error})."
+        raise DataError(f"{rule} Check the path.") from None
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to ask for
         raise DataError(
             f"'{file}': a checkpoint must be a dictionary of plain tensors that torch.save wrote; this is "

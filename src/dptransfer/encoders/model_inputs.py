@@ -70,10 +70,8 @@ def rows_for(model: InputModel, x: Any, device: str) -> Any:
         if len(texts) == len(items):
             encoder = encoder_behind(model, None, device)
             if encoder.kind != "text":
-                raise DataError(
-                    "A list of words is a list of texts; this model takes images. Pass files as paths: "
-                    "[Path(one) for one in files]."
-                )
+                rule = "A list of words is a list of texts; this model takes images."
+                raise DataError(f"{rule} Pass files as paths: [Path(one) for one in files].")
             return in_memory.encode_texts_in_memory(texts, encoder, batch=_BATCH)
         if all(_is_picture(one) or isinstance(one, Path) for one in items):
             return _of_pictures(model, items, device)
@@ -146,10 +144,8 @@ def _at_path(model: InputModel, path: Path, device: str) -> AnyArray | ShardedRo
         there = encoding.held_in(path).exists()
     if not there:
         shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}…"
-        raise DataError(
-            f"'{shown}': the file or folder must exist; it does not. Check the path. Texts are given as a "
-            "list, even one alone: [text]."
-        )
+        rule = f"'{shown}': the file or folder must exist; it does not. Check the path."
+        raise DataError(f"{rule} Texts are given as a list, even one alone: [text].")
     if contents_of(path) == "rows":
         return table_for(model, path).rows
     encoder = encoder_behind(model, None, device)
@@ -171,10 +167,8 @@ def _of_pictures(model: InputModel, pictures: Sequence[object], device: str) -> 
         except DataError:
             raise
         except Exception as problem:  # readers raise many types on damaged files
-            raise DataError(
-                f"Images must be readable; number {number} (from 0) is not ({type(problem).__name__}). "
-                "Repair it, or leave it out."
-            ) from None
+            rule = f"Images must be readable; number {number} (from 0) is not ({type(problem).__name__})."
+            raise DataError(f"{rule} Repair it, or leave it out.") from None
 
     with without_warnings():
         return in_memory.encode_pictures(opened, len(pictures), encoder, batch=_BATCH)

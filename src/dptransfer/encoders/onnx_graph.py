@@ -125,10 +125,8 @@ def onnx_session(
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device.partition(":")[0])
     built = onnxruntime.get_available_providers()
     if provider not in built:
-        raise ArgumentError(
-            f"device={device!r} must be one this ONNX Runtime was built for ({', '.join(built)}). "
-            "Use device='cpu'."
-        )
+        rule = f"device={device!r} must be one this ONNX Runtime was built for ({', '.join(built)})."
+        raise ArgumentError(f"{rule} Use device='cpu'.")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # a library never prints
@@ -142,10 +140,8 @@ def onnx_session(
         return onnxruntime.InferenceSession(given, options, providers=[provider])
     except Exception as error:  # ONNX Runtime's own errors share no public base class
         what = "A graph" if isinstance(model, bytes) else f"'{model}': the file"
-        raise DataError(
-            f"{what} must be an ONNX model that ONNX Runtime can load; it is not "
-            f"({type(error).__name__}). Export it again."
-        ) from None
+        rule = f"{what} must be an ONNX model that ONNX Runtime can load; it is not ({type(error).__name__})."
+        raise DataError(f"{rule} Export it again.") from None
 
 
 def run_each(session: InferenceSession, items: Sequence[Mapping[str, AnyArray]]) -> list[AnyArray]:

@@ -119,10 +119,8 @@ def _note_of(name: str, found: object) -> EncoderNote:
             raise ArgumentError(f"An encoder bears the name it is found by; '{name}' is '{found.name}'.")
         return found
     if not callable(found):
-        raise ArgumentError(
-            f"An encoder is an EncoderNote, or a class or function that makes one; got {found!r}. "
-            "The page 'Adding a method' shows one."
-        )
+        rule = f"An encoder is an EncoderNote, or a class or function that makes one; got {found!r}."
+        raise ArgumentError(f"{rule} The page 'Adding a method' shows one.")
     first = (found.__doc__ or "").strip().partition("\n")[0]
     return EncoderNote(name or getattr(found, "__name__", "encoder"), load=found, summary=first)
 

@@ -119,7 +119,8 @@ class EncodeOptions:
         if self.in_shards:
             return self.shard_rows or SHARD_ROWS
         fast = getattr(encoder, "picklable_prepare", None) is not None
-        rows = _MOST if fast else min(_MOST, max(_FEWEST, len(found) // _PARTS))
+        parts = _PARTS // 4 if isinstance(found, TextList) else _PARTS  # texts are sorted inside of each
+        rows = _MOST if fast else min(_MOST, max(_FEWEST, len(found) // parts))
         return -(-rows // self.batch) * self.batch  # in whole batches, so that blanks fill up the last alone
 
 

@@ -47,10 +47,8 @@ class ResizeCrop:
         most = max(self.height, self.width) if self.shortest is None else self.shortest
         fits = 0 < min(self.height, self.width) <= max(self.height, self.width) <= most
         if not fits or self.resample not in _WAYS:
-            raise DataError(
-                "A framing must cut out less than there is, and interpolate as Pillow does; "
-                f"got '{self}'. Export the model again."
-            )
+            rule = f"A framing must cut out less than there is, and interpolate as Pillow does; got '{self}'."
+            raise DataError(f"{rule} Export the model again.")
 
     def __str__(self) -> str:
         first = "" if self.shortest is None else f" middle of {self.shortest}"

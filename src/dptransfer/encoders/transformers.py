@@ -80,10 +80,8 @@ def _model_folder(source: str) -> Path:
 
 def _complete(folder: Path, source: str) -> Path:
     if not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors")):
-        raise DataError(
-            f"The model '{source}' must hold config.json and safetensors weights; it does not. "
-            "Save it with save_pretrained."
-        )
+        rule = f"The model '{source}' must hold config.json and safetensors weights; it does not."
+        raise DataError(f"{rule} Save it with save_pretrained.")
     return folder
 
 
@@ -151,10 +149,8 @@ def _load_model(folder: Path, source: str) -> tuple[PreTrainedModel, str, bool]:
     """
     model, missing = _load_weights("AutoModel", folder, source)
     if any("pooler" not in name for name in missing):
-        raise DataError(
-            f"The model '{source}' must bring all its weights; {len(missing)} are missing. "
-            "Use a complete checkpoint: random weights make no encoder."
-        )
+        rule = f"The model '{source}' must bring all its weights; {len(missing)} are missing."
+        raise DataError(f"{rule} Use a complete checkpoint: random weights make no encoder.")
     digest = weights_digest({key: value for key, value in model.state_dict().items() if key not in missing})
     return model, digest, bool(missing)
 

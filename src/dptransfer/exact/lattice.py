@@ -176,10 +176,8 @@ def rows_and_lengths(rows: AnyArray, norm: int) -> tuple[Floats, Floats]:
 def require_exact_norms(dimension: int) -> None:
     """Raise if rows are too wide for exact squared norms; asked before anything is charged."""
     if dimension > LARGEST_DIMENSION:
-        raise ArgumentError(
-            f"Rows may have at most {LARGEST_DIMENSION} dimensions for exact norms; got {dimension}. "
-            "Encode to fewer dimensions first."
-        )
+        rule = f"Rows may have at most {LARGEST_DIMENSION} dimensions for exact norms; got {dimension}."
+        raise ArgumentError(f"{rule} Encode to fewer dimensions first.")
 
 
 def _lattice(rows: AnyArray, norm: int, *, root: bool = False, clip: float | None = None) -> Integers:

@@ -127,10 +127,8 @@ class FittedPublicMap(MatrixMap):
         """Refuse norms for which products would not be exact."""
         mean, columns = _squared_norm(self.mean[:, None]), _squared_norm(self.matrix)
         if mean.max() > ROW_NORM**2 or columns.max() > _COLUMN_NORM**2:
-            raise DataError(
-                "A public map's mean and columns must be small enough for exact products; these are not. "
-                "Fit the map again from its pool."
-            )
+            rule = "A public map's mean and columns must be small enough for exact products; these are not."
+            raise DataError(f"{rule} Fit the map again from its pool.")
 
     @cached_property
     def identity(self) -> str:
@@ -334,10 +332,8 @@ def _compute(public: PublicEmbeddings) -> PrincipalAxes:
             _, lengths, across = np.linalg.svd(wide - mean, full_matrices=False)
         return PrincipalAxes(root, mean, across.T, np.maximum(lengths**2 / count, np.finfo(float).tiny))
     if count > _MOST_ROWS:
-        raise DataError(
-            f"The axes of a public pool are found from at most 2³⁰ rows; it has {count}. Use a part of it, "
-            "or features=UnitNorm()."
-        )
+        rule = f"The axes of a public pool are found from at most 2³⁰ rows; it has {count}."
+        raise DataError(f"{rule} Use a part of it, or features=UnitNorm().")
     sums = _sums(public, root=True)
     root = bool(len(sums))
     sums = sums if root else _sums(public, root=False)

@@ -204,10 +204,8 @@ def largest_coefficient(*parts: Floats | None) -> float:
     ends = [end for part in parts if part is not None for end in (part.max(), part.min())]
     largest = float(np.abs(ends).max())
     if not math.isfinite(largest):
-        raise ArgumentError(
-            "A head's coefficients must be finite; at least one is not. "
-            "Use settings that are closer to the defaults."
-        )
+        rule = "A head's coefficients must be finite; at least one is not."
+        raise ArgumentError(f"{rule} Use settings that are closer to the defaults.")
     return largest
 
 

@@ -197,10 +197,8 @@ class FittedVocabularyMap(MatrixMap):
 def require_words(words: int) -> None:
     """Raise if there are too many for exact sums; asked before anything is charged."""
     if words > LARGEST_VOCABULARY:
-        raise ArgumentError(
-            f"A vocabulary may have at most {LARGEST_VOCABULARY} words for exact sums; got {words}. "
-            "Leave the rarest out."
-        )
+        rule = f"A vocabulary may have at most {LARGEST_VOCABULARY} words for exact sums; got {words}."
+        raise ArgumentError(f"{rule} Leave the rarest out.")
 
 
 @cache

@@ -96,10 +96,8 @@ def picture_of(given: Any, grey_range: GreyRange | None = None) -> Image.Image:
     if isinstance(given, np.ndarray):
         return Image.fromarray(given)
     if given.mode == "F" or given.mode.startswith("I"):
-        raise DataError(
-            f"A PIL image must have bytes for greys and colours; this one has the mode '{given.mode}'. Pass "
-            "the path of its file, or the file's content."
-        )
+        rule = f"A PIL image must have bytes for greys and colours; this one has the mode '{given.mode}'."
+        raise DataError(f"{rule} Pass the path of its file, or the file's content.")
     return _on_paper(_upright(given))
 
 

@@ -118,10 +118,8 @@ def _opened(path: Path, *, stop_before_pixels: bool = False) -> pydicom.Dataset:
             f"A DICOM file must hold a grey or colour picture; this one is {kind or 'none'}. Convert it."
         )
     if int(header.get("NumberOfFrames") or 1) > 1 or "SharedFunctionalGroupsSequence" in header:
-        raise DataError(
-            "A DICOM file must hold one picture; this one is made for several frames. Save those that matter "
-            "each in a file of its own, not an enhanced one."
-        )
+        rule = "A DICOM file must hold one picture; this one is made for several frames."
+        raise DataError(f"{rule} Save those that matter each in a file of its own, not an enhanced one.")
     if "HighBit" in header and header.HighBit != header.BitsStored - 1:
         raise DataError("A DICOM file's highest bit must be the last that is stored; it is not. Convert it.")
     if header.Rows * header.Columns > 2 * (Image.MAX_IMAGE_PIXELS or np.inf):  # as Pillow does

@@ -73,10 +73,8 @@ class DecodedFiles:
                 return np.zeros((height, width, 3), dtype=np.uint8)
             if isinstance(problem, DataError):
                 raise DataError(f"'{path}': {problem}") from None
-            raise DataError(
-                f"Public pictures must be readable; '{path}' is not ({type(problem).__name__}). "
-                "Repair it, or leave it out."
-            ) from None
+            rule = f"Public pictures must be readable; '{path}' is not ({type(problem).__name__})."
+            raise DataError(f"{rule} Repair it, or leave it out.") from None
 
 
 def pixels_of(
@@ -86,10 +84,8 @@ def pixels_of(
     listed = isinstance(x, Sequence) and len(x) > 0 and all(isinstance(one, str | Path) for one in x)
     if listed or isinstance(x, ImageList):
         if resolution is None:
-            raise DataError(
-                "Pictures from files need resolution=, the height and width they are resized to; got none. "
-                "Example: resolution=224, or resolution=(128, 96)."
-            )
+            rule = "Pictures from files need resolution=, the height and width they are resized to; got none."
+            raise DataError(f"{rule} Example: resolution=224, or resolution=(128, 96).")
         height, width = resolution if isinstance(resolution, tuple) else (resolution, resolution)
         size = checks.whole("resolution", height), checks.whole("resolution", width)
         paths, held = (x.paths, x.held) if isinstance(x, ImageList) else (x, None)
@@ -232,10 +228,8 @@ class PublicImages(PublicData):
     def require_match(self, facts: Facts) -> None:
         """Raise unless these pictures are of the private ones' size."""
         if self.pixels.shape[1:] != facts.shape:
-            raise Incompatible(
-                f"Private and public pictures must have one size; got {facts.form} and {self._extent}. "
-                "Resize both to the same resolution."
-            )
+            rule = f"Private and public pictures must have one size; got {facts.form} and {self._extent}."
+            raise Incompatible(f"{rule} Resize both to the same resolution.")
 
 
 def _given_labels(x: object, y: ArrayLike | Labelled | None) -> ArrayLike | Labelled | None:
