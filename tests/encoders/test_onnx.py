@@ -10,6 +10,7 @@ from dptransfer.encoders import (
     rows_depend_on_neighbours,
 )
 from dptransfer.encoders import onnx as onnx_module
+from dptransfer.encoders.registry import Beside
 from dptransfer.encoders.torch_module import PixelMap, ResizeCrop
 from dptransfer.errors import ArgumentError, DataError
 
@@ -129,6 +130,25 @@ def test_an_exported_encoder_gives_the_rows_of_the_encoder(models, tmp_path, nam
     assert again.dimension == encoder.dimension
     assert np.array_equal(again.encode(images), found)
     assert [one.name for one in tmp_path.iterdir()] == ["out.onnx"]
+
+
+def test_two_encoders_side_by_side_are_exported_as_one(tmp_path):
+    torch.manual_seed(0)
+    parts = [
+        TorchModuleEncoder(
+            torch.nn.Conv2d(3, width, 3),
+            ResizeCrop(12, 12),
+            name=f"conv-{width}",
+            transform_name="rgb 12",
+            pixel_map=PixelMap(12, 127.0, 128.0),
+        )
+        for width in (4, 6)
+    ]
+    encoder = Beside(*parts, parts[0].identity)
+    images = random_images(3)
+    expected, found = encoder.encode(images), export_encoder(encoder, tmp_path / "out.onnx").encode(images)
+    assert found.shape == (3, 10)
+    assert np.allclose(found, expected, atol=1e-6)
 
 
 def test_an_export_whose_rows_are_others_is_refused_and_not_kept(models, tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ from PIL import Image
 
 from dptransfer.encoders import OnnxEncoder
 from dptransfer.encoders.onnx_graph import OnnxGraph, onnx_session
-from dptransfer.encoders.registry import Beside
 from dptransfer.errors import DataError
 from dptransfer.page.encoder_files import GRAPH, encoder_files, height_first, words_graph
 from encoders.toys import MeanColour
@@ -26,11 +25,6 @@ def test_a_file_that_takes_floats_is_refused(tmp_path):
     (tmp_path / "floats.onnx").write_bytes(graph.to_bytes(*shapes, {}))
     with pytest.raises(DataError):
         encoder_files(OnnxEncoder(tmp_path / "floats.onnx"))
-
-
-def test_rows_of_two_networks_side_by_side_are_refused(encoder):
-    with pytest.raises(DataError):
-        encoder_files(Beside(encoder, encoder, encoder.identity))
 
 
 def test_an_encoder_that_reads_texts_in_its_own_way_is_refused(encoder):

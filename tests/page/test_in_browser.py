@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.encoders import OnnxEncoder
+import dptransfer as dpt
+from dptransfer.encoders import OnnxEncoder, get_encoder
 from dptransfer.page import write_page
 from dptransfer.release import read_release
 from dptransfer.sources.decode import picture_of
@@ -171,6 +172,35 @@ def test_pixels_are_pillows_whatever_the_file(pictures_site, serve, opened):
             assert np.abs(pixels - np.asarray(expected)).max() == 0, name
 
 
+ROWS = """async (files) => {
+  const about = await (await fetch('model.json')).json();
+  const ort = await import('./ort.wasm.min.mjs'); // the page has set it up
+  const { openModel } = await import('./model.mjs');
+  const { decode } = await import('./picture.mjs');
+  const model = await openModel(ort, about, async (name) => (await fetch(name)).arrayBuffer());
+  const found = [];
+  for (const file of files) {
+    const picture = await decode(Uint8Array.from(atob(file), (one) => one.charCodeAt(0)));
+    found.push(Array.from(await model.rowOfPicture(picture)));
+  }
+  return found;
+}"""
+
+
+def test_rows_of_efficientnet_are_pythons(runtime, serve, opened, tmp_path):
+    encoder = get_encoder("efficientnet-lite0", runtime="onnx")
+    data = dpt.PrivateEmbeddings(np.eye(1280)[[0, 1] * 20], [0, 1] * 20, classes=2, encoder=encoder.identity)
+    budget, ledger = dpt.Budget(epsilon=8, delta=1e-5), dpt.Ledger.in_memory()
+    release = dpt.methods.MeanPrototypes().fit(data, budget=budget, ledger=ledger).save(tmp_path / "model")
+    write_page(release, tmp_path / "site", encoder, runtime)
+    page = opened(serve(tmp_path / "site").url)
+    contents = list(files())[:8]
+    found = page.evaluate(ROWS, [base64.b64encode(one).decode() for _, one in contents])
+    expected = encoder.encode([picture_of(one) for _, one in contents])
+    assert np.abs(expected).max() > 1
+    assert np.abs(np.array(found) - expected).max() < 1e-4
+
+
 def answers(page, count):
     page.wait_for_selector(f"#results > li:nth-child({count})")
     return page.locator("#results > li")
@@ -195,6 +225,22 @@ def test_a_picture_gets_pythons_label_scores_and_set(pictures_site, serve, opene
         assert item.locator(".number").first.inner_text() == f"{100 * chances[place].max():.1f}%"
         assert ", ".join(sets[place]) in item.locator(".also").first.inner_text() or len(sets[place]) == 3
     assert not page.problems
+
+
+DROP = """([file, kind]) => {
+  const bytes = Uint8Array.from(atob(file), (one) => one.charCodeAt(0)), given = new DataTransfer();
+  given.items.add(new File([bytes], 'one.png', { type: 'image/png' }));
+  const how = { bubbles: true, cancelable: true };
+  dispatchEvent(kind === 'drop' ? new DragEvent(kind, { ...how, dataTransfer: given })
+    : new ClipboardEvent(kind, { ...how, clipboardData: given }));
+}"""
+
+
+@pytest.mark.parametrize("kind", ["drop", "paste"])
+def test_pictures_may_be_dropped_and_pasted(pictures_site, serve, opened, kind):
+    page = opened(serve(pictures_site).url)
+    page.evaluate(DROP, [base64.b64encode(dict(files())["noise.png"]).decode(), kind])
+    assert answers(page, 1).locator(".name").inner_text() == "one.png"
 
 
 def test_nothing_is_asked_of_anybody_after_loading(pictures_site, serve, opened, tmp_path):

@@ -154,8 +154,8 @@ def export_encoder(encoder: Encoder, path: str | Path) -> OnnxEncoder:
     """Write the encoder as an ONNX file, and load it from there: rows of the file are of another identity.
 
     Args:
-        encoder: efficientnet-lite0, a vision model of `transformers`, or a `TorchModuleEncoder` that has a
-            `pixel_map`.
+        encoder: efficientnet-lite0, a vision model of `transformers`, a `TorchModuleEncoder` that has a
+            `pixel_map`, or one of these as a release changes it.
         path: the file, which ends in .onnx; one that is there already is replaced.
     """
     file = Path(path)
@@ -183,24 +183,27 @@ def export_encoder(encoder: Encoder, path: str | Path) -> OnnxEncoder:
 def _write(encoder: Encoder, file: Path) -> None:
     """The encoder's module with its scaling in front, as torch's exporter sees it work on one picture."""
     networks = TransformersImage | TorchModuleEncoder
-    if not isinstance(encoder, networks) or (told := encoder.preprocessing()) is None:
+    parts = [one for one in getattr(encoder, "both", (encoder,)) if isinstance(one, networks)]
+    if not parts or (told := parts[0].preprocessing()) is None:
         raise ArgumentError(
             "An encoder can be exported if it is of images and tells what it does to pixels; "
             f"'{encoder.identity.name}' is not, or does not. Use it with torch."
         )
     onnx = checks.import_optional("onnx", "onnx", "Exporting an encoder")
-    module, (framing, *scaling) = encoder.module, told
+    framing, *scaling = told
     mean, scale = (torch.tensor(values).reshape(-1, 1, 1) for values in scaling)
 
     class FromBytes(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.module = module
+            self.modules_in_turn = torch.nn.ModuleList(one.module for one in parts)
 
         def forward(self, pixels: torch.Tensor) -> torch.Tensor:
             floats = pixels.permute(0, 3, 1, 2).float()
-            rows: torch.Tensor = self.module((floats - mean) / scale)
-            return rows.mean((2, 3)) if rows.ndim == 4 else rows
+            found = [module((floats - mean) / scale) for module in self.modules_in_turn]
+            rows = [one.mean((2, 3)) if one.ndim == 4 else one for one in found]
+            unit = rows if len(rows) == 1 else [torch.nn.functional.normalize(one) for one in rows]
+            return torch.cat(unit, dim=1)
 
     blank = torch.zeros((1, framing.height, framing.width, 3), dtype=torch.uint8)
     how: JsonObject = {"input_names": ["pixels"], "output_names": ["rows"], "opset_version": 17}

@@ -34,16 +34,16 @@ class Beside(ImageEncoder):
     """
 
     def __init__(self, changed: ImageEncoder, plain: ImageEncoder, identity: EncoderIdentity) -> None:
-        self._both, self.identity = (changed, plain), identity
+        self.both, self.identity = (changed, plain), identity
         self.dimension = changed.dimension + plain.dimension
 
     def prepare(self, image: Picture) -> AnyArray:
         """As the changed encoder does."""
-        return self._both[0].prepare(image)
+        return self.both[0].prepare(image)
 
     def forward(self, pixels: AnyArray) -> EncodedRows:
         """Rows of both; one that is all zeros stays so."""
-        found = [np.asarray(one.forward(pixels), dtype=np.float64) for one in self._both]
+        found = [np.asarray(one.forward(pixels), dtype=np.float64) for one in self.both]
         with np.errstate(all="ignore"):  # rows that are no numbers stay none
             norms = [np.linalg.norm(rows, axis=1, keepdims=True) for rows in found]
             unit = [rows / np.where(norm == 0, 1.0, norm) for rows, norm in zip(found, norms, strict=True)]

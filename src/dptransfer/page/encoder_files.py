@@ -15,7 +15,6 @@ from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.encoder import Encoder, ImageEncoder
 from dptransfer.encoders.onnx import OnnxEncoder, export_encoder
 from dptransfer.encoders.onnx_graph import OnnxGraph, Shapes
-from dptransfer.encoders.registry import Beside
 from dptransfer.encoders.sentence import NAME as MINILM
 from dptransfer.encoders.sentence import SentenceOnnx, minilm
 from dptransfer.errors import DataError
@@ -56,18 +55,12 @@ def encoder_files(encoder: Encoder) -> EncoderFiles:
 
 
 def _starts_from_bytes(encoder: Encoder, folder: Path) -> OnnxEncoder:
-    name = encoder.identity.name
-    if isinstance(encoder, Beside):
-        raise DataError(
-            f"A page runs one network; this release needs rows of two, side by side ('{name}'). "
-            "Use dptransfer serve instead."
-        )
     if not isinstance(encoder, OnnxEncoder):
         return export_encoder(encoder, folder / GRAPH)
     if not encoder.takes_frames:
         raise DataError(
-            f"A page runs an .onnx file that takes bytes (n, height, width, 3) and gives rows; '{name}' is "
-            "none. Write one from the original with 'dptransfer encoder export'."
+            "A page runs an .onnx file that takes bytes (n, height, width, 3) and gives rows; "
+            f"'{encoder.identity.name}' is none. Write one with 'dptransfer encoder export'."
         )
     return encoder
 

@@ -7,6 +7,7 @@ import { readRows } from "./rows.mjs";
 
 const MOST_SHOWN = 5, SIDE = 160;
 const find = (name) => document.getElementById(name);
+const MOST_NAMED = 20;
 const percent = (share) => `${(100 * share).toFixed(1)}%`;
 const STAYS = { image: "Pictures", text: "Texts", rows: "Rows" };
 
@@ -191,8 +192,9 @@ function shown(one, about, model) {
   said.append(make("h3", {}, about.classes[label]), make("p", { className: "name" }, one.name),
     make("table", {}, make("tbody", {}, ...rows)));
   if (set) {
-    const names = set.map((place) => about.classes[place]).join(", ");
-    const text = set.length === about.classes.length ? "every class; the release has too few test rows to say less" : names;
+    const names = set.slice(0, MOST_NAMED).map((place) => about.classes[place]).join(", ");
+    const rest = set.length - MOST_NAMED;
+    const text = set.length === about.classes.length ? "every class" : names + (rest > 0 ? ` and ${rest} more` : "");
     said.append(make("p", { className: "also" }, make("strong", {}, "Prediction set: "), `${text}.`));
   }
   if (words) {
