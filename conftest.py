@@ -52,6 +52,20 @@ def repeatable_noise(monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def chromium():
+    """The system's Chromium, headless; it finds rebound.example on this machine."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no Chromium is here")
+    with sync_api.sync_playwright() as started:
+        settings = ["--no-sandbox", "--host-resolver-rules=MAP rebound.example 127.0.0.1"]
+        browser = started.chromium.launch(executable_path=path, args=settings)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
 def processes():
     """Real processes, forked from a clean one that has the library imported already."""
     context = multiprocessing.get_context("forkserver")
