@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dptransfer.encoders.device import exact_kernels
+from dptransfer.encoders.per_example import exact_kernels
 from dptransfer.methods.deep.network import Network, network_of
 from dptransfer.methods.deep.network_gradient import NetworkGradient
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures

@@ -22,7 +22,7 @@ import time
 import numpy as np
 import torch
 
-from dptransfer.encoders.device import exact_kernels
+from dptransfer.encoders.per_example import exact_kernels
 from dptransfer.methods.deep.network import network_of
 from dptransfer.methods.deep.teachers import Course, Prompts, SmallTeachers, _lessons, ballots_of, teach
 

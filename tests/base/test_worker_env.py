@@ -1,11 +1,14 @@
+import multiprocessing
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from dptransfer.base.worker_env import environment_of_task, own_core, start_process, usable_cores
+from dptransfer.base import worker_env
+from dptransfer.base.worker_env import environment_of_task, own_core, start_process, take_gpu, usable_cores
 
 
 def test_cores_are_those_that_this_process_may_use_or_all_where_nobody_can_tell(monkeypatch):
@@ -80,3 +83,32 @@ def test_a_process_that_is_killed_holds_no_core(chosen, user):
         other.wait()
         with own_core():
             assert chosen[-1] == {0}
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    """Makes this process look like a worker of that name, on a machine with so many GPUs."""
+
+    def look(name, gpus, seen=None):
+        monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(name=name))
+        monkeypatch.setattr(multiprocessing, "parent_process", lambda: None if name == "MainProcess" else 1)
+        monkeypatch.setattr(worker_env, "gpu_count", lambda: gpus)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if seen is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+        take_gpu()
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    return look
+
+
+def test_each_worker_takes_a_gpu_of_its_own_as_long_as_there_are_enough(worker):
+    assert {worker(f"SpawnProcess-{number}", 4) for number in range(1, 5)} == {"0", "1", "2", "3"}
+    assert {worker(f"SpawnProcess-{number}", 4, "7,5") for number in (3, 4)} == {"7", "5"}
+
+
+def test_one_gpu_none_or_no_worker_change_nothing(worker):
+    assert worker("SpawnProcess-2", 1) is None
+    assert worker("SpawnProcess-2", 0) is None
+    assert worker("SpawnProcess-2", 4, "6") == "6"
+    assert worker("MainProcess", 4) is None

@@ -87,7 +87,7 @@ def test_options_that_do_not_go_together_are_refused(given, said, monkeypatch):
 
 @pytest.mark.parametrize(("gpus", "processes"), [(0, 1), (4, 4)])
 def test_of_processes_on_gpus_there_is_one_for_each(gpus, processes, monkeypatch):
-    monkeypatch.setattr("dptransfer.encoders.device.gpu_count", lambda: gpus)
+    monkeypatch.setattr("dptransfer.base.worker_env.gpu_count", lambda: gpus)
     assert WorkerOptions("processes").start("cuda") == Processes(processes)
     assert WorkerOptions("processes", 2).start("cuda") == Processes(2)
     assert WorkerOptions("processes").start("cpu") == Processes(None)

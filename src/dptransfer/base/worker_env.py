@@ -1,4 +1,4 @@
-"""Environment, thread limits and CPU affinity of worker processes.
+"""Environment, thread limits, CPU affinity and GPU of worker processes.
 
 Nothing here loads numpy, which reads the number of its threads when it is loaded.
 """
@@ -63,6 +63,28 @@ def cores_here() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def take_gpu() -> None:
+    """In a worker process on a machine with several GPUs, let it see one of them alone: 'cuda' is that one.
+
+    Workers are numbered in the order they start, so each gets another GPU as long as there are enough. It
+    must be called before anything else in the process asks for a GPU. On a cluster Ray does the same.
+    """
+    import multiprocessing
+
+    number = multiprocessing.current_process().name.rpartition("-")[2]
+    if multiprocessing.parent_process() is None or not number.isdecimal():
+        return
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    there = list(map(str, range(gpu_count()))) if seen is None else seen.split(",")
+    if len(there) > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = there[int(number) % len(there)]
+
+
+def gpu_count() -> int:
+    """How many NVIDIA GPUs this process may open; asked of the system, as torch takes seconds to load."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 @contextmanager

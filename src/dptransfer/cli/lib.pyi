@@ -19,6 +19,7 @@ from dptransfer.base.document import name_list as name_list
 from dptransfer.base.progress import duration as duration
 from dptransfer.base.types import AnyArray as AnyArray
 from dptransfer.base.types import JsonObject as JsonObject
+from dptransfer.base.worker_env import gpu_count as gpu_count
 from dptransfer.base.workers import ThisProcess as ThisProcess
 from dptransfer.base.workers import Workers as Workers
 from dptransfer.data import Facts as Facts
@@ -37,7 +38,6 @@ from dptransfer.data.grey_levels import declared_range as declared_range
 from dptransfer.data.labels import declared_classes as declared_classes
 from dptransfer.data.numpy_files import load_array as load_array
 from dptransfer.data.tables import NOBODY as NOBODY
-from dptransfer.encoders.device import gpu_count as gpu_count
 from dptransfer.encoders.encoding import examples_in as examples_in
 from dptransfer.encoders.encoding import note_problems as note_problems
 from dptransfer.encoders.encoding import refuse_public as refuse_public

@@ -29,9 +29,8 @@ from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Picture, PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.device import runtime_for
 from dptransfer.encoders.encoder import ImageEncoder, weights_digest
-from dptransfer.encoders.onnx_graph import onnx_session, run_each, shipped_graph, with_weights
+from dptransfer.encoders.onnx_graph import onnx_session, run_each, runtime_for, shipped_graph, with_weights
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.torch_module import PixelMap, ResizeCrop, TorchModuleEncoder, words_of_layer
 from dptransfer.errors import DataError

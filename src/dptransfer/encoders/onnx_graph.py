@@ -9,6 +9,7 @@ and none of these sizes is faster than one picture a call.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -142,6 +143,24 @@ def onnx_session(
         what = "A graph" if isinstance(model, bytes) else f"'{model}': the file"
         rule = f"{what} must be an ONNX model that ONNX Runtime can load; it is not ({type(error).__name__})."
         raise DataError(f"{rule} Export it again.") from None
+
+
+def runtime_for(name: str, *, device: str, asked: str | None, packages: Sequence[str]) -> str:
+    """'onnx' or 'torch': what is asked for, else ONNX Runtime on a CPU, unless only torch is installed.
+
+    Args:
+        name: the encoder's.
+        device: where to run; ONNX Runtime runs it on the cpu alone.
+        asked: what the user says.
+        packages: what ONNX Runtime needs for it, itself included.
+    """
+    if asked is None:
+        can = all(importlib.util.find_spec(package) is not None for package in packages)
+        return "onnx" if device == "cpu" and (can or importlib.util.find_spec("torch") is None) else "torch"
+    if asked == "onnx" and device != "cpu":
+        rule = f"Rows of {name} by ONNX Runtime are made on the cpu; got device={device!r}."
+        raise ArgumentError(f"{rule} Leave device out, or make all rows with runtime='torch'.")
+    return asked
 
 
 def run_each(session: InferenceSession, items: Sequence[Mapping[str, AnyArray]]) -> list[AnyArray]:

@@ -40,7 +40,6 @@ import numpy as np
 
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import PixelArray
-from dptransfer.encoders.device import exact_kernels
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -232,6 +231,17 @@ def rows_alone(encoder: TorchModuleEncoder | TransformersImage) -> PerExample:
 def state_of(module: torch.nn.Module) -> list[torch.Tensor]:
     """Parameters and buffers of a module: a recording has these very tensors, whatever is in them."""
     return [*module.parameters(), *module.buffers()]
+
+
+@contextmanager
+def exact_kernels() -> Iterator[None]:
+    """Deterministic kernels and no reduced-precision shortcut.
+
+    cuDNN's autotuner may pick another kernel in the next run and TF32 rounds to ten bits; both are off, so
+    that a row depends on the picture, the weights, the machine and the batch's size alone.
+    """
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        yield
 
 
 @contextmanager

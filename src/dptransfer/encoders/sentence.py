@@ -15,9 +15,8 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, EncodedRows
 from dptransfer.data.facts import EncoderIdentity
-from dptransfer.encoders.device import runtime_for
 from dptransfer.encoders.encoder import Kind, weights_digest
-from dptransfer.encoders.onnx_graph import onnx_session, run_each, shipped_graph, with_weights
+from dptransfer.encoders.onnx_graph import onnx_session, run_each, runtime_for, shipped_graph, with_weights
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.transformers import TransformersText, transform_of_text
 from dptransfer.errors import DataError, MissingDependency

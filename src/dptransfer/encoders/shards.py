@@ -51,13 +51,13 @@ import numpy as np
 from dptransfer.base import checks
 from dptransfer.base.progress import reported_to, tell
 from dptransfer.base.types import EncodedRows, JsonObject, Picture
+from dptransfer.base.worker_env import take_gpu
 from dptransfer.base.workers import ThisProcess, Workers
 from dptransfer.data import atomic_files, emb_folder
 from dptransfer.data.atomic_files import claim, owner_only
 from dptransfer.data.facts import EncoderIdentity, require_same_encoder
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.encoders import in_memory
-from dptransfer.encoders.device import take_gpu
 from dptransfer.encoders.encoder import MADE_BY, Encoder, Kind
 from dptransfer.encoders.in_memory import Progress
 from dptransfer.errors import ArgumentError, DataError

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -12,15 +13,40 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dptransfer.base import checks
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture, PixelArray
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders import per_example
-from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.encoder import EncoderDelta, ImageEncoder, require_rows, weights_digest
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.sources.decode import in_colour
+
+
+def torch_device(name: str) -> torch.device:
+    """The torch device of that name; one that is not there is an error, never a silent CPU."""
+    checks.import_optional("torch", "torch", "Running an encoder")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ArgumentError(f"device must be 'cpu', 'cuda', 'cuda:1', ... or 'mps'; got {name!r}.") from None
+    there = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }.get(device.type, False)
+    if not there:
+        raise ArgumentError(f"device={name!r} must be present; torch finds none here. Use device='cpu'.")
+    return device
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Inference mode with exact kernels."""
+    with torch.inference_mode(), per_example.exact_kernels():
+        yield
+
 
 _WAYS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}  # as Pillow numbers
 _MOST_PIXELS = 2**27  # 400 MB; one picture of 1 × 60,000 would take 12 GB, and everybody's encoding with it

@@ -24,9 +24,16 @@ from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.encoder import Encoder, EncoderDelta, Kind, weights_digest
-from dptransfer.encoders.torch_module import PixelMap, Preprocessing, ResizeCrop, TorchEncoder, words_of_layer
+from dptransfer.encoders.torch_module import (
+    PixelMap,
+    Preprocessing,
+    ResizeCrop,
+    TorchEncoder,
+    repeatable,
+    torch_device,
+    words_of_layer,
+)
 from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ import numpy as np
 
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import Floats, Labels, PixelArray, Tensor
-from dptransfer.encoders import device, per_example, registry
+from dptransfer.encoders import per_example, registry
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.exact.feature_map import apply
 from dptransfer.methods.deep import teachers, trained_parts
@@ -51,7 +51,7 @@ def require_as_released(parts: trained_parts.TrainedParts) -> None:
     here = torch.from_numpy(theta.astype(np.float32)).to(network.device)
     trained = np.nan_to_num(parts.logits(here, parts.front(inputs)).cpu().numpy())
     released: Any = network.encoder if delta is None else registry.apply_delta(network.encoder, delta)
-    with torch.no_grad(), device.exact_kernels():
+    with torch.no_grad(), per_example.exact_kernels():
         rows = released.rows_of(inputs).float().cpu().numpy()
     found = apply(parts.features, rows) @ parts.head(theta).T
     if np.abs(trained - found).max() > _APART * np.abs(found).max():
@@ -113,7 +113,7 @@ def require_own_ballots(model: teachers.Teachers, course: teachers.Course, side:
 
     def ballots_and_slopes(raw: PixelArray, far: float) -> Tensor:
         weights, draws = model.start(course.together), torch.Generator().manual_seed(0)
-        with torch.enable_grad(), device.exact_kernels():
+        with torch.enable_grad(), per_example.exact_kernels():
             moved = [one + far * torch.randn(one.shape, generator=draws).to(one) for one in weights]
             logits = model.logits(moved, torch.from_numpy(raw).to(model.device))
             found = torch.autograd.grad(torch.log_softmax(logits, 2)[..., 0].sum(), weights)

@@ -48,7 +48,7 @@ import numpy as np
 from dptransfer.base import progress
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Integers, PixelArray, Tensor
-from dptransfer.encoders import device, encoder
+from dptransfer.encoders import encoder, per_example
 from dptransfer.methods.deep import augment
 from dptransfer.methods.deep.augment import View
 from dptransfer.methods.deep.network import Network
@@ -174,7 +174,7 @@ class TrainedStudent(NamedTuple):
     delta: encoder.EncoderDelta | None
 
 
-@device.exact_kernels()
+@per_example.exact_kernels()
 def train_student(
     network: Network,
     pixels: PixelArray,

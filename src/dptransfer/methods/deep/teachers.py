@@ -29,7 +29,7 @@ from dptransfer.base import checks, progress
 from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, Floats, Floats32, Integers, Labels, PixelArray, Tensor
 from dptransfer.encoders import registry, torch_module
-from dptransfer.encoders.device import exact_kernels
+from dptransfer.encoders.per_example import exact_kernels
 from dptransfer.errors import ArgumentError
 from dptransfer.queries.votes import ABSTAINS
 
