@@ -31,7 +31,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --no-compile --prefer-binary --constraint constraints.txt
 SOURCES := pyproject.toml lab/pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint types layers pytest test-slow test-gpu fuzz mutants coverage docs docs-check figures release-check bench lock clean
+.PHONY: help setup demo demo-federate test lint types layers pytest test-slow test-gpu fuzz mutants coverage docs docs-check figures release-check bench lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
@@ -42,6 +42,9 @@ setup: $(VENV)/.dev ## make the virtual environment with everything a developer 
 
 demo: $(VENV)/.demo ## run the whole story on handwritten digits; files go to OUT
 	@$(BIN)/dptransfer demo --data $(DATA) --epsilon $(EPSILON) --out $(OUT)
+
+demo-federate: $(VENV)/.demo ## three owners, three processes, one model; files go to OUT
+	@$(BIN)/python benchmarks/demo_federate.py $(OUT)
 
 test: lint types layers pytest ## formatting, lint, types, layers and tests
 

@@ -1,6 +1,7 @@
 """Every script in benchmarks/ says how it is called."""
 
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,3 +22,11 @@ def test_every_benchmark_answers_help(script, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert said.startswith("usage: ")
     assert script.name in said
+
+
+@pytest.mark.slow
+def test_three_processes_make_one_model(tmp_path):
+    command = [sys.executable, str(FOLDER / "demo_federate.py"), str(tmp_path / "out")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    assert "Verified" in done.stdout
+    assert len(list((tmp_path / "out" / "shares").iterdir())) == 90

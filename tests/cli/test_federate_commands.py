@@ -114,3 +114,13 @@ def test_rows_in_a_folder_take_part(cli, study):
     write_embeddings("rows.emb", np.ones((6, 8), "f4"), labelled)
     words = ("demo.study", "rows.emb", "--key", "a.key", "--to", "shares", "--ledger", "a.db")
     cli("federate", "share", *words)
+
+
+def test_encoded_rows_are_kept_beside_the_key_and_never_where_others_read(cli, study, monkeypatch):
+    from dptransfer.api.source import EncodedBeside
+
+    places, usual = [], EncodedBeside.__init__
+    monkeypatch.setattr(EncodedBeside, "__init__", lambda self, out: places.append(out) or usual(self, out))
+    share(cli, "a")
+    assert [place.name for place in places] == ["a.rows"]
+    assert sorted(path.name for path in study.parent.glob("shares/*")) == ["a.round-1.share"]

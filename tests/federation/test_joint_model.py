@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.methods import NoisyGD, PublicPriorPrototypes
+from dptransfer.methods import NoisyGD, PublicPriorPrototypes, TransferPATE
 from dptransfer.methods.method import Task
 from dptransfer.release.heads import head_arrays
 from federation.owners import CLASSES, Owners, ZeroNoise, pool, rows_of
@@ -93,3 +93,32 @@ def test_the_noise_of_the_total_is_as_planned(tmp_path, trust):
     assert stats.chi2.cdf(squares, total.size) > 1e-6
     assert stats.chi2.sf(squares, total.size) > 1e-6
     assert stats.chi2.cdf(squares * 0.9**2, total.size) < 1e-6  # noise a tenth too small is found out
+
+
+@pytest.mark.parametrize("people", [False, True])
+def test_teachers_of_each_owner_vote_together(tmp_path, people):
+    """With one teacher each, votes without noise are those of three teachers with a third of the rows."""
+    from dptransfer.federation.share_files import ShareFolder, totals
+
+    method = TransferPATE(teachers=1, queries=30)
+    owners = Owners(tmp_path, method=method, public=pool(), people=people)
+    owners.rounds(ZeroNoise())
+    (votes,) = totals(ShareFolder(owners.study, [owners.folder]).collect(1, owners.study.digest))
+    step = owners.study.plan.mechanisms[0].query.grid
+    assert ((votes // step).sum(axis=1) == 3).all()
+    joint = owners.join()
+    assert joint.classes == CLASSES
+    joint.save(tmp_path / "model")
+    assert dpt.verify(tmp_path / "model").outcome == "verified"
+
+
+def test_who_is_whose_teacher_is_drawn_once_and_not_sent(tmp_path):
+    import shutil
+
+    owners = Owners(tmp_path, method=TransferPATE(teachers=4, queries=20), public=pool())
+    owners.rounds()
+    before = {path.name: path.read_bytes() for path in owners.folder.iterdir()}
+    assert all(content.count(b"teacher of each") == 0 for content in before.values())
+    shutil.rmtree(owners.folder)
+    owners.rounds()
+    assert {path.name: path.read_bytes() for path in owners.folder.iterdir()} == before

@@ -266,3 +266,34 @@ def test_the_owner_s_files_have_no_private_number_in_their_names(tmp_path):
     owners = Owners(tmp_path)
     owners.share("owner-0")
     assert os.listdir(owners.folder) == ["owner-0.round-1.share"]
+
+
+@pytest.mark.parametrize("false", [2**62, -(2**62), 2**63 - 1])
+def test_totals_that_somebody_chose_move_an_answer_no_further_than_was_paid_for(tmp_path, false, monkeypatch):
+    """Sensitivity holds for every question, so also for one that follows from totals of a liar."""
+    from dptransfer.federation.share_files import totals
+    from dptransfer.mechanisms.row_shares import Watcher, watch
+    from dptransfer.methods import PublicPriorPrototypes
+
+    seen = []
+
+    class Norms(Watcher):
+        def step(self, step, query, rows, labels, people):
+            seen.append((query.l2_sensitivity(Relation.ADD_REMOVE) * query.grid, []))
+
+        def answer(self, exact):
+            seen[-1][1].append(float(np.linalg.norm(exact.astype(float))))
+
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(
+        module, "totals", lambda found: [rng.choice([false, -false, 0], one.shape) for one in totals(found)]
+    )
+    one_row = {f"owner-{n}": rows_of(n, count=1) for n in range(3)}
+    for method in (short_descent(), PublicPriorPrototypes(steps=2)):
+        (tmp_path / method.name).mkdir()
+        owners = Owners(tmp_path / method.name, method=method, public=pool(), rows=one_row)
+        with watch(Norms()):
+            owners.rounds()
+    assert len(seen) > 12
+    shares = [norm / largest for largest, norms in seen for norm in norms]
+    assert 0.9 < max(shares) <= 1

@@ -138,7 +138,7 @@ def share(
         lib.DeclaredSizes(**bound),  # type: ignore[typeddict-item]
     )
     book = charges.open_ledger(owner.ledger, strict_names=about.get("strict_names", False))
-    with lib.EncodedBeside(owner.to / agreed.name) as beside:
+    with lib.EncodedBeside(owner.key.with_suffix(".rows")) as beside:  # others read the folder of shares
         rows = source.private(beside, of=facts)
         pool = None if public is None else dpt.Source(public).public(source.encoder, beside)
         with show_progress("Answering", count_is_private=False):

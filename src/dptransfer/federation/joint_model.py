@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dptransfer.data import PublicEmbeddings
+from dptransfer.data.examples import public_record
 from dptransfer.errors import DataError
 from dptransfer.exact.chunks import plain_floats
 from dptransfer.federation.owner_run import JointAnswers, run_jointly
@@ -52,6 +53,8 @@ def join(
             seeded=False,
             notes=(*plan.notes, *outcome.notes),
             public=study.record["public"],
+            prototypes=public_record(outcome.prototypes, study.facts, prepared.public),
+            answers=public_record(outcome.answers, study.facts, prepared.public),
             versions=current_versions(),
             summary=plan.method.about.card,
             reference=plan.method.about.reference,

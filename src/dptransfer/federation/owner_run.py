@@ -32,7 +32,11 @@ from dptransfer.ledger import Charge, Ledger, Receipt
 from dptransfer.methods.charging import charge_run, open_workspace, with_defaults
 from dptransfer.methods.checkpoint import Workspace
 from dptransfer.methods.method import Outcome, Task, require_as_planned
+from dptransfer.methods.votes.voting import TEACHER_DRAW
 from dptransfer.noise import NoiseSource
+
+_OWN_DRAWS = (TEACHER_DRAW,)
+"""What each owner draws for itself: stored like an answer, and neither sent nor added up."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +107,17 @@ class JointAnswers:
 
     def begin(self) -> None:
         """Begin the run, or begin it again."""
-        self._asked, self._batch = 0, list[tuple[str, Integers]]()
+        self._asked = self._drawn = 0
+        self._batch: list[tuple[str, Integers]] = []
 
     def draw_once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """The total of the shares of all owners; an owner's own share is sent before."""
+        if what in _OWN_DRAWS:
+            return draw() if self.own is None else self._own_answer(self.own, what, draw)
         self._asked += 1
         if self._asked > len(self._totals):
             if self.own is not None:
-                self._batch.append((what, self.own.answer(self._asked, what, self.after, draw)))
+                self._batch.append((what, self._own_answer(self.own, what, draw)))
                 if len(self._batch) < self.study.answers_per_round:
                     return np.zeros_like(self._batch[-1][1])
                 self._send(self.own)
@@ -132,6 +139,18 @@ class JointAnswers:
     def __getattr__(self, name: str) -> Any:
         """No other noise: sums of shares have a known law where each is Gaussian."""
         raise DPTransferError(f"Shares have Gaussian noise; '{name}' was asked for. Please report this.")
+
+    def _own_answer(self, own: Own, what: str, draw: Callable[[], AnyArray]) -> Integers:
+        self._drawn += 1
+        return own.answer(self._drawn, what, self.after, draw)
+
+    def integers(self, below: int, count: int) -> Integers:
+        """The source's, for what is drawn about an owner's own rows and never sent."""
+        return self._noise.integers(below, count)
+
+    def keep(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+        """Computed again by a run that goes on."""
+        return compute()
 
     @property
     def has_sent_all(self) -> bool:

@@ -42,11 +42,14 @@ from dptransfer.federation import secure_sum
 from dptransfer.federation.owner_key import PUBLIC_KEY, OwnerKey
 from dptransfer.mechanisms import GaussianMechanism, GaussianRounds, GaussianShares, JointRounds, Step
 from dptransfer.mechanisms.mechanism import ROUND_UP, at_noise_of
+from dptransfer.methods import METHODS
 from dptransfer.methods.configuration import as_method, configure, method_from_configuration
 from dptransfer.methods.fitting import gaussian_answers
 from dptransfer.methods.method import EmbeddingMethod, Plan, PrivateMethod, configuration_of
 from dptransfer.methods.replan import recorded_pool
 from dptransfer.privacy import Budget, Relation, Unit, event_to_dict
+from dptransfer.queries import RecentredSums, VoteCounts
+from dptransfer.queries.query import BoundedQuery
 from dptransfer.release.owners import FILES, SECURE_SUM, TRUST, noise_factor, record_bytes, record_digest
 
 _FORMAT = 1
@@ -404,15 +407,19 @@ def _require_terms(record: Mapping[str, Any]) -> None:
 
 
 def _require_additive(plan: Plan) -> None:
-    """Raise unless every step is a sum with Gaussian noise, which shares of several owners add up to."""
+    """Raise unless every step is a sum over units with Gaussian noise, which shares of owners add up to."""
+    own = METHODS.package(plan.method.name) is None
     for step in plan.mechanisms:
-        sampled = isinstance(step, GaussianRounds) and step.is_sampled
-        if sampled or not isinstance(step, GaussianMechanism | GaussianShares | GaussianRounds | JointRounds):
-            raise ArgumentError(
-                f"Owners add up sums with Gaussian noise; '{plan.method.name}' takes other steps "
-                f"({step.event.label}). Choose 'mean', 'mean-estimation', 'least-squares', 'noisy-gd' or "
-                "'public-prior'."
-            )
+        parts: Any = step.parts if isinstance(step, JointRounds) else (step,)
+        for part in parts:
+            gaussian = isinstance(part, GaussianMechanism | GaussianShares | GaussianRounds)
+            sums = gaussian and isinstance(part.query, BoundedQuery | RecentredSums | VoteCounts)
+            if not own or not sums or getattr(part, "is_sampled", False):
+                raise ArgumentError(
+                    f"Owners add up sums with Gaussian noise; '{plan.method.name}' takes other steps "
+                    f"({step.event.label}). Choose 'mean', 'mean-estimation', 'least-squares', 'noisy-gd', "
+                    "'public-prior' or 'transfer-pate'."
+                )
 
 
 def _louder(step: Step, factor: float) -> Step:

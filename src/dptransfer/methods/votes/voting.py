@@ -46,6 +46,8 @@ from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import VoteCounts
 from dptransfer.release.heads import LinearHead, unit_rows
 
+TEACHER_DRAW = "teacher of each unit"
+"""What the one draw of such a run is called that is not released."""
 BALLOTS_REPLACED = 1
 """How many ballots a replaced unit changes at most, where its teacher was drawn here: its successor's too."""
 
@@ -68,7 +70,7 @@ def teacher_of_each_row(rows: int, people: People | None, teachers: int, noise: 
     run that goes on in a workspace finds the same partition.
     """
     units = rows if people is None else int(people.max(initial=-1)) + 1
-    drawn = noise.draw_once("teacher of each unit", lambda: noise.integers(teachers, units))
+    drawn = noise.draw_once(TEACHER_DRAW, lambda: noise.integers(teachers, units))
     return np.asarray(drawn if people is None else drawn[people], dtype=np.int64)
 
 
