@@ -298,7 +298,7 @@ def test_what_cannot_be_read_is_an_error(tmp_path, tables):
 
 def test_the_first_of_a_report_says_that_it_is_private(tables):
     found = in_tables(tables)
-    assert str(found).startswith("*** PRIVATE: for the data owner only.")
+    assert str(found).startswith("▌ PRIVATE: for the data owner only.")
     page = found.document().html()
     assert page.index("PRIVATE: for the data") < page.index("<h1>")
     assert "npz" not in repr(found)

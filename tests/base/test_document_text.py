@@ -72,7 +72,7 @@ def test_colour_only_where_it_is_asked_for():
 
 def test_everything_is_there():
     text = with_everything("word").text(100)
-    for said in ("*** word ***", "e^ε", "    one\n      two", "[word]", "- word", "*2.0", "δ"):
+    for said in ("▌ word", "e^ε", " one\n   two", "• word", "2.0", "δ"):
         assert said in text
 
 

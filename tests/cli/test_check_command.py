@@ -45,7 +45,7 @@ def files_under(folder):
 
 def test_the_first_line_says_that_it_is_private_and_the_exit_code_says_nothing(cli, cli_json, photos):
     told = cli("check", photos, "--test", "test").stdout
-    assert told.startswith("*** PRIVATE:")
+    assert told.startswith("▌ PRIVATE:")
     assert "single colour (1)" in told
     assert SECRET in told
     found = cli_json("check", photos)
