@@ -37,7 +37,7 @@ def test_a_figure_whose_name_is_no_file_name_is_refused(name):
 def test_a_document_of_a_title_alone_has_every_form():
     bare = Document("Bare", sections=(Section("One", (Paragraph("words"),)),))
     assert bare.markdown() == "# Bare\n\n## One\n\nwords\n"
-    assert bare.text(20) == "        Bare\n\nOne\n\nwords\n"
+    assert bare.text() == "Bare\n====\n\nOne\n---\n\nwords\n"
     assert "<nav" not in bare.html()
 
 

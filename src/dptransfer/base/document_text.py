@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterable
 
+from rich.cells import cell_len
 from rich.console import Console
 
 from dptransfer.base import document as model
@@ -15,17 +16,21 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>|~#&$])")
 _OPENING = re.compile(r"^([-+](?=[\s-]|$)|\d+(?=[.)](?:\s|$)))")  # what would begin a list or be a rule
 
 
-def to_markdown(document: Document, *, contents: bool = True) -> str:
-    """The whole text, with links to its sections; anchors of headings are those that GitHub makes."""
+def to_markdown(document: Document, *, terminal: bool = False) -> str:
+    """The whole text, with links to its sections; anchors of headings are those that GitHub makes.
+
+    Terminals have no links; there headings are underlined, since rich would centre them.
+    """
     parts = [f"> **{escape_markdown(document.warning)}**"] if document.warning else []
-    parts.append(f"# {escape_markdown(document.title)}")
+    headings = ("=", "-") if terminal else ("# ", "## ")
+    parts.append(_heading(document.title, headings[0]))
     parts += [_inline(document.sentence, strong=True)] if document.sentence else []
     parts.append(_list(f"{_inline(name)}: {_inline(said)}" for name, said in document.head()))
-    if contents and len(document.sections) > 1:
+    if not terminal and len(document.sections) > 1:
         links = zip(document.sections, document.anchors(), strict=True)
         parts.append(" · ".join(f"[{escape_markdown(one.title)}](#{anchor})" for one, anchor in links))
     for section in document.sections:
-        parts += [f"## {escape_markdown(section.title)}", *map(_block, section.blocks)]
+        parts += [_heading(section.title, headings[1]), *map(_block, section.blocks)]
     parts += [_inline(document.footer)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -51,6 +56,12 @@ def _inline(text: Text, *, strong: bool = False) -> str:
     if strong:
         return f"**{escape_markdown(plain(text))}**"
     return _OPENING.sub(_escaped_opening, inline(text, _escape, "**{}**"))
+
+
+def _heading(title: str, mark: str) -> str:
+    """A title behind '# ', or above a line of dashes, as two lines of a paragraph."""
+    text = escape_markdown(title)
+    return f"{mark}{text}" if "#" in mark else f"**{text}**\\\n\\{mark * min(40, cell_len(one_line(title)))}"
 
 
 def _list(items: Iterable[str]) -> str:
@@ -96,9 +107,6 @@ def _table(table: Table) -> str:
     return f"{_inline(table.caption)}\n\n{text}" if table.caption else text
 
 
-_STYLES = {"block_quote": "bold red", "h1": "bold", "h2": "bold", "h1.border": "none", "h2.border": "none"}
-
-
 def to_terminal(document: Document, width: int, *, colour: bool = False) -> str:
     """The whole text in at most `width` columns."""
     from rich.markdown import Markdown  # which few commands need
@@ -110,9 +118,9 @@ def to_terminal(document: Document, width: int, *, colour: bool = False) -> str:
         force_terminal=colour,
         color_system="standard" if colour else None,
         legacy_windows=False,
-        theme=Theme({f"markdown.{part}": style for part, style in _STYLES.items()}),
+        theme=Theme({"markdown.block_quote": "bold red"}),
     )
     with console.capture() as captured:
-        console.print(Markdown(to_markdown(document, contents=False), code_theme="ansi_dark"))
+        console.print(Markdown(to_markdown(document, terminal=True), code_theme="ansi_dark"))
     lines = "\n".join(line.rstrip() for line in captured.get().splitlines())
     return re.sub(r"\n{3,}", "\n\n", lines).strip("\n") + "\n"
