@@ -242,9 +242,14 @@ def test_steps_go_less_far_beside_a_start_while_classes_are_small():
     ways = [start.way(typical) for typical in (-1.0, 0.0, 1.0, 5.0, 15.0, 1e9)]
     assert ways == sorted(ways)
     assert (ways[0], ways[-1]) == (0.0, 1.0)
-    assert labelled.way(5.0) < start.way(5.0)
     assert [start.may_help(typical) for typical in (-1.0, 59.0, 61.0)] == [True, True, False]
-    assert labelled.may_help(1e9)
+    many = starts.public_start(POOL.with_shots(shots(20)), FACTS)
+    for few, more in ((start, labelled), (labelled, many)):
+        assert few.worth < more.worth
+        assert more.way(5.0) < few.way(5.0)
+        assert more.may_help(30 * few.worth + 1)
+    assert not many.may_help(1e9)
+    assert [many.comes_after_words(typical) for typical in (1.0, 1e9)] == [False, True]
     loud = [np.abs(start.beside(typical)).max() for typical in (-1.0, 0.0, 5.0, 100.0)]
     assert loud == sorted(loud, reverse=True)
 

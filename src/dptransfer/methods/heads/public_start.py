@@ -45,15 +45,19 @@ _STRENGTH = 1e-4  # few rows of unit norm need next to none
 _COPIES = 2  # of names beside labelled rows; 1 to 5 do alike
 _OF_NAMES = 1.8  # how sure weights of names alone are, in parts of what the fit gives them
 _SCALES = np.geomspace(0.125, 8.0, 25)
+# Best on ten sets with 2 and 5 rows of each class: 0.6 to 2.8. Few rows tell less than this.
+_USUAL, _SPREAD = 1.5, 0.4
 _MOST_SHOTS = 50  # of a class: more rows teach the steps little, and take time
 _FOLDS = 5
 _LEFT_OUT = 100  # rows; by then a scale is known well enough
 _ODDS = 9.0  # that names in words, or labelled rows, say something
-# Of the typical class over the noise; chosen on sets of texts (docs/methods/public-prior.md).
-_SURER = 2.0  # what weights are multiplied with where it is next to nothing
-_ENOUGH, _ENOUGH_LABELLED = 8.0, 16.0  # from here on steps go all the way; later beside labelled rows
-_FADES, _FADES_LABELLED = 2.0, 18.0  # from here on what is public fades beside steps
-_KNOWN = 60.0  # from here on steps know as much as names
+# Of the typical class over the noise; chosen with sets left out (docs/methods/public-prior.md).
+_SURER = 2.0  # what weights of names alone are multiplied with where it is next to nothing
+_ENOUGH, _ENOUGH_ALONE = 11.0, 5.7  # times the root of what it is worth: from here on steps go all the way
+# For each labelled row of a class; names are worth two, and fade sooner where they are alone.
+_FADES, _FADES_ALONE = 3.0, 1.0  # from here on what is public fades beside steps
+_WORDS_FIRST = 10.0  # from here on words of the encoder, which all rows make, are asked for before few rows
+_KNOWN, _KNOWN_ALONE = 40.0, 30.0  # from here on steps know as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,24 +68,35 @@ class ClassStart:
         features: the map of unit rows into the span of the weights: steps need not carry along more.
         weights: (classes, directions), as sure as they should be.
         what: what it was made of, in words.
+        worth: as how many labelled rows of a class.
     """
 
     features: FittedSpan
     weights: Floats
     what: str
+    worth: float
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether it was made of labelled rows, so that its weights are as sure as they should be."""
+        return _LABELLED in self.what
 
     def may_help(self, typical: float) -> bool:
         """Whether it can be worth its price beside steps on classes of this size over the noise."""
-        return typical < _KNOWN or _LABELLED in self.what
+        return typical < self.worth * (_KNOWN if self.is_labelled else _KNOWN_ALONE)
+
+    def comes_after_words(self, typical: float) -> bool:
+        """Whether words of the encoder are worth more beside steps on classes of this size over the noise."""
+        return self.is_labelled and typical >= self.worth * _WORDS_FIRST
 
     def beside(self, typical: float) -> Floats:
         """The weights beside steps on classes of this size over the noise.
 
-        They are surer than they should be where the noise of steps competes with them, and less where steps
-        tell so much that what is wrong in them would only have to be unlearned.
+        They count for less where steps tell so much that what is wrong in them would only have to be
+        unlearned; names alone for more where the noise of steps competes with them.
         """
-        fades = _FADES_LABELLED if _LABELLED in self.what else _FADES
-        return _SURER / math.sqrt(1 + max(typical, 0.0) / fades) * self.weights
+        surer, fades = (1.0, _FADES) if self.is_labelled else (_SURER, _FADES_ALONE)
+        return surer / math.sqrt(1 + max(typical, 0.0) / (fades * self.worth)) * self.weights
 
     def way(self, typical: float) -> float:
         """Part of the usual noise in a logit that steps beside it may leave.
@@ -90,7 +105,7 @@ class ClassStart:
         class over the noise. The r with the least squared error is τ²N/(1 + τ²N²): proportional to N where N
         is small, and to τ², which is less where labelled rows are known.
         """
-        enough = _ENOUGH_LABELLED if _LABELLED in self.what else _ENOUGH
+        enough = (_ENOUGH if self.is_labelled else _ENOUGH_ALONE) * math.sqrt(self.worth)
         return min(1.0, max(typical, 0.0) / enough)
 
 
@@ -131,7 +146,8 @@ def public_start(public: PublicEmbeddings | None, facts: Facts) -> ClassStart | 
     sure = known.sureness(weights, len(rows)) if len(rows) else _OF_NAMES
     weights = sure * (weights - weights.mean(axis=0)) @ known.basis
     span = FittedSpan.of(weights)
-    return ClassStart(span, weights @ span.basis, " and ".join(sources))
+    worth = len(rows) / classes + (_COPIES if len(named) else 0)
+    return ClassStart(span, weights @ span.basis, " and ".join(sources), worth)
 
 
 class _Labelled:
@@ -153,7 +169,7 @@ class _Labelled:
         return fitted_softmax(self._rows[kept], self._labels[kept], zero, _STRENGTH, start)
 
     def sureness(self, weights: Floats, shots: int) -> float:
-        """The scale of weights under which rows that were left out of their fit are likeliest.
+        """The likeliest scale of weights, by rows that were left out of their fit and by what is usual.
 
         Every fold leaves out rows of every class, so that most classes have some left; there are no more
         folds than a single number needs.
@@ -166,7 +182,7 @@ class _Labelled:
         within = np.arange(shots) - np.searchsorted(labels, labels)
         fewest = int(np.bincount(labels, minlength=self._classes).min())
         folds = min(_FOLDS, max(2, fewest))
-        likelihood, seen = np.zeros(len(_SCALES)), 0
+        likelihood, seen = -0.5 * (np.log(_SCALES / _USUAL) / _SPREAD) ** 2, 0
         for fold in range(folds):
             out = np.flatnonzero(within % folds == fold)
             if not 0 < len(out) < len(self._rows):
