@@ -206,10 +206,14 @@ ALONE, JOINED = taught(-EAST, [0]), taught(np.vstack([-EAST, EAST]), [0, 1])
 """The only teacher takes everything for the first class, until a row turns it on both questions."""
 
 
-def test_votes_keep_their_promise_and_half_the_noise_is_caught():
+VOTING = ["transfer-pate", "private-knn"]
+
+
+@pytest.mark.parametrize("name", VOTING)
+def test_votes_keep_their_promise_and_half_the_noise_is_caught(name):
     asked = {"pair": (JOINED, ALONE), "teachers": 1, "queries": 2, "self_training": False}
-    assert 0.5 * EPSILON < gaussian(over_runs("transfer-pate", ADD, 250, **asked)) <= EPSILON
-    assert gaussian(over_runs("transfer-pate", ADD, 150, noise=Quieter, **asked)) > EPSILON
+    assert 0.5 * EPSILON < gaussian(over_runs(name, ADD, 250, **asked)) <= EPSILON
+    assert gaussian(over_runs(name, ADD, 150, noise=Quieter, **asked)) > EPSILON
 
 
 SUMS_FIRST = {"warm-start": {"sampling_rate": 1.0, "steps": 1, "share": 0.9}, "projection": {"steps": 2}}
@@ -222,7 +226,16 @@ def test_sums_before_steps_keep_their_promise_and_half_the_noise_is_caught(name)
     assert gaussian(over_runs(name, ADD, 250, noise=Quieter, **settings)) > EPSILON
 
 
-AUDITED = {*OF_ROUNDS, *SAMPLED, *OF_RUNS, *SUMS_FIRST, "only-public", "language", "transfer-pate"}
+AUDITED = {
+    *OF_ROUNDS,
+    *SAMPLED,
+    *OF_RUNS,
+    *SUMS_FIRST,
+    "only-public",
+    "language",
+    "transfer-pate",
+    "private-knn",
+}
 ELSEWHERE = {"coinpress", "public", "top-k", "public-prior"}
 """In `tests/contracts/test_audit.py`."""
 

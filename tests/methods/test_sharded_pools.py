@@ -24,6 +24,7 @@ from dptransfer.methods import METHODS as EVERY
 from dptransfer.methods import (
     Auto,
     EmbeddingMethod,
+    PrivateKNN,
     PublicPriorPrototypes,
     PublicPrototypes,
     TopKPrototypes,
@@ -49,6 +50,7 @@ METHODS = {
     "public-prior": PublicPriorPrototypes(),
     "auto": Auto(),
     "transfer-pate": TransferPATE(teachers=20, queries=90),
+    "private-knn": PrivateKNN(teachers=20, queries=90),
     "transfer-pate, tested": TransferPATE(teachers=20, queries=90, threshold=15.0, labels="hard"),
 }
 

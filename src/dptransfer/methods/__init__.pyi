@@ -37,6 +37,7 @@ from dptransfer.methods.prototypes.pool_selection import TopKPrototypes as TopKP
 from dptransfer.methods.prototypes.projection import Projection as Projection
 from dptransfer.methods.tuning import PictureTuning as PictureTuning
 from dptransfer.methods.tuning import PrivateTuning as PrivateTuning
+from dptransfer.methods.votes.nearest import PrivateKNN as PrivateKNN
 from dptransfer.methods.votes.pate import PATE as PATE
 from dptransfer.methods.votes.pate import PromPATE as PromPATE
 from dptransfer.methods.votes.pate import TransferPATE as TransferPATE

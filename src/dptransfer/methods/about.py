@@ -51,6 +51,7 @@ OWN = {
     "only-public": "heads.mixed:OnlyPublic",
     "language": "heads.mixed:LanguageInit",
     "transfer-pate": "votes.pate:TransferPATE",
+    "private-knn": "votes.nearest:PrivateKNN",
     "prom-pate": "votes.pate:PromPATE",
     "pate": "votes.pate:PATE",
     "film": "deep.fine_tuning:FiLM",

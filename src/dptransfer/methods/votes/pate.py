@@ -151,7 +151,21 @@ class TransferPATE(Voting, EmbeddingMethod):
     )
 
     def run(self, task: RowsTask) -> Outcome:
-        """Teachers, votes, and a student on public rows."""
+        """Votes, and a student on public rows."""
+        public, features = task.public, task.prepared
+        assert public is not None
+        answers = self.answer(task)
+
+        def mapped_at(positions: Integers) -> Floats:
+            return apply(features, public.rows[positions])
+
+        soft = self.labels == "soft"
+        head = linear_student(mapped_at, len(public), answers, soft=soft, self_training=self.self_training)
+        notes = self.notes_of(len(answers.positions))
+        return Outcome(head, task.plan.events, notes=notes, answers=answers.by_class())
+
+    def answer(self, task: RowsTask) -> TeacherAnswers:
+        """Train teachers and ask them."""
         private, public, features = task.private, task.public, task.prepared
         assert public is not None
 
@@ -162,15 +176,7 @@ class TransferPATE(Voting, EmbeddingMethod):
 
             return task.noise.keep("ballots", cast)
 
-        answers = self.ask(task, ballots)
-
-        def mapped_at(positions: Integers) -> Floats:
-            return apply(features, public.rows[positions])
-
-        soft = self.labels == "soft"
-        head = linear_student(mapped_at, len(public), answers, soft=soft, self_training=self.self_training)
-        notes = self.notes_of(len(answers.positions))
-        return Outcome(head, task.plan.events, notes=notes, answers=answers.by_class())
+        return self.ask(task, ballots)
 
 
 def _mapped(features: FittedFeatures, rows: AnyArray) -> Floats32:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import softmax
@@ -44,7 +44,10 @@ from dptransfer.methods.votes.vote_aggregation import (
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import VoteCounts
+from dptransfer.queries.votes import CountedVotes
 from dptransfer.release.heads import LinearHead, unit_rows
+
+Ballots: TypeAlias = AnyArray | CountedVotes
 
 TEACHER_DRAW = "teacher of each unit"
 """What the one draw of such a run is called that is not released."""
@@ -74,7 +77,7 @@ def teacher_of_each_row(rows: int, people: People | None, teachers: int, noise: 
     return np.asarray(drawn if people is None else drawn[people], dtype=np.int64)
 
 
-_ASSUMED_SIZE = 5_000  # examples, where none are declared
+ASSUMED_SIZE = 5_000  # examples, where none are declared
 _MOST_TEACHERS = 10_000
 _MOST_QUERIES = 2_000
 _NOISE_SHARE = 1 / 5  # of the teachers: half of them agreeing on one of ten classes are heard 3 of 4 times
@@ -139,6 +142,7 @@ class Voting(PrivateMethod):
     threshold_noise: Moderate | None = None
     answers: Whole | None = None
 
+    voters: ClassVar[str] = "teachers"
     rows_per_teacher: ClassVar[int] = 40
     """Examples that a teacher should have, where their number is chosen."""
     needs_public: ClassVar[bool] = True
@@ -176,7 +180,7 @@ class Voting(PrivateMethod):
         assumed = self._teachers_for(None, facts.declared_units)
         if facts.declared_size is None and settled.teachers == assumed:  # also when planned again, to verify
             notes.append(
-                f"No number of examples is declared. So many teachers suit about {_ASSUMED_SIZE}; with many "
+                f"No number of examples is declared. So many teachers suit about {ASSUMED_SIZE}; with many "
                 "fewer, a declared size or number of teachers would suit better."
             )
         return replace(plan, notes=tuple(notes))
@@ -204,7 +208,7 @@ class Voting(PrivateMethod):
         return self.release_answers(task.plan.mechanisms, cast, questions, noise)
 
     def release_answers(
-        self, mechanisms: Iterable[Step], ballots: AnyArray, questions: Integers, noise: NoiseSource
+        self, mechanisms: Iterable[Step], ballots: Ballots, questions: Integers, noise: NoiseSource
     ) -> TeacherAnswers:
         """What is released of the ballots (teachers, questions) on the public examples at `questions`."""
         assert self.teachers is not None
@@ -244,7 +248,7 @@ class Voting(PrivateMethod):
 
     def _teachers_for(self, size: int | None, units: int | None) -> int:
         """As many as there are enough declared examples for, and no more than there are units."""
-        enough = (size or _ASSUMED_SIZE) // self.rows_per_teacher
+        enough = (size or ASSUMED_SIZE) // self.rows_per_teacher
         return max(1, min(_MOST_TEACHERS, enough, units or enough))
 
     def _affordable_queries(self, facts: Facts, budget: Budget, teachers: int, pool: int | None) -> int:
@@ -299,7 +303,7 @@ class Voting(PrivateMethod):
 
     def _note(self, steps: list[GaussianMechanism]) -> str:
         *tests, voting = (step.scale for step in steps)
-        said = f"{self.teachers} teachers vote on {self.queries} public examples, "
+        said = f"{self.teachers} {self.voters} vote on {self.queries} public examples, "
         for scale in tests:
             said += (
                 f"of which at most {self.answers} are answered, where the favourite has {self.threshold:g} "
