@@ -116,7 +116,7 @@ def test_coins_for_rows_in_place_of_persons_are_caught(name, monkeypatch):
     assert excess(rounds_of(name, ADD, 300)) <= 0
     coins = np.random.default_rng(0)
     monkeypatch.setattr(
-        gaussian_file, "sampled_rows", lambda _, people: np.flatnonzero(coins.random(len(people)) < 0.1)
+        gaussian_file.sums, "sampled_rows", lambda _, people: np.flatnonzero(coins.random(len(people)) < 0.1)
     )
     assert excess(rounds_of(name, ADD, 300)) > 0
 

@@ -242,7 +242,7 @@ def test_sums_around_centres_reach_their_sensitivity_and_without_the_clip_pass_i
     small = recentred(radii=[0.5] * CLASSES)
     assert stays_within(small, EMPTY, RIGHT, LEFT, REPLACE)
     monkeypatch.setattr(
-        class_sums, "clipped_lattice", lambda rows, norm, clip: np.trunc(rows * norm).astype(np.int64)
+        class_sums.lattice, "clipped_lattice", lambda rows, norm, clip: np.trunc(rows * norm).astype(np.int64)
     )
     assert not stays_within(small, EMPTY, RIGHT, LEFT, REPLACE)
 

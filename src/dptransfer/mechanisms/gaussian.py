@@ -68,14 +68,10 @@ class GaussianMechanism:
     @property
     def event(self) -> GaussianEvent:
         """Its privacy cost."""
-        return GaussianEvent(
-            noise_multiplier=self.noise_multiplier,
-            relation=self.relation,
-            sensitivity=self.query.l2_sensitivity(self.relation),
-            label=self.query.label,
-            numeric_epsilon=lattice_epsilon(self.scale * self.query.grid, math.prod(self.query.shape)),
-            unit=self.query.unit,
-        )
+        asked = self.query
+        lattice = lattice_epsilon(self.scale * asked.grid, math.prod(asked.shape))
+        law = self.noise_multiplier, self.relation, asked.l2_sensitivity(self.relation)
+        return GaussianEvent(*law, asked.label, numeric_epsilon=lattice, unit=asked.unit)
 
     def release(self, rows: AnyArray, labels: Labels, people: Owners = None, *, noise: NoiseSource) -> Floats:
         """Answer and noise are added as integers; scaling back is post-processing."""
@@ -255,16 +251,8 @@ class GaussianRounds:
         # Under replace-one two answers may be twice as far apart as one row's contribution: twice the bound
         # covers that (see `lattice_epsilon`).
         apart = 2 if self.relation is Relation.REPLACE_ONE else 1
-        return SampledGaussianEvent(
-            self.noise_multiplier,
-            self.sampling_rate,
-            self.times,
-            self.relation,
-            self.sensitivity,
-            label,
-            numeric_epsilon=apart * lattice,
-            unit=self.query.unit,
-        )
+        law = self.noise_multiplier, self.sampling_rate, self.times, self.relation, self.sensitivity
+        return SampledGaussianEvent(*law, label, numeric_epsilon=apart * lattice, unit=self.query.unit)
 
     def open(self, *, noise: NoiseSource) -> RoundsLeft:
         """Begin the rounds."""
@@ -414,13 +402,9 @@ class JointRounds:
         price = math.fsum(part.times / part.noise_multiplier**2 for part in self.parts)
         events = [part.event for part in self.parts]
         assert all(isinstance(event, GaussianEvent) for event in events)  # sampled rounds have other prices
-        return GaussianEvent(
-            noise_multiplier=1 / math.sqrt(reach * price),
-            relation=Relation.REPLACE_ONE,
-            sensitivity=math.sqrt(reach),
-            label=self.label,
-            numeric_epsilon=math.fsum(event.numeric_epsilon for event in events),
-        )
+        law = 1 / math.sqrt(reach * price), Relation.REPLACE_ONE, math.sqrt(reach)
+        lattice = math.fsum(event.numeric_epsilon for event in events)
+        return GaussianEvent(*law, self.label, numeric_epsilon=lattice)
 
     def at_noise_of(self, recorded: GaussianEvent) -> JointRounds:
         """The same with as much noise in all; the shares of the price, and the reach, stay."""

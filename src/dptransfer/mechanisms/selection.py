@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -84,10 +85,8 @@ class Selection:
 
     def _sets(self, rows: AnyArray, labels: Labels, people: Owners, noise: NoiseSource) -> Integers:
         """(classes, members) positions."""
-        scored = self._candidates(rows, labels, people)
-        return pool_choice.choose_candidates(
-            scored, lambda bins: self.choice(bins, noise), self.scale, self.members, noise
-        )
+        scored, choice = self._candidates(rows, labels, people), partial(self.choice, noise=noise)
+        return pool_choice.choose_candidates(scored, choice, self.scale, self.members, noise)
 
     def _candidates(self, rows: AnyArray, labels: Labels, people: Owners) -> ScoredPool:
         """The candidates with their scores, of which there must be enough."""
@@ -194,7 +193,7 @@ class LaplaceNoisyMax(Selection):
 
 
 SELECTIONS: dict[str, type[Selection]] = {
-    mechanism.name: mechanism for mechanism in (ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax)
+    one.name: one for one in (ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax)
 }
 
 

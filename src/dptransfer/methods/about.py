@@ -117,20 +117,9 @@ class Colour(NamedTuple):
 
 
 FROM_NAME = Colour("", "")  # one of these, by the name of the method
-COLOURS = (
-    Colour("#444b52", "#b4bcc4"),
-    Colour("#332288", "#9a8cf0"),
-    Colour("#0072b2", "#4aa8e0"),
-    Colour("#bf4a00", "#ff8a3c"),
-    Colour("#cc8a00", "#f0b840"),
-    Colour("#3fa0da", "#7cc6f2"),
-    Colour("#8a8a2b", "#c4c45a"),
-    Colour("#7a4a1e", "#c89a6a"),
-    Colour("#009e73", "#33c79c"),
-    Colour("#882255", "#dd7aae"),
-    Colour("#2b8c8c", "#62c8c8"),
-    Colour("#cc79a7", "#e49cc4"),
-)
+_LIGHT = "#444b52 #332288 #0072b2 #bf4a00 #cc8a00 #3fa0da #8a8a2b #7a4a1e #009e73 #882255 #2b8c8c #cc79a7"
+_DARK = "#b4bcc4 #9a8cf0 #4aa8e0 #ff8a3c #f0b840 #7cc6f2 #c4c45a #c89a6a #33c79c #dd7aae #62c8c8 #e49cc4"
+COLOURS = tuple(map(Colour, _LIGHT.split(), _DARK.split()))
 _MARKERS = "*Dos^v<>phPHd"  # as many as colours and one more: no two of the library's methods have both
 
 
@@ -164,13 +153,10 @@ class About:
         first = (docstring or "").strip().partition("\n")[0].strip()
         # The same on every machine, also for a method of another package.
         place = list(OWN).index(name) if name in OWN else sum(map(ord, name))
-        return replace(
-            self,
-            summary=self.summary or first,
-            card=self.card or first,
-            colour=COLOURS[place % len(COLOURS)] if self.colour == FROM_NAME else self.colour,
-            marker=self.marker or (_MARKERS[place % len(_MARKERS)] if name in OWN else "8"),
-        )
+        colour = COLOURS[place % len(COLOURS)] if self.colour == FROM_NAME else self.colour
+        marker = self.marker or (_MARKERS[place % len(_MARKERS)] if name in OWN else "8")
+        worded = replace(self, summary=self.summary or first, card=self.card or first)
+        return replace(worded, colour=colour, marker=marker)
 
 
 Whole: TypeAlias = Annotated[int, checks.whole]

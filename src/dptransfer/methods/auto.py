@@ -29,7 +29,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -82,9 +82,8 @@ def pixels_pay(facts: Facts, budget: Budget) -> tuple[bool, str]:
     if facts.declared_size is None:
         return False, "whether 'film', which trains on pixels, does better depends on an undeclared size"
     signal = facts.declared_size / len(facts.classes) / _noise(budget)
-    return signal >= _BORDER, (
-        f"a class has {signal:.0f} times the noise of one sum, and 'film' was ahead from about {_BORDER} on"
-    )
+    why = f"a class has {signal:.0f} times the noise of one sum, and 'film' was ahead from about {_BORDER} on"
+    return signal >= _BORDER, why
 
 
 def _noise(budget: Budget) -> float:
@@ -329,14 +328,8 @@ def tasks_like(
     """
     size = _size(facts)
     made = min(MOST_ROWS, size, most or size)
-    tasks = surrogates(
-        public,
-        len(facts.classes),
-        made,
-        rows_per_person=_rows_each(facts),
-        person_bound=facts.person_bound,
-        rng=np.random.default_rng(_SEED),
-    )
+    bounded = partial(surrogates, rows_per_person=_rows_each(facts), person_bound=facts.person_bound)
+    tasks = bounded(public, len(facts.classes), made, rng=np.random.default_rng(_SEED))
     return list(tasks), scaled_budget(budget, size / made)
 
 
@@ -367,13 +360,9 @@ def fitted_on(task: Surrogate, method: PrivateMethod, budget: Budget) -> Private
     """Fit a method to a surrogate; its rows are public, so the noise may be seeded."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        return method.fit(
-            task.private,
-            task.public,
-            budget=budget,
-            ledger=SurrogateLedger.in_memory(strict_names=True),
-            noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide
-        )
+        ledger = SurrogateLedger.in_memory(strict_names=True)
+        noise = SeededNoise(_SEED + 1)  # not the seed of the tasks: draws would coincide
+        return method.fit(task.private, task.public, budget=budget, ledger=ledger, noise=noise)
 
 
 def _short(method: PrivateMethod) -> str:

@@ -98,9 +98,8 @@ class FitPlan:
             if not 0 < checks.positive("holdout", holdout) < 1:
                 raise ArgumentError(f"holdout must lie between 0 and 1; got {holdout!r}. Usual is 0.2.")
             own = facts_of_fit(facts, holdout)
-            check = private_evaluation.mechanism_for(
-                private_evaluation.planned_query(facts.classes, facts.bound), budget
-            )
+            question = private_evaluation.planned_query(facts.classes, facts.bound)
+            check = private_evaluation.mechanism_for(question, budget)
         plan = method.plan(own, budget, public)
         return cls(method, facts, budget, plan, _pool_of(plan.method, public, facts), holdout, check)
 

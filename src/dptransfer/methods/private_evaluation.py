@@ -131,16 +131,12 @@ def run_evaluation(
 ) -> ChargedEvaluation:
     """Ask, and wrap the answer; the only reader of the test rows."""
     answer: Floats = step.release(rows, test.labels, test.people, noise=noise)
-    classes, bound = test.facts.classes, test.facts.bound
-    return ChargedEvaluation(
-        classes=classes,
-        counts=NoisyCounts.of_answer(answer, EvaluationLayout(len(classes)), step.scale, bound),
-        events=(step.event,),
-        guarantee=guarantee_of((step.event,), budget.delta, ASSUMPTIONS, relation=budget.relation),
-        seeded=noise.seeded,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        ledger_head=head,
-    )
+    classes, bound, events = test.facts.classes, test.facts.bound, (step.event,)
+    counts = NoisyCounts.of_answer(answer, EvaluationLayout(len(classes)), step.scale, bound)
+    promise = guarantee_of(events, budget.delta, ASSUMPTIONS, relation=budget.relation)
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    made = partial(ChargedEvaluation, seeded=noise.seeded, created=created, ledger_head=head)
+    return made(classes, counts, events, promise)
 
 
 _ROUNDING = 1e-9  # what another build of the same arithmetic may differ by

@@ -195,9 +195,8 @@ def _in_map(model: PrivateClassifier, plan: Plan) -> Iterator[str]:
     pictures, record = plan.method.takes is PrivateImages, model.provenance.public or {}
     words, features = record.get("vocabulary") or {}, model.features
     # Methods that train a network have the width of a public map.
-    settings = [
-        getattr(one, "features", None) or PublicMap(axes=getattr(one, "axes", 1)) for one in _methods(plan)
-    ]
+    every = _methods(plan)
+    settings = [getattr(one, "features", None) or PublicMap(axes=getattr(one, "axes", 1)) for one in every]
     maps = [one for one in settings if isinstance(one, PublicMap)]
     for part in (features.first, features.second) if isinstance(features, FittedSideBySide) else (features,):
         problem = "the feature map is not that of the settings on record"

@@ -68,9 +68,8 @@ class OfProbabilities:
 
     def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """The probabilities, whose norm is at most 1, rounded toward zero."""
-        return lattice.clipped_lattice(
-            softmax.probabilities(rows, self._logits).T, _WEIGHT_NORM, clip=1.0
-        ).astype(np.float64)
+        found = softmax.probabilities(rows, self._logits).T
+        return lattice.clipped_lattice(found, _WEIGHT_NORM, clip=1.0).astype(np.float64)
 
 
 Weights: TypeAlias = OfAll | OfClasses | OfProbabilities

@@ -285,10 +285,9 @@ class AnswerLoss:
             return np.ones(1)
         from scipy.special import expit, log_ndtr
 
-        beyond = (np.arange(-self.ballots, self.teachers + 1 + self.ballots) - self.threshold) / (
-            self.threshold_noise
-        )
-        logit, step = log_ndtr(beyond) - log_ndtr(-beyond), self.ballots
+        step, most = self.ballots, self.teachers + self.ballots
+        beyond = (np.arange(-step, most + 1) - self.threshold) / self.threshold_noise
+        logit = log_ndtr(beyond) - log_ndtr(-beyond)
         # The neighbour has so many votes less; or the neighbour, with so many more, is the one that is asked.
         tilted = self.order * logit[step:] - (self.order - 1) * logit[:-step]
         return np.maximum.accumulate(expit(np.maximum(tilted[:-step], tilted[step:])))

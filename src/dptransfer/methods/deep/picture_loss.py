@@ -53,9 +53,8 @@ class Pictures:
         """What is kept of every picture, and of a blank one at the end."""
         device, each = self.parts.network.device, self._pixels.shape[1:]
         shape = (self.views, *self._shape) if self._keeps_maps else each
-        kept = torch.zeros(
-            (len(self) + 1, *shape), dtype=torch.float32 if self._keeps_maps else torch.uint8, device=device
-        )
+        kind = torch.float32 if self._keeps_maps else torch.uint8
+        kept = torch.zeros((len(self) + 1, *shape), dtype=kind, device=device)
         for start in range(0, len(kept), self.micro_batch):
             batch = np.zeros((self.micro_batch, *each), dtype=np.uint8)
             read = self._pixels[start : start + self.micro_batch]

@@ -330,9 +330,8 @@ class Prompts:
     def with_prompts(self, prompts: Tensor, raw: Tensor) -> Tensor:
         """What the network sees of each picture, (teachers, pictures, 3, side, side)."""
         inputs = self.network.from_bytes(raw.flatten(0, 1))
-        small = torch.nn.functional.interpolate(
-            inputs, (self.inner, self.inner), mode="bilinear", antialias=True
-        )
+        size = self.inner, self.inner
+        small = torch.nn.functional.interpolate(inputs, size, mode="bilinear", antialias=True)
         after = self.network.side - self._high
         padded = torch.nn.functional.pad(small, (self._low, after, self._low, after))
         return (self._mask * prompts)[:, None] + padded.reshape(*raw.shape[:2], *padded.shape[1:])
@@ -380,15 +379,10 @@ def small_cnn(*, size: int = 32, device: str = "cpu") -> torch_module.TorchModul
         last = torch.nn.AvgPool2d(2) if outputs != _WIDTHS[-1] else torch.nn.Identity()
         group = torch.nn.GroupNorm(GROUPS, outputs)
         layers.append(torch.nn.Sequential(convolution, group, torch.nn.ReLU(), last))
-    return torch_module.TorchModuleEncoder(
-        torch.nn.Sequential(*layers),
-        torch_module.ResizeCrop(size, size),
-        name=NAME,
-        transform_name=f"rgb {size} bicubic (x-127)/64, mean pool",
-        device=device,
-        size=size,
-        pixel_map=torch_module.PixelMap(size, 127.0, 64.0),
-    )
+    scaling = torch_module.PixelMap(size, 127.0, 64.0)
+    named = partial(torch_module.TorchModuleEncoder, name=NAME, device=device, size=size, pixel_map=scaling)
+    transform = f"rgb {size} bicubic (x-127)/64, mean pool"
+    return named(torch.nn.Sequential(*layers), torch_module.ResizeCrop(size, size), transform_name=transform)
 
 
 NOTE = registry.EncoderNote(

@@ -188,9 +188,8 @@ def row_map(features: FittedFeatures, device: torch.device) -> RowMap:
             f"A head that is trained with its network takes rows of unit norm or a PublicMap; got "
             f"{features.kind}. Set another feature map."
         )
-    centre, axes = (
-        torch.from_numpy(part).float().to(device) for part in (features.centre(), features.axis_vectors())
-    )
+    public = features.centre(), features.axis_vectors()
+    centre, axes = (torch.from_numpy(part).float().to(device) for part in public)
 
     def mapped(rows: Tensor) -> Tensor:
         centred = normalised(_signed_root(rows) if features.root else rows) - centre

@@ -166,12 +166,8 @@ def posterior(
     estimates = _mean_counts(chances, grid, counts, count_scale)
     n = estimates[:, None]
     total = n**2 * between + n * within + sum_scale**2
-    return Posterior(
-        means=mean + n * between * (sums - n * mean) / total,
-        uncertainty=between * (sum_scale**2 + n * within) / total,
-        within=within,
-        counts=estimates,
-    )
+    means = mean + n * between * (sums - n * mean) / total
+    return Posterior(means, between * (sum_scale**2 + n * within) / total, within, estimates)
 
 
 def _to_sum_one(values: Floats) -> Floats:

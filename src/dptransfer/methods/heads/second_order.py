@@ -101,10 +101,8 @@ class LeastSquares(EmbeddingMethod):
         labels = ("second moment of all rows", "second moments of each class", "class sums")
 
         def steps(z: float) -> list[Step]:
-            parts = [
-                GaussianRounds(query, z, budget.relation, 1, label)
-                for query, label in zip(queries, labels, strict=True)
-            ]
+            both = zip(queries, labels, strict=True)
+            parts = [GaussianRounds(query, z, budget.relation, 1, label) for query, label in both]
             return joint_rounds(parts, "second moments and class sums, jointly")
 
         return self.calibrated_plan(steps, budget)
@@ -123,24 +121,17 @@ class LeastSquares(EmbeddingMethod):
         strength = self.ridge * each.noise_norm(paid[1].scale) * math.hypot(1, self.alpha)
         classes = zip(each.symmetric(moments), targets, strict=True)
         weights = np.stack([solve_ridge(own + everything, target, strength) for own, target in classes])
-        return Outcome(
-            LinearHead(weights, np.zeros(len(weights)), temperature=_temperature(weights)), task.plan.events
-        )
+        # Scores of least squares are not log odds: spread them by their usual size.
+        spread = max(0.1 * float(np.linalg.norm(weights)) / math.sqrt(len(weights)), 1e-12)
+        head = LinearHead(weights, np.zeros(len(weights)), temperature=spread)
+        return Outcome(head, task.plan.events)
 
 
 def _queries(
     features: feature_map.FittedFeatures, classes: int, bound: Bound
 ) -> tuple[SecondMoments, SecondMoments, ClassSums]:
-    return (
-        SecondMoments(features, OfAll(), bound=bound),
-        SecondMoments(features, OfClasses(classes), bound=bound),
-        ClassSums(features, classes, bound=bound),
-    )
-
-
-def _temperature(weights: Floats) -> float:
-    """Scores of least squares are not log odds: spread them by their usual size."""
-    return max(0.1 * float(np.linalg.norm(weights)) / math.sqrt(len(weights)), 1e-12)
+    everyone, each = (SecondMoments(features, of, bound=bound) for of in (OfAll(), OfClasses(classes)))
+    return everyone, each, ClassSums(features, classes, bound=bound)
 
 
 @dataclass(frozen=True)

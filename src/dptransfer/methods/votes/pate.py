@@ -323,9 +323,8 @@ class PictureVoting(Voting, ImageMethod):
         """The student, as the same answers always leave it, without what its answers cost."""
         network, pool, features = start
         rows, soft = apply(features, pool), self.labels == "soft"
-        linear = linear_student(
-            rows.__getitem__, len(rows), answers, soft=soft, self_training=self.self_training
-        )
+        how = {"soft": soft, "self_training": self.self_training}
+        linear = linear_student(rows.__getitem__, len(rows), answers, **how)
         if self.student == "linear":
             return Outcome(linear, (), features=features, encoder=network.identity)
         # A single picture's votes are mostly noise, which a network would learn by heart; the linear student

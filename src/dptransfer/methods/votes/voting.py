@@ -284,9 +284,8 @@ class Voting(PrivateMethod):
         assert self.queries is not None
         tested = self.threshold is not None
         answers = self.answers or max(1, round(_ANSWERED_SHARE * self.queries))
-        asked = questions_of(
-            self.queries, answers if tested else None, len(facts.classes), facts.unit, BALLOTS_REPLACED
-        )
+        settings = len(facts.classes), facts.unit, BALLOTS_REPLACED
+        asked = questions_of(self.queries, answers if tested else None, *settings)
         given = [self.threshold_noise, self.noise] if tested else [self.noise]
         shares = [_TEST_SHARE, 1 - _TEST_SHARE] if tested else [1.0]
         return [
