@@ -314,3 +314,18 @@ CONTRAST = """(where) => {
   const one = light(getComputedStyle(element).color), other = light(getComputedStyle(under).backgroundColor);
   return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
 }"""
+
+
+def test_a_new_model_takes_the_place_of_the_one_that_was_kept(
+    rows_site, release, encoder, serve, opened, tmp_path, runtime
+):
+    site = Path(shutil.copytree(rows_site, tmp_path / "site"))
+    page = opened(serve(site).url)
+    assert page.locator("[data-kind=rows]").is_visible()
+    write_page(release, site, encoder, runtime, overwrite=True)
+    page.reload()  # shows what was kept, and fetches the new one
+    page.wait_for_selector("#newer:not([hidden])")
+    page.reload()
+    page.wait_for_selector("html[data-state=ready]")
+    assert page.locator("[data-kind=image]").is_visible()
+    assert len(page.evaluate("caches.keys()")) == 1

@@ -34,6 +34,7 @@ from dptransfer.page.encoder_files import EncoderFiles, encoder_files
 from dptransfer.page.ort_runtime import WebRuntime
 from dptransfer.privacy import typeset
 from dptransfer.release import PrivateClassifier, export_onnx, read_release, release_digest
+from dptransfer.release.bundle import require_directory
 from dptransfer.release.card import model_summary
 from dptransfer.release.prediction_sets import threshold_for
 
@@ -65,7 +66,7 @@ def write_page(
     """Write the folder, whole or not at all; the files in it.
 
     Args:
-        release: the release directory; it must verify.
+        release: the release directory, or 'hf:OWNER/NAME'; it must verify.
         out: the folder to make.
         encoder: what makes the model's rows; None for a model that is given rows.
         runtime: onnxruntime-web.
@@ -75,6 +76,7 @@ def write_page(
         ReleaseError: the release does not verify, or something else than a page is in the way.
         DataError: no browser can run the encoder.
     """
+    release = require_directory(release)
     found = verify_release(release)
     if found.outcome == "failed":
         raise ReleaseError(

@@ -72,7 +72,9 @@ async function start() {
       find("answers").hidden = false;
     }
     busy = false;
-    say(ready());
+    const [latest] = given; // is read aloud by screen readers
+    const told = latest && (latest.problem ?? `${about.classes[latest.answer.label]}.`);
+    say([told, ready()].filter(Boolean).join(" "));
   }
 
   const ready = () => {
@@ -223,6 +225,7 @@ async function workOffline() {
   if (!("serviceWorker" in navigator)) return false;
   try {
     const registration = await navigator.serviceWorker.register("sw.js", { updateViaCache: "none" });
+    if (registration.active) registration.addEventListener("updatefound", tellOfNewer);
     const worker = registration.installing ?? registration.waiting ?? registration.active;
     while (worker.state !== "activated") {
       if (worker.state === "redundant") return false;
@@ -232,6 +235,13 @@ async function workOffline() {
   } catch {
     return false;
   }
+}
+
+function tellOfNewer({ target }) {
+  const worker = target.installing;
+  worker.addEventListener("statechange", () => {
+    if (worker.state === "activated") find("newer").hidden = false;
+  });
 }
 
 start();
