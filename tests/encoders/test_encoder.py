@@ -145,5 +145,5 @@ def test_a_product_of_two_factors_is_added_to_the_weights():
 )
 def test_a_change_that_does_not_fit_the_network_is_refused(kind, wrong):
     plain = encoder()
-    with pytest.raises(Incompatible, match="must replace parameters"):
+    with pytest.raises(Incompatible, match="must fit parameters"):
         apply_delta(plain, EncoderDelta(plain.identity, kind, wrong))

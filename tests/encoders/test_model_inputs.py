@@ -76,7 +76,7 @@ def test_the_encoder_is_loaded_once_for_many_calls(changed, monkeypatch):
     "wrong", [PIXELS / 255, PIXELS[..., :1], PIXELS[:, :0]], ids=["floats", "grey", "empty"]
 )
 def test_what_is_no_picture_of_bytes_is_refused(changed, wrong):
-    with pytest.raises(DataError, match="must be bytes"):
+    with pytest.raises(DataError, match="must be uint8"):
         changed.predict(wrong)
 
 

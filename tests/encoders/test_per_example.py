@@ -126,7 +126,7 @@ def test_an_encoder_with_rows_of_its_own_is_not_known():
 
     made = encoder(nn.Sequential(nn.Conv2d(3, 8, 3)))
     told = {"name": "own", "transform_name": "as it is", "pixel_map": made.pixel_map}
-    with pytest.raises(ArgumentError, match="pictures beside it"):
+    with pytest.raises(ArgumentError, match="every picture alone"):
         Own(made.module, made.prepare, **told)
 
 

@@ -82,10 +82,8 @@ def claim(out: Path) -> Iterator[None]:
         handle = _lock_file(place, out)
     except OSError as problem:
         _remove_empty(missing)
-        raise DataError(
-            f"'{out}' must be a place that can be written; it is not ({problem.strerror or problem}). "
-            "Free some space, change its permissions, or choose another place."
-        ) from problem
+        rule = f"'{out}' must be a place that can be written; it is not ({problem.strerror or problem})."
+        raise DataError(f"{rule} Free space, change permissions, or choose another place.") from problem
     _claims.set(_claims.get() | {place})
     try:
         _remove_left_behind(place)

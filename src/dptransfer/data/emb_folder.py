@@ -379,10 +379,8 @@ def _filled(target: Path, *, public: bool) -> Iterator[Path]:
         with replaced_whole(target, Path.mkdir if public else atomic_files.make_owner_folder) as folder:
             yield folder
     except OSError as error:
-        raise DataError(
-            f"'{target}' must be written whole, and was not: {error.strerror or error}. "
-            "Nothing was left behind; free some space or choose another place."
-        ) from error
+        rule = f"'{target}' must be written whole, and was not: {error.strerror or error}."
+        raise DataError(f"{rule} Nothing was left behind; free space or choose another place.") from error
 
 
 def _rows_to_write(rows: ArrayLike, dtype: RowType, scale: float | None) -> tuple[IndexedArray, float | None]:
@@ -395,10 +393,8 @@ def _rows_to_write(rows: ArrayLike, dtype: RowType, scale: float | None) -> tupl
     array = rows if isinstance(rows, ShardedRows) else np.asarray(rows)
     stored, own = (array.stored, array.scale) if isinstance(array, ShardedRows) else (array.dtype, None)
     if stored != np.int8 or array.ndim != 2 or (own is not None and scale is not None):
-        raise ArgumentError(
-            f"Rows of dtype 'int8' must be a table of int8, with one scale; got {stored}. "
-            "Round them yourself, and pass scale=... where files have none of their own."
-        )
+        rule = f"Rows of dtype 'int8' must be a table of int8, with one scale; got {stored}."
+        raise ArgumentError(f"{rule} Round them yourself, and pass scale=... where files have none.")
     return array, own or checks.moderate("scale", 1.0 if scale is None else scale)
 
 
@@ -417,9 +413,8 @@ def _columns_to_write(metadata: RowMetadata, count: int) -> tuple[Mapping[str, I
         own = given.astype(np.int64)
     for what, one_each in (("labels", own), ("sources", metadata.sources)):
         if one_each is not None and len(one_each) != count:
-            raise DataError(
-                f"rows and {what} must have one entry per example; their lengths differ. Give one per row."
-            )
+            rule = f"rows and {what} must have one entry per example; their lengths differ."
+            raise DataError(f"{rule} Give one per row.")
     people = None if metadata.people is None else person_positions(metadata.people, count)
     if metadata.public and people is not None:
         raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")

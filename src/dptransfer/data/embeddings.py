@@ -187,10 +187,8 @@ class PublicEmbeddings(PublicData):
             return None
         rows = rows_of(names, "names")
         if rows.shape[1] != self.dimension or not examples.finite_rows(rows).all():
-            raise Incompatible(
-                f"Rows of class names must be finite and as wide as the pool's, {self.dimension}; got the "
-                f"shape {rows.shape}. Encode the names with the encoder that made the rows."
-            )
+            rule = f"Rows of names must be finite, of width {self.dimension}; got the shape {rows.shape}."
+            raise Incompatible(f"{rule} Encode the names with the encoder that made the rows.")
         return rows
 
     def with_workers(self, workers: Workers) -> PublicEmbeddings:
@@ -209,10 +207,8 @@ class PublicEmbeddings(PublicData):
                 "Example: vocabulary=dptransfer.encoders.vocabulary('efficientnet-lite0')."
             )
         if vocabulary is not None and vocabulary.dimension != self.dimension:
-            raise Incompatible(
-                f"A vocabulary must take rows of the pool's dimension; got {vocabulary.dimension} and "
-                f"{self.dimension}. Pass that of the encoder that made the rows."
-            )
+            rule = f"A vocabulary must be as wide as the pool, {self.dimension}; got {vocabulary.dimension}."
+            raise Incompatible(f"{rule} Pass that of the encoder that made the rows.")
         return vocabulary
 
     @property
@@ -269,9 +265,8 @@ def rows_of(x: ArrayLike, name: str) -> Rows:
         return rows
     if np.issubdtype(rows.dtype, np.integer) or rows.dtype == np.bool_:
         return rows.astype(np.float64)
-    raise DataError(
-        f"{name} must hold real numbers; got the type {rows.dtype}. Convert them, say to float32."
-    )
+    rule = f"{name} must hold real numbers; got the type {rows.dtype}."
+    raise DataError(f"{rule} Convert them, say to float32.")
 
 
 def _record_of_names(names: Rows) -> JsonObject:

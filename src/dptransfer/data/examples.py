@@ -93,9 +93,8 @@ class PrivateData(ABC):
         self.name, self._examples = name, examples
         self.labels = labels.class_positions(y, listed)
         if len(self.labels) != len(examples):
-            raise DataError(
-                "x and y must have one entry per example; their lengths differ. Pass one label for each."
-            )
+            rule = "x and y must have one entry per example; their lengths differ."
+            raise DataError(f"{rule} Pass one label for each.")
         self.people = None if people is None else person_positions(people, len(examples))
 
     def __repr__(self) -> str:
@@ -220,9 +219,8 @@ def one_digest_each(digests: ArrayLike | None, count: int) -> NDArray[np.uint64]
         return None
     found = np.asarray(digests)
     if found.shape != (count,) or found.dtype != np.uint64:
-        raise DataError(
-            "source_digests must have one uint64 for each example; these have not. Leave them out."
-        )
+        rule = "source_digests must have one uint64 for each example; these have not."
+        raise DataError(f"{rule} Leave them out.")
     return found
 
 

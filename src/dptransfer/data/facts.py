@@ -85,9 +85,8 @@ def require_same_encoder(
             "They differ in their last digits alone, but an example has one row. Encode both the same way, "
             "with 'dptransfer encode --runtime torch', as versions up to 0.5 did, or with --runtime onnx."
         )
-    raise Incompatible(
-        f"{names[0]} and {names[1]} must come from one encoder; got {first} and {second}. {remedy}"
-    )
+    rule = f"{names[0]} and {names[1]} must come from one encoder; got {first} and {second}."
+    raise Incompatible(f"{rule} {remedy}")
 
 
 class DeclaredSizes(TypedDict, total=False):
@@ -143,10 +142,8 @@ class Facts:
                 f"shape must be (width,) for rows or (height, width, 3) for pictures; got {shape}."
             )
         if len(self.classes) < 2:
-            raise ArgumentError(
-                f"At least two classes must be declared; got {'one class' if self.classes else 'none'}. "
-                "Pass classes=[...], the full public list, whether or not each has examples."
-            )
+            rule = f"At least two classes must be declared; got {'one class' if self.classes else 'none'}."
+            raise ArgumentError(f"{rule} Pass the full public list, whether or not each class has examples.")
         if len(set(self.classes)) != len(self.classes):
             raise ArgumentError("Declared classes must be distinct; one is listed twice. Leave it out.")
         if len({isinstance(name, str) for name in self.classes}) != 1:
@@ -226,10 +223,8 @@ def named_columns(columns: Sequence[str], shape: tuple[int, ...]) -> tuple[str, 
     """The name of each feature of rows of this shape, or an error."""
     names = tuple(map(str, columns))
     if shape != (len(names),) or len(set(names)) != len(names):
-        raise ArgumentError(
-            f"columns must give each of the {shape[0]} features of a row a name of its own; got "
-            f"{len(set(names))} different names. Leave them out if features have none."
-        )
+        rule = f"columns must name each of the {shape[0]} features; got {len(set(names))} different names."
+        raise ArgumentError(f"{rule} Leave them out if features have none.")
     return names
 
 
@@ -246,10 +241,9 @@ def require_same_space(
     require_same_encoder(first.encoder, second.encoder, names=names)
     require_same_columns(first.columns, second.columns, names=names)
     if first.dimension != second.dimension:
-        raise Incompatible(
-            f"{names[0]} and {names[1]} must have one dimension; got {first.dimension} and "
-            f"{second.dimension}. Encode both with the same encoder."
-        )
+        found = f"{first.dimension} and {second.dimension}"
+        rule = f"{names[0]} and {names[1]} must have one dimension; got {found}."
+        raise Incompatible(f"{rule} Encode both with the same encoder.")
 
 
 def require_same_columns(

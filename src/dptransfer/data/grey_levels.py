@@ -88,10 +88,8 @@ def require_not_dark(levels: AnyArray) -> None:
     picture without a value above 2¹⁴ is one of these or too dark to be of use.
     """
     if not levels.size or levels.max() < _DARK:
-        raise DataError(
-            "This 16-bit file uses only part of its range (probably 10-, 12- or 14-bit data), and does not "
-            f"say which. {DECLARE}"
-        )
+        rule = "This 16-bit file uses only part of its range (10, 12 or 14 bits?), without saying which."
+        raise DataError(f"{rule} {DECLARE}")
 
 
 def require_in_range(values: AnyArray, declared: GreyRange) -> None:
@@ -109,7 +107,5 @@ def require_in_range(values: AnyArray, declared: GreyRange) -> None:
         return
     whole_bits = low == 0 and high >= 255 and math.log2(high + 1).is_integer()
     if whole_bits or above > _MOSTLY_WHITE * int((values > low).sum()):
-        raise DataError(
-            f"Many values of this picture lie above the declared grey range, {low:g} to {high:g}, and would "
-            "all be white. Give the range of its values, such as --grey-range 0,65535 for sixteen bits."
-        )
+        rule = f"Many values lie above the declared grey range, {low:g} to {high:g}, and would all be white."
+        raise DataError(f"{rule} Give the range of the values, such as --grey-range 0,65535 for 16 bits.")

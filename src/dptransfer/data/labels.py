@@ -46,15 +46,13 @@ def person_positions(ids: object, count: int) -> People:
     """
     entries = _entries(ids)
     if entries is None or len(entries) != count:
-        raise DataError(
-            "people must have one entry per example; it does not. Pass the person of each, in the same order."
-        )
+        rule = "people must have one entry per example; it does not."
+        raise DataError(f"{rule} Pass the person of each, in the same order.")
     kinds = set(map(type, entries))
     other = sorted(kind.__name__ for kind in kinds if not _may_be_id(kind))
     if other:
-        raise DataError(
-            f"people must be words or whole numbers; got the type {other[0]}. Convert them, say to str."
-        )
+        rule = f"people must be words or whole numbers; got the type {other[0]}."
+        raise DataError(f"{rule} Convert them, say to str.")
     if kinds <= {int}:
         return _numbered(entries, count)
     # A word is no whole number, so a row that has none is alone under its own.
@@ -174,9 +172,8 @@ class Labelled:
         """Check that each position is one."""
         found = self.positions
         if not isinstance(found, np.ndarray) or found.ndim != 1 or found.dtype.kind not in "iu":
-            raise DataError(
-                "Labelled takes an array of positions; this is none. Use Labelled.of(labels, classes=[...])."
-            )
+            rule = "Labelled takes an array of positions; this is none."
+            raise DataError(f"{rule} Use Labelled.of(labels, classes=[...]).")
         object.__setattr__(self, "positions", found.astype(np.int64, copy=False))  # bytes mask in torch
         if len(found) and not 0 <= found.min() <= found.max() < len(self.classes):
             raise DataError(  # not which label, nor where: those are private values

@@ -129,10 +129,8 @@ def read_checkpoint(path: str | Path) -> Arrays:
         rule = f"'{file}': the checkpoint must be readable; it is not ({error.strerror or error})."
         raise DataError(f"{rule} Check the path.") from None
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to ask for
-        raise DataError(
-            f"'{file}': a checkpoint must be a dictionary of plain tensors that torch.save wrote; this is "
-            f"not one, or is damaged ({error}). Install the package that brings it again."
-        ) from None
+        rule = f"'{file}': a checkpoint is a dictionary of tensors; this is none, or is damaged ({error})."
+        raise DataError(f"{rule} Install the package that brings it again.") from None
 
 
 def _read(stream: IO[bytes]) -> Arrays:

@@ -108,10 +108,8 @@ def blank_picture() -> Picture:
 def require_rows(rows: EncodedRows, pictures: int) -> EncodedRows:
     """The model's output, or an error unless it is one row per picture."""
     if rows.ndim != 2 or len(rows) != pictures:
-        raise DataError(
-            "An image model's first output must be rows (pictures, features) or feature maps; "
-            f"it has the shape {rows.shape}. Wrap or export the model so that it pools."
-        )
+        rule = f"A model must give rows (pictures, features) or feature maps; got the shape {rows.shape}."
+        raise DataError(f"{rule} Wrap or export it so that it pools.")
     return rows
 
 
@@ -180,9 +178,8 @@ class EncoderDelta:
 
 def _freeze(name: str, array: object) -> Floats32:
     if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not np.isfinite(array).all():
-        raise ArgumentError(
-            f"Arrays of an encoder delta must be finite float32; '{name}' is not. Convert it."
-        )
+        rule = f"Arrays of an encoder delta must be finite float32; '{name}' is not."
+        raise ArgumentError(f"{rule} Convert it.")
     copy = np.array(array, order="C")
     copy.setflags(write=False)
     return copy

@@ -70,9 +70,8 @@ def examples_in(
     kind = by if isinstance(by, str) else by.kind
     if not isinstance(by, str) and kind == "image" and (columns.text or path.suffix.lower() == ".txt"):
         what = "Texts need" if columns.text is None else "--text-column needs"
-        raise ArgumentError(
-            f"{what} an encoder for texts; '{by.identity.name}' is for images. Example: --encoder minilm"
-        )
+        rule = f"{what} an encoder for texts; '{by.identity.name}' is for images."
+        raise ArgumentError(f"{rule} Example: --encoder minilm")
     person = None if columns.person == NOBODY else columns.person
     find = find_texts if kind == "text" else find_images
     return find(path, replace(columns, person=person), classes=classes, labelled=labelled)
@@ -162,10 +161,8 @@ def _require_content(folder: Path, encoder: Encoder) -> None:
     """Raise if there are private pictures, and all are black; for the owner, before anything is charged."""
     rows, black = read_store(folder, verify=False).rows, encoder.encode([blank_picture()])
     if len(rows) and all(np.allclose(rows[slab], black, _SAME, _SAME) for slab in slabs(rows)):
-        raise DataError(
-            "Pictures must show something; all of these are black. Where files have more than 8 bits, "
-            "--grey-range LOW,HIGH declares black and white."
-        )
+        rule = "Pictures must show something; all of these are black."
+        raise DataError(f"{rule} For files of more than 8 bits declare --grey-range LOW,HIGH.")
 
 
 @contextmanager

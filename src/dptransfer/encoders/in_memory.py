@@ -329,10 +329,9 @@ def encoded_batches(
                 found = blank
                 missing.append(place)
             if in_halves is not None and (found.shape, found.dtype) != (blank.shape, blank.dtype):
-                raise DataError(
-                    "An encoder must prepare every picture to an array of one shape and type; "
-                    f"'{encoder.identity.name}' does not. Resize or crop pictures to one size."
-                )
+                name = encoder.identity.name
+                rule = f"An encoder must prepare every picture to one shape and type; '{name}' does not."
+                raise DataError(f"{rule} Resize or crop pictures to one size.")
             items[place] = found
         return missing
 

@@ -78,10 +78,8 @@ def rows_for(model: InputModel, x: Any, device: str) -> Any:
     rows: Any = x if on_cuda(x) or isinstance(x, ShardedRows) else np.asarray(x)
     kind = np.asarray(x[:0].cpu()).dtype if on_cuda(x) else rows.dtype
     if not np.issubdtype(kind, np.number) or np.issubdtype(kind, np.complexfloating):
-        raise DataError(
-            f"Rows must hold real numbers; got the type {kind}. Convert them, say to float32. Pictures are "
-            "given as paths, file contents, PIL images or bytes (uint8), and texts as a list of words."
-        )
+        rule = f"Rows must hold real numbers; got the type {kind}. Convert them, say to float32."
+        raise DataError(f"{rule} Give pictures as paths, contents, PIL images or uint8, and texts as a list.")
     if rows.ndim == 4 or (rows.ndim == 3 and kind == np.uint8):
         encoder = encoder_behind(model, None, device)
         pixels = pixels_of(rows.cpu().numpy() if on_cuda(rows) else rows, None, private=False)
@@ -116,10 +114,8 @@ def encoder_behind(model: InputModel, spec: str | None, device: str) -> Encoder:
     if recorded is not None:
         return _load(recorded, model.encoder_delta, device, spec)
     if spec is None:
-        raise DataError(
-            "Images and texts need the model's encoder; the release names none. Pass --encoder NAME, or rows "
-            "that are encoded as those that it was fitted on."
-        )
+        rule = "Images and texts need the model's encoder; the release names none."
+        raise DataError(f"{rule} Pass --encoder NAME, or rows encoded as those that it was fitted on.")
     encoder = get_encoder(spec, device=device)
     if encoder.dimension != model.dimension:
         gives = f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with"

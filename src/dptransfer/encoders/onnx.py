@@ -75,10 +75,9 @@ class OnnxEncoder(ImageEncoder):
         inputs = self._session.get_inputs()
         types = {"tensor(float)": False, "tensor(uint8)": True}
         if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in types:
-            raise DataError(
-                f"'{file}': an image model must have one float32 or uint8 input of four dimensions; this has "
-                f"{len(inputs)} input(s), the first of type {inputs[0].type}. Export the image tower alone."
-            )
+            found = f"{len(inputs)} input(s), the first of type {inputs[0].type}"
+            rule = f"'{file}': a model of images has one float32 or uint8 input (4 axes); this has {found}."
+            raise DataError(f"{rule} Export the image tower alone.")
         self.input, shape = inputs[0].name, inputs[0].shape
         self._channels_first = shape[1] == 3 or shape[3] != 3
         height, width = _picture_size(file, shape[2:] if self._channels_first else shape[1:3], size)
@@ -95,10 +94,8 @@ class OnnxEncoder(ImageEncoder):
         self.dimension = self.measured_dimension()
         blank = self.prepare(blank_picture())[None]
         if not np.array_equal(self.forward(blank), self.forward(blank), equal_nan=True):
-            raise DataError(
-                f"'{file}': a model must give one row for one picture; this gives another at every call, so "
-                "that rows would depend on how many came before. Export it without random operations."
-            )
+            rule = f"'{file}': a model must give one row for one picture; this gives another at every call."
+            raise DataError(f"{rule} Export it without random operations.")
 
     @property
     def takes_frames(self) -> bool:
@@ -170,10 +167,8 @@ def export_encoder(encoder: Encoder, path: str | Path) -> OnnxEncoder:
         found, expected = (one.encode(list(sample_pictures())) for one in (OnnxEncoder(partial), encoder))
         alike = found.shape == expected.shape
         if not alike or not np.abs(found - expected).max() <= _APART * np.abs(expected).max():
-            raise DataError(
-                f"An exported encoder must give the rows of '{encoder.identity.name}'; this one does not, "
-                "because of its preprocessing or of an operation that is exported as another. Use torch."
-            )
+            rule = f"An exported encoder must give the rows of '{encoder.identity.name}'; this one does not."
+            raise DataError(f"{rule} Its preprocessing or an operation is exported as another. Use torch.")
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
@@ -185,10 +180,8 @@ def _write(encoder: Encoder, file: Path) -> None:
     networks = TransformersImage | TorchModuleEncoder
     parts = [one for one in getattr(encoder, "both", (encoder,)) if isinstance(one, networks)]
     if not parts or (told := parts[0].preprocessing()) is None:
-        raise ArgumentError(
-            "An encoder can be exported if it is of images and tells what it does to pixels; "
-            f"'{encoder.identity.name}' is not, or does not. Use it with torch."
-        )
+        rule = "An encoder can be exported if it is of images and tells what it does to pixels;"
+        raise ArgumentError(f"{rule} '{encoder.identity.name}' is not, or does not. Use it with torch.")
     onnx = checks.import_optional("onnx", "onnx", "Exporting an encoder")
     framing, *scaling = told
     mean, scale = (torch.tensor(values).reshape(-1, 1, 1) for values in scaling)
@@ -213,10 +206,8 @@ def _write(encoder: Encoder, file: Path) -> None:
         with warnings.catch_warnings(action="ignore"), torch.inference_mode():
             torch.onnx.export(FromBytes().eval(), (blank,), str(file), **how)
     except Exception as error:  # what goes wrong in an exporter has no common type
-        raise DataError(
-            f"The network of '{encoder.identity.name}' must be one that torch.onnx can export; it is not "
-            f"({type(error).__name__}). Use it with torch."
-        ) from None
+        rule = f"torch.onnx must export '{encoder.identity.name}'; it cannot ({type(error).__name__})."
+        raise DataError(f"{rule} Use it with torch.") from None
     model = onnx.load(file)
     onnx.helper.set_model_props(model, {"framing": json.dumps(asdict(framing))})
     onnx.save(model, file)

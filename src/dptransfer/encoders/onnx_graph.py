@@ -95,10 +95,8 @@ class OnnxGraph:
         model = helper.make_model(graph, opset_imports=operators, ir_version=_FORMAT)
         helper.set_model_props(model, dict(notes))
         if model.ByteSize() > _LARGEST:
-            raise ReleaseError(
-                f"An ONNX file may hold at most {_LARGEST} bytes; that of {self._name} needs "
-                f"{model.ByteSize()}. Use the Python library instead."
-            )
+            rule = f"An ONNX file may hold {_LARGEST} bytes; that of {self._name} needs {model.ByteSize()}."
+            raise ReleaseError(f"{rule} Use the Python library instead.")
         content: bytes = model.SerializeToString(deterministic=True)
         return content
 

@@ -176,10 +176,8 @@ def get_encoder(
     else:
         encoder = ENCODERS.find(spec).encoder(size=size, device=device, runtime=runtime)
         if spec in ENCODERS.names and encoder.identity.name != spec:
-            raise ArgumentError(
-                f"An encoder's identity must bear the name that it is found by; that of '{spec}' says "
-                f"'{encoder.identity.name}'. Ask the author of its package."
-            )
+            rule = f"An encoder bears the name it is found by; '{spec}' is called '{encoder.identity.name}'."
+            raise ArgumentError(f"{rule} Ask the author of its package.")
     encoder = _with_grey_range(encoder, grey_range)
     options: JsonObject = {"size": size, "device": device, "runtime": runtime, "grey_range": grey_range}
     with suppress(AttributeError):  # one of another package that takes no attributes stays in its process
@@ -216,9 +214,8 @@ class Reading:
         if isinstance(named, str):
             return get_encoder(named, **given)
         if odd := ", ".join(key for key in given if key != "device"):
-            raise ArgumentError(
-                f"An encoder that is loaded has its own {odd}. Leave that out, or give the encoder's name."
-            )
+            rule = f"An encoder that is loaded has its own {odd}."
+            raise ArgumentError(f"{rule} Leave that out, or give the encoder's name.")
         return named
 
 
@@ -229,10 +226,8 @@ def _model(spec: str, size: int | None, device: str, kind: Kind | None, runtime:
 
         return OnnxEncoder(spec, size=size, device=device)
     if runtime == "onnx":
-        raise ArgumentError(
-            f"runtime='onnx' is for encoders that are graphs; '{spec}' is run by torch. Make a graph of it "
-            "with 'dptransfer encoder export', and name that file."
-        )
+        rule = f"runtime='onnx' is for encoders that are graphs; '{spec}' is run by torch."
+        raise ArgumentError(f"{rule} Make one of it with 'dptransfer encoder export', and name that file.")
     if size is not None:
         raise _does_not_apply("size", spec)
     from dptransfer.encoders.transformers import transformers_encoder
@@ -249,17 +244,14 @@ def _with_grey_range(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
     if declared is None:
         return encoder
     if encoder.kind != "image":
-        raise ArgumentError(
-            f"A grey range is for pictures; the encoder '{encoder.identity.name}' is for texts. Leave it out."
-        )
+        why = f"A grey range is for pictures; the encoder '{encoder.identity.name}' is for texts."
+        raise ArgumentError(f"{why} Leave it out.")
     changed = copy(encoder)
     try:
         setattr(changed, "identity", encoder.identity.reading(declared))  # noqa: B010  # read-only there
     except AttributeError:
-        raise ArgumentError(
-            "An encoder whose pictures are read by a declared grey range has an identity that can be set; "
-            f"that of '{encoder.identity.name}' cannot. Make it a plain attribute."
-        ) from None
+        rule = f"A grey range changes an encoder's identity; that of '{encoder.identity.name}' cannot be set."
+        raise ArgumentError(f"{rule} Make it a plain attribute.") from None
     return changed
 
 
@@ -283,11 +275,9 @@ def encoder_of(
     """
     asked = spec or identity.name
     if asked not in ENCODERS.names and not _is_model(asked) and not (spec and is_place(spec)):
-        raise DataError(
-            f"The encoder '{asked}' is of no installed package, and its place is not on record. Install the "
-            "package that has it, or say where it is: a folder with config.json, an .onnx file, hf:ORG/NAME "
-            "or package.module:Name."
-        )
+        rule = f"The encoder '{asked}' is of no installed package, nor is its place on record. Install it,"
+        place = "a folder with config.json, an .onnx file, hf:ORG/NAME or package.module:Name"
+        raise DataError(f"{rule} or say where it is: {place}.")
     note = None if _is_model(asked) else ENCODERS.find(asked)
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
     size = identity.size if note is None or note.takes("size") else None
@@ -308,10 +298,8 @@ def apply_delta(encoder: Encoder, delta: EncoderDelta) -> Encoder:
     require_same_encoder(delta.base, encoder.identity, names=("The change of an encoder", "the encoder"))
     change = getattr(encoder, "with_delta", None)
     if change is None:
-        raise ArgumentError(
-            f"The encoder '{encoder.identity.name}' cannot be changed by a release, which this one needs. "
-            "Use the encoder and the version of dptransfer that the model was fitted with."
-        )
+        rule = f"The encoder '{encoder.identity.name}' cannot be changed by a release, which this one needs."
+        raise ArgumentError(f"{rule} Use the encoder and the version that the model was fitted with.")
     alone = replace(delta, kind=delta.kind.removesuffix(BESIDE))
     made: ImageEncoder = change(alone)
     if alone.kind != delta.kind and isinstance(encoder, ImageEncoder):
@@ -340,10 +328,8 @@ def vocabulary(spec: str) -> Vocabulary:
         return note.vocabulary()
     found: Vocabulary | None = None if note is not None else getattr(get_encoder(spec), "vocabulary", None)
     if found is None:
-        raise ArgumentError(
-            f"A vocabulary is that of an encoder with a public classifier of its rows; '{spec}' has none. "
-            "For a model of pictures and texts, make one of its texts with Vocabulary.from_names."
-        )
+        rule = f"A vocabulary is that of an encoder with a public classifier of its rows; '{spec}' has none."
+        raise ArgumentError(f"{rule} For a model of pictures and texts use Vocabulary.from_names.")
     return found
 
 

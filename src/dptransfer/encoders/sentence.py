@@ -90,10 +90,8 @@ class SentenceOnnx:
         self._session = onnx_session(graph, extra="text", weights=by_graph(weights))
         known = json.loads(self._session.get_modelmeta().custom_metadata_map["config"])
         if any(config.get(key, value) != value for key, value in known.items()):
-            raise DataError(
-                f"The graph of {name} is that of a BERT with gelu and absolute positions; its config.json "
-                "says otherwise. Use runtime='torch'."
-            )
+            rule = f"The graph of {name} is a BERT with gelu and absolute positions; its config.json is not."
+            raise DataError(f"{rule} Use runtime='torch'.")
         transform = transform_of_text(longest, self._tokenizer.get_vocab(), "mean pool, unit norm")
         self.identity = EncoderIdentity(name, weights_digest(weights), transform, runtime="onnx")
 

@@ -379,11 +379,8 @@ def _recipe(encoder: Encoder) -> bytes:
             return pickle.dumps(recipe)
     except Exception:  # functions that cannot be found by name raise many types
         pass
-    raise ArgumentError(
-        f"An encoder that works in other processes must be made again there; how '{encoder.identity.name}' "
-        "is made is not known. Load it with get_encoder, or set its attribute 'made_by' to an importable "
-        "function that makes it."
-    )
+    rule = f"Other processes make an encoder again; how '{encoder.identity.name}' is made is not known."
+    raise ArgumentError(f"{rule} Load it with get_encoder, or set its 'made_by' to an importable function.")
 
 
 @dataclass(frozen=True)
@@ -464,10 +461,8 @@ def encode_examples(
         if options.drop_unreadable:
             kept[missing] = False
             if not kept.any():
-                raise DataError(
-                    "At least one image must be readable; none is. Check the files; those of more than eight "
-                    "bits may need a declared grey range."
-                )
+                rule = "At least one image must be readable; none is."
+                raise DataError(f"{rule} Check the files; those of more than 8 bits may need a grey range.")
         sources = found.sources() if isinstance(found, ImageList) else None
         metadata = emb_folder.RowMetadata(
             labels=None if found.labelled is None else found.labelled.of_rows(kept),

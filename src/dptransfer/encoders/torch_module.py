@@ -90,10 +90,8 @@ class ResizeCrop:
         short, long = min(image.size), max(image.size)
         sides = [self.shortest, int(self.shortest * long / short)]
         if self.shortest * sides[1] > _MOST_PIXELS:
-            raise DataError(
-                "A picture must not be a strip that grows beyond 2**27 pixels when its shorter side fits the "
-                "model; this one is. Cut it."
-            )
+            rule = "A picture must not grow beyond 2**27 pixels when it is resized, as this strip does."
+            raise DataError(f"{rule} Cut it.")
         across, down = sides if image.width <= image.height else sides[::-1]
         left, above = (across - self.width) // 2, (down - self.height) // 2
         whole = np.asarray(image.resize((across, down), way))
@@ -282,10 +280,8 @@ class TorchModuleEncoder(TorchEncoder):
         once, again = ([self.prepare(_picture(one)) for one in order] for order in (pixels, pixels[::-1]))
         again.reverse()
         if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(once, again, strict=True)):
-            raise ArgumentError(
-                "What a transform makes of a picture must be the same whenever it is asked, whatever came "
-                f"before; that of '{self.identity.name}' is not. Leave out random changes and state."
-            )
+            rule = f"A transform must give one result for a picture; that of '{self.identity.name}' does not."
+            raise ArgumentError(f"{rule} Leave out random changes and state.")
 
     def _require_own_rows(self) -> None:
         """Raise unless plain passes of the module give the same, for unusual pictures beside each other.
@@ -303,10 +299,8 @@ class TorchModuleEncoder(TorchEncoder):
             most = _MORE_THAN_ROUNDING * own.norm(dim=1).nan_to_num().max()
             if all(((own - one.float()).norm(dim=1).nan_to_num() <= most).all() for one in passes):
                 return
-        raise ArgumentError(
-            "What a network makes of a picture must not depend on the pictures beside it, nor on earlier "
-            f"ones; that of '{self.identity.name}' does. Use a network whose layers do not mix pictures."
-        )
+        rule = f"A network must compute every picture alone; that of '{self.identity.name}' does not."
+        raise ArgumentError(f"{rule} Use one whose layers do not mix pictures.")
 
 
 def _probes() -> list[Picture]:
@@ -335,10 +329,8 @@ def changed_module(module: torch.nn.Module, delta: EncoderDelta) -> torch.nn.Mod
         target = state.get(name) if delta.kind in ("state", "low-rank") else None
         new = None if target is None else (_sum if low_rank else _replacement)(target, name, delta.arrays)
         if target is None or new is None or not target.is_floating_point():
-            raise Incompatible(
-                f"A change of the encoder '{delta.base.name}' must replace parameters that it has, by ones "
-                f"of their shape; '{name}' does not. Use the network that the model was fitted with."
-            )
+            rule = f"A change of '{delta.base.name}' must fit parameters that it has; '{name}' does not."
+            raise Incompatible(f"{rule} Use the network that the model was fitted with.")
         target.copy_(new)
     return changed
 

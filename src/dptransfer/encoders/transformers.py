@@ -76,10 +76,8 @@ def _model_folder(source: str) -> Path:
         pass
     # Asked first because the hub's client would retry for half a minute and print each try.
     if constants.HF_HUB_OFFLINE or not reachable(constants.ENDPOINT):
-        raise DataError(
-            f"The model '{source}' must be on this machine or on a hub that answers; it is not cached and "
-            f"{constants.ENDPOINT} cannot be reached. Fetch it where there is a network and pass its folder."
-        )
+        rule = f"The model '{source}' is not cached, and {constants.ENDPOINT} cannot be reached."
+        raise DataError(f"{rule} Fetch it where there is a network, and pass its folder.")
     rule = f"must be on {constants.ENDPOINT}; fetching it failed"
     with _loading(source, rule, "Check the name, or that you may read it."):
         return _complete(Path(snapshot_download(source, allow_patterns=_FILES)), source)

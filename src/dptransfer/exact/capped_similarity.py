@@ -166,9 +166,8 @@ class ClassSimilarity:
             )
         for name, given in (("labels", self.labels), ("weights", self.weights)):
             if given is not None and len(given) != private[0]:
-                raise ArgumentError(
-                    f"{name} must have one entry per private row; the numbers differ. Pass one per row."
-                )
+                rule = f"{name} must have one entry per private row; the numbers differ."
+                raise ArgumentError(f"{rule} Pass one per row.")
 
 
 class SimilaritySums(Protocol):

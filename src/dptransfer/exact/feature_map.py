@@ -119,10 +119,8 @@ def apply_on_device(features: FittedFeatures, device: str = "cuda") -> RowMap:
 def require_width(features: FittedFeatures, shape: tuple[int, ...]) -> None:
     """Raise unless rows of this shape are what the map takes."""
     if len(shape) != 2 or shape[1] != features.input_dimension:
-        raise DataError(
-            f"Rows must have shape (examples, {features.input_dimension}), as the model was fitted on; "
-            f"got shape {shape}. Encode with the model's own encoder first."
-        )
+        rule = f"Rows must have shape (examples, {features.input_dimension}), as in the fit; got {shape}."
+        raise DataError(f"{rule} Encode with the model's own encoder first.")
 
 
 Reader: TypeAlias = Callable[[Arrays, JsonObject], FittedFeatures]

@@ -201,9 +201,8 @@ class FittedSpan(MatrixMap):
     def __post_init__(self) -> None:
         """Refuse norms for which products would not be exact."""
         if _squared_norm(self.matrix).max() > _COLUMN_NORM**2:
-            raise DataError(
-                "A span's columns must be small enough for exact products; these are not. Make it again."
-            )
+            rule = "A span's columns must be small enough for exact products; these are not."
+            raise DataError(f"{rule} Make it again.")
 
     @classmethod
     def of(cls, directions: Floats) -> FittedSpan:
@@ -268,11 +267,8 @@ def _squared_norm(columns: NDArray[np.int32]) -> Floats:
 
 def _required(public: PublicEmbeddings | None) -> PublicEmbeddings:
     if public is None:
-        raise DataError(
-            "PublicMap learns from public rows; none were given. "
-            "Pass public=PublicEmbeddings(...) (on the command line: --public pool.emb), or use "
-            "features=UnitNorm()."
-        )
+        rule = "PublicMap learns from public rows; none were given."
+        raise DataError(f"{rule} Pass public=... (--public pool.emb), or use features=UnitNorm().")
     return public
 
 

@@ -110,10 +110,8 @@ class FittedVocabularyMap(MatrixMap):
         norms = np.square(self.matrix.astype(np.float64)).sum(axis=0)
         words = (len(self.names),)
         if norms.shape != words or self.offset.shape != words or norms.max() > (WORD_NORM + 64) ** 2:
-            raise DataError(
-                "The weights of a vocabulary must be small enough for exact products, one column and one "
-                "offset for each word; these are not. Fit the map again from its vocabulary."
-            )
+            rule = "Weights of a vocabulary must be small, with one offset for each word; these are not."
+            raise DataError(f"{rule} Fit the map again from its vocabulary.")
         if type(self.scale) is not float or not 2.0**-40 <= self.scale <= 2.0**40:
             raise DataError("The scale of a vocabulary's weights must be a number near 1; it is not.")
 
@@ -126,10 +124,8 @@ class FittedVocabularyMap(MatrixMap):
         longest = max(math.sqrt(float(np.square(weights).sum(axis=1).max())), 2.0**-40)
         offset = np.rint(vocabulary.offset.astype(np.float64) * 2**LOGIT_BITS)
         if longest > 2.0**40 or np.abs(offset).max() >= 2**31:
-            raise DataError(
-                "Weights and offsets of a vocabulary must be those of a classifier, below a million; some "
-                "are not. Check their source."
-            )
+            rule = "Weights and offsets of a vocabulary must be below a million; some are not."
+            raise DataError(f"{rule} Check their source.")
         return cls(
             names=vocabulary.names,
             matrix=np.ascontiguousarray(np.rint(weights * (WORD_NORM / longest)).T, dtype=np.int32),
@@ -211,9 +207,6 @@ def exponentials() -> Floats:
 
 def _required(public: PublicEmbeddings | None) -> Vocabulary:
     if public is None or public.vocabulary is None:
-        raise DataError(
-            "VocabularyMap needs the words of the encoder; the public rows came without. Pass "
-            "PublicEmbeddings(..., vocabulary=encoders.vocabulary('efficientnet-lite0')), or that of the "
-            "encoder that made them."
-        )
+        rule = "VocabularyMap needs the words of the encoder; the public rows came without."
+        raise DataError(f"{rule} Pass PublicEmbeddings(..., vocabulary=encoders.vocabulary(NAME)).")
     return public.vocabulary

@@ -114,9 +114,8 @@ def _opened(path: Path, *, stop_before_pixels: bool = False) -> pydicom.Dataset:
     header = pydicom.dcmread(path, stop_before_pixels=stop_before_pixels)
     kind = header.get("PhotometricInterpretation")
     if kind not in _GREYS + _COLOURS:
-        raise DataError(
-            f"A DICOM file must hold a grey or colour picture; this one is {kind or 'none'}. Convert it."
-        )
+        why = f"A DICOM file must hold a grey or colour picture; this one is {kind or 'none'}."
+        raise DataError(f"{why} Convert it.")
     if int(header.get("NumberOfFrames") or 1) > 1 or "SharedFunctionalGroupsSequence" in header:
         rule = "A DICOM file must hold one picture; this one is made for several frames."
         raise DataError(f"{rule} Save those that matter each in a file of its own, not an enhanced one.")
@@ -169,9 +168,8 @@ def _shade(header: pydicom.Dataset, grey_range: GreyRange | None) -> Shade | Non
         ends = np.array([0.0, 2.0 ** int(header.BitsStored) - 1])
         shown = grey_levels.between(*sorted(apply_modality_lut(ends, header).tolist()))
     else:
-        raise DataError(
-            f"Greys in a DICOM file that are not plain need a window; these have none. {grey_levels.DECLARE}"
-        )
+        rule = "Greys in a DICOM file that are not plain need a window; these have none."
+        raise DataError(f"{rule} {grey_levels.DECLARE}")
 
     def shade(values: Floats) -> Floats:
         if "ModalityLUTSequence" in header:
@@ -197,6 +195,5 @@ def _window(header: pydicom.Dataset) -> Shade:
         return grey_levels.between(centre - width / 2, centre + width / 2 - 1)
     if kind == "LINEAR" and width == 1:
         return lambda values: np.where(values > centre - 0.5, 255.0, 0.0)
-    raise DataError(
-        f"A DICOM window must be at least 1 wide, of a known kind; this one is not. {grey_levels.DECLARE}"
-    )
+    rule = "A DICOM window must be at least 1 wide, of a known kind; this one is not."
+    raise DataError(f"{rule} {grey_levels.DECLARE}")

@@ -94,10 +94,8 @@ def pixels_of(
     if pixels is None:
         raise DataError("Pictures must all have one size; these differ. Resize them to one size.")
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
-        raise DataError(
-            "Pictures must be bytes (uint8) of the shape (examples, height, width, 3), or a list of files; "
-            f"got the type {pixels.dtype} and {pixels.ndim} dimensions. Convert them."
-        )
+        rule = "Pictures must be uint8 of the shape (examples, height, width, 3), or a list of files;"
+        raise DataError(f"{rule} got the type {pixels.dtype} and {pixels.ndim} dimensions. Convert them.")
     return pixels
 
 

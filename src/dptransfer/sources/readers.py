@@ -57,9 +57,8 @@ def _accepted(ending: str, found: object) -> Reader:
     if not callable(found):
         raise ArgumentError(f"A reader is a function that takes a path and gives a RawTable; got {found!r}.")
     if ending != ending.lower().strip("."):
-        raise ArgumentError(
-            f"A reader's name is an ending in small letters without its dot; got '{ending}'. Rename it."
-        )
+        rule = f"A reader's name is an ending in small letters without its dot; got '{ending}'."
+        raise ArgumentError(f"{rule} Rename it.")
     read: Reader = found
     return read
 
@@ -225,10 +224,7 @@ def read_table(path: str | Path, columns: Columns = USUAL_COLUMNS, *, verify: bo
         added = read_with(READERS[found.suffix.lower().removeprefix(".")], found, columns)
         return replace(added, rows=table_files.as_rows(found, added.rows))
     if found.is_dir():
-        kinds = (
-            "a folder must be an .emb folder, a saved Hugging Face data set, or of .npy or .parquet files; "
-            "this is none of them."
-        )
+        kinds = "a folder must be an .emb folder, a data set, .npy or .parquet files; this is none of them."
         images = "If it holds images, encode them first: dptransfer encode."
         require(_is_known_folder(found), found, kinds, images)
     elif found.suffix.lower() != ".npy":
