@@ -161,6 +161,23 @@ def test_what_is_released_is_decided_from_the_noisy_counts_and_the_note_says_so(
     assert said in note
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_in_the_form_of_sums_counts_and_sums_are_all_that_is_asked_whatever_is_known(path, spy):
+    data, public = PATHS[path]
+    sums = replace(SMALL, form="sums")
+    model, plan = fit(sums, data, public=public), sums.plan(data.facts, BUDGET, public)
+    assert kinds(spy) == [ClassCounts, ClassSums]
+    assert [made.share for made in spy] == pytest.approx([0.03, 0.97])
+    assert type(model.head) is QuadraticHead
+    assert model.events == plan.events
+
+
+def test_the_form_of_sums_passes_the_checks_of_methods():
+    from dptransfer.testing import check_method
+
+    check_method(replace(SMALL, features=PublicMap(axes=3), form="sums"))
+
+
 def test_a_long_tail_whose_smallest_class_is_well_above_the_noise_is_read_in_steps(spy):
     fit(SMALL, private([2000, 300, 40, 40]), budget=Budget.gdp(1.5))
     assert set(kinds(spy)) == {ClassCounts, WeightedTotal, SoftmaxGradient}

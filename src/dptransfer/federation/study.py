@@ -144,13 +144,15 @@ class Study:
     @cached_property
     def answers(self) -> int | None:
         """How many answers there will be; None where the method decides it from answers."""
-        steps = self.plan.mechanisms
-        return None if any(isinstance(one, GaussianShares) for one in steps) else gaussian_answers(steps)
+        steps, at_once = self.plan.mechanisms, self.answers_per_round
+        if any(isinstance(one, GaussianShares) for one in steps):
+            return at_once if at_once > 1 else None
+        return gaussian_answers(steps)
 
     @property
     def answers_per_round(self) -> int:
         """How many answers a share has: all, where no question depends on an earlier answer."""
-        return self.answers or 1 if self.plan.method.asks_at_once else 1
+        return self.plan.method.questions_at_once
 
     def owner_of(self, key: OwnerKey) -> str:
         """The name of the owner with this key."""

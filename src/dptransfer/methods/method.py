@@ -199,13 +199,16 @@ class PrivateMethod(ABC):
     rows_only: ClassVar[str] = ""
     """Why it protects no person, in words, where it does not."""
     needs_public: ClassVar[bool] = False
-    asks_at_once: ClassVar[bool] = False
-    """Whether it has several questions, none of which depends on an earlier answer."""
     plans_by_facts: ClassVar[bool] = False
     """Whether classes, shape or sizes change what a plan costs, beyond the arithmetic of its grid."""
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
+
+    @property
+    def questions_at_once(self) -> int:
+        """How many questions it has in all, if none depends on an earlier answer; else 1."""
+        return 1
 
     def __post_init__(self) -> None:
         """Refuse bad settings before anything is charged; NumPy's numbers become Python's."""

@@ -78,6 +78,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
             how far the steps go.
         names: 'auto' to start from the class names where they are words and the encoder reads texts, or their
             rows come with the pool; 'off' to leave them out.
+        form: 'steps' for all of this; 'sums' for counts and class sums in 128 axes at once, and a model of
+            them, whatever the classes are like: less accurate, and no question waits for an answer.
     """
 
     features: Features = field(default_factory=lambda: PublicMap(axes=1024))
@@ -87,6 +89,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
     clip: Moderate = 0.3
     logit_noise: Moderate = 0.3
     names: Annotated[str, one_of("auto", "off")] = "auto"
+    form: Annotated[str, one_of("steps", "sums")] = "steps"
     name: ClassVar[str] = "public-prior"
     about: ClassVar[About] = About(
         summary="Noisy class counts, a mean, then noisy gradient steps in axes that public data show: the "
@@ -104,6 +107,16 @@ class PublicPriorPrototypes(EmbeddingMethod):
     reads_words: ClassVar[bool] = True
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
 
+    @property
+    def takes_words(self) -> bool:
+        """Not in sums, but for a feature map that does."""
+        return super().takes_words if self.form == "steps" else isinstance(self.features, VocabularyMap)
+
+    @property
+    def questions_at_once(self) -> int:
+        """Counts and sums, where there is nothing else."""
+        return 2 if self.form == "sums" else 1
+
     def __post_init__(self) -> None:
         """Refuse shares of which nothing is left."""
         super().__post_init__()
@@ -118,8 +131,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
     def with_words(self, public: PublicEmbeddings | None, facts: Facts) -> PublicEmbeddings | None:
         """Add the words of the encoder, and what it makes of class names."""
         found = super().with_words(public, facts)
-        if found is None:
-            return None
+        if found is None or self.form == "sums":
+            return found
         return with_known_names(found, facts) if self.names == "auto" else found.with_names(None)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
@@ -127,6 +140,11 @@ class PublicPriorPrototypes(EmbeddingMethod):
         classes, bound = len(facts.classes), facts.bound
         described = self.with_words(public, facts)
         outline, words = self.outline(facts, public), _words_of(described)
+        if self.form == "sums":
+            width = min(_TAIL_AXES, outline.dimension) if self._has_axes else outline.dimension
+            summing = ClassSums(Outline(width, facts.dimension), classes, bound=bound)
+            said = "class counts, class sums, in shares"
+            return self.calibrated_plan(lambda z: [GaussianShares(summing, z, budget.relation, said)], budget)
         zero = np.zeros((classes, 1))
         queries: list[L2Query] = [SoftmaxGradient(outline, zero, zero[:, 0], bound=bound)]
         label = "gradient steps, in shares"
@@ -149,19 +167,25 @@ class PublicPriorPrototypes(EmbeddingMethod):
         described, axes = self.with_words(public, facts), super().prepare(facts, public)
         # Side by side they must not be too wide for exact norms, which a run would find out after the charge.
         both_fit = axes.dimension + _words_of(described) <= LARGEST_DIMENSION
-        has_words = _words_of(described) > 0 and both_fit
+        has_words = _words_of(described) > 0 and both_fit and self.form == "steps"
         words = VocabularyMap().fit(facts.dimension, described) if has_words else None
         beside = axes.dimension + facts.dimension <= LARGEST_DIMENSION
-        return _Maps(axes, words, public_start(described, facts) if beside else None)
+        start = public_start(described, facts) if beside and self.form == "steps" else None
+        return _Maps(axes, words, start)
 
     def run(self, task: Task[_Maps, PrivateEmbeddings, PublicEmbeddings | None]) -> Outcome:
         """Counts, words, a centre, steps; everything between them is post-processing."""
-        shares, private, public = task.plan.single_step(GaussianShares), task.private, task.public
+        shares, private = task.plan.single_step(GaussianShares), task.private
         purse = shares.open(noise=task.noise)
         spent = [f"{self.count_share:.0%} on counts"]
         counting = ClassCounts(len(task.facts.classes), bound=task.facts.bound)
         noisy = purse.release(counting, self.count_share, *task.examples)
         count_scale = purse.scale(counting, self.count_share)
+        features = task.prepared.axes
+        if self.form == "sums":
+            if isinstance(features, FittedPublicMap):
+                features = features.first(_TAIL_AXES)
+            return self._from_sums(task, purse, features, noisy, spent)
         counts = count_estimates(noisy, count_scale)
         noise_of_sum = purse.scale(purse.budget.query, 1.0)
         typical = math.exp(float(np.log(counts).mean())) / noise_of_sum
@@ -183,7 +207,6 @@ class PublicPriorPrototypes(EmbeddingMethod):
                     return Outcome(alone, (shares.event,), notes=(_note(spent, said),), features=words)
         start = start if helps else None
 
-        features = task.prepared.axes
         sums_suit = (
             start is None
             and in_words is None
@@ -197,16 +220,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
                 share = self.centre_share * (1 if in_words is None else purse.left)
                 features = self._recentred(features, counts, purse, share, private)
                 spent.append(f"{share:.0%} on the centre")
-        rest = purse.left
         if sums_suit:
-            assert public is not None
-            summing = ClassSums(features, len(counts))
-            sums = purse.release(summing, rest, private.rows, private.labels)
-            moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
-            model = posterior(sums, noisy, purse.scale(summing, rest), count_scale, moment)
-            head = QuadraticHead(*model.predictive(), temperature=features.dimension / _INDEPENDENT_AXES)
-            spent.append(f"{rest:.0%} on class sums in {features.dimension} axes")
-            return Outcome(head, (shares.event,), notes=(_note(spent, said),), features=features)
+            return self._from_sums(task, purse, features, noisy, spent, said)
+        rest = purse.left
         axes, way = features.dimension, 1.0
         weights = np.zeros((len(counts), axes))
         if start is not None:
@@ -225,10 +241,35 @@ class PublicPriorPrototypes(EmbeddingMethod):
         linear = LinearHead(weights, np.zeros(len(counts)))
         return Outcome(linear, (shares.event,), notes=(_note(spent, said),), features=features)
 
+    def _from_sums(
+        self,
+        task: Task[_Maps, PrivateEmbeddings, PublicEmbeddings | None],
+        purse: SharesLeft,
+        features: FittedFeatures,
+        noisy: Floats,
+        spent: list[str],
+        said: str = "",
+    ) -> Outcome:
+        """Class sums for all that is left, and a model of them."""
+        assert task.public is not None
+        rest = purse.left
+        count_scale = purse.scale(ClassCounts(len(noisy), bound=task.facts.bound), self.count_share)
+        summing = ClassSums(features, len(noisy), bound=task.facts.bound)
+        sums = purse.release(summing, rest, *task.examples)
+        moment = (apply(features, task.public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
+        model = posterior(sums, noisy, purse.scale(summing, rest), count_scale, moment)
+        head = QuadraticHead(*model.predictive(), temperature=features.dimension / _INDEPENDENT_AXES)
+        spent.append(f"{rest:.0%} on class sums in {features.dimension} axes")
+        return Outcome(head, (purse.budget.event,), notes=(_note(spent, said),), features=features)
+
+    @property
+    def _has_axes(self) -> bool:
+        return isinstance(self.features, PublicMap)
+
     @property
     def _recentres(self) -> bool:
         """Whether the map has a centre, and a share of the budget to move it."""
-        return isinstance(self.features, PublicMap) and self.centre_share > 0
+        return self._has_axes and self.centre_share > 0
 
     def _recentred(
         self,

@@ -92,7 +92,11 @@ class LeastSquares(EmbeddingMethod):
         family="Linear heads",
     )
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
-    asks_at_once: ClassVar[bool] = True
+
+    @property
+    def questions_at_once(self) -> int:
+        """Moments of all and of each class, and sums."""
+        return 3
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Three Gaussian releases at one noise multiplier."""
