@@ -159,7 +159,7 @@ def test_noise_of_twenty_allows_the_known_number_of_steps(epsilon, times):
 
 
 def test_a_budget_for_not_even_one_step_is_refused_with_a_remedy():
-    with pytest.raises(BudgetError, match="larger noise multiplier"):
+    with pytest.raises(BudgetError, match="the noise multiplier"):
         largest_times(Budget(epsilon=0.1, delta=1e-5), lambda times: [GaussianEvent(1.0, ADD, times=times)])
     with pytest.raises(BudgetError, match="pure-epsilon"):
         largest_times(Budget.pure(1.0), lambda times: [GaussianEvent(1.0, ADD, times=times)])

@@ -144,7 +144,7 @@ def test_what_does_not_go_together_is_refused(take, tmp_path):
     taken = take(rows, labels, classes=labels)
     with pytest.raises(DataError, match="must exist"):
         taken.public(tmp_path / "mistyped")
-    with pytest.raises(ArgumentError, match="rows already"):
+    with pytest.raises(ArgumentError, match="which are rows"):
         taken.public(["some", "texts"])
     with pytest.raises(ArgumentError, match="must be ids"):
         take(rows, labels, classes=labels, people="patient").private()

@@ -29,7 +29,7 @@ ray_is_slow = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # and wa
 
 @pytest.mark.parametrize("address", ["auto", "host:", "http://host:80", "host:port", None])
 def test_a_cluster_is_named_and_none_is_looked_for(address):
-    with pytest.raises(ArgumentError, match="its address"):
+    with pytest.raises(ArgumentError, match="Name a Ray cluster"):
         RayCluster(address)
     with pytest.raises(ArgumentError, match="workers must"):
         RayCluster("local", 0)

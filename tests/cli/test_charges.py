@@ -237,7 +237,8 @@ def test_every_kind_of_step_has_its_line(capsys):
 def test_without_steps_it_says_that_no_private_row_is_used(capsys):
     assert "No private row" in shown(capsys, [])[0]
     rates = {"0.01": 0.01, "0.001": 0.001}
-    assert module.attack_limits([]) == {"true_positive_rate": rates, "membership_advantage": 0.0}
+    told = module.privacy_json("public-only", Guarantee(0.0, 0.0, ADD), [])["attack"]
+    assert told == {"true_positive_rate": rates, "membership_advantage": 0.0}
     assert "1% of members" in module.attack_sentence([])
     told = module.privacy_json("public-only", Guarantee(0.0, 0.0, ADD), [])
     assert (told["epsilon"], told["events"]) == (0.0, [])
@@ -248,7 +249,7 @@ def test_persons_are_named(capsys):
     assert any("person contributes at" in line for line in shown(capsys, [person]))
     assert "of the people" in module.attack_sentence([person])
     assert (
-        module.privacy_json("dpsgd", Guarantee(1.0, 1e-5, ADD, unit=Unit.PERSON), [person])["unit"]
+        module.privacy_json("dpsgd", Guarantee(1.0, 1e-5, ADD, unit=Unit.PERSON), [person])["unit"].value
         == "person"
     )
 

@@ -126,7 +126,7 @@ def test_without_a_delta_that_of_the_release_is_taken(cli_json, data, own):
         ("test", ("--epsilon", "0.2"), "Add --private"),
         ("test", ("--name", "clinic"), "Add --private"),
         ("test", (*SMALL, "--add-to-card"), "--add-to-card"),
-        ("test", (*SMALL, "--device", "cuda"), "on the CPU"),
+        ("test", (*SMALL, "--device", "cuda"), "this test is"),
         ("test", ("--private",), "exactly one of"),
     ],
 )

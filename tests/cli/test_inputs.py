@@ -70,7 +70,7 @@ def test_the_same_rows_with_people_and_without_are_one_data_set(cli, people, led
         (("p.npz", "--classes", "3", "--person", "folder"), "these are not on record"),
         (("p.emb", "--person", "patient"), "there are no columns"),
         (("short.npz", "--classes", "3", "--person", "who"), "one entry per example"),
-        (("rows.emb", "--set", "data.person_bound=2"), "without people"),
+        (("rows.emb", "--set", "data.person_bound=2"), "needs people"),
         (("p.emb", "--set", "data.person_bound=2000"), "between 2**-10 and 2**10"),
     ],
 )

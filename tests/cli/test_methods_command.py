@@ -125,7 +125,7 @@ def test_a_tuned_fit_is_charged_as_what_it_is_and_its_card_says_so(cli, cli_json
         ("--tune steps=2,5 --set steps=3", "'steps' is there twice"),
         ("--tune steps=2,5 --set stps=3", "Error: A setting"),
         ("--tune steps=2,5 --set tune_on_public=true", "Pass --public pool.emb"),
-        ("--tune steps=2,5 --set tune_on_public=true --set mean_trials=3", "mean_trials is for"),
+        ("--tune steps=2,5 --set tune_on_public=true --set mean_trials=3", "mean_trials tunes on"),
         ("--set tune_on_public=true", "something to tune"),
         ("--tune steps=2,5 --delta 0", "accounted for"),
     ],

@@ -75,7 +75,7 @@ def test_settings_that_are_none_are_refused(text, said):
         (("processes", 2, "head:6379"), "got --engine processes"),
         ((None, None, "head:6379"), "got --engine none"),
         (("ray", None, None), "--address none"),
-        (("ray", None, "auto"), "none is looked"),
+        (("ray", None, "auto"), "Name a Ray cluster"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(given, said, monkeypatch):

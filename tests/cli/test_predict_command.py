@@ -138,8 +138,8 @@ def test_no_label_for_anybody_is_refused_beforehand_with_a_coverage_that_works(c
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--abstain-above", "1"), "Pass --coverage 0.9 too"),
-        (("--coverage", "0.9", "--top", "2"), "Leave one out"),
+        (("--abstain-above", "1"), "pass --coverage 0.9 too"),
+        (("--coverage", "0.9", "--top", "2"), "leave out --top"),
         (("--coverage", "1"), "strictly between 0 and 1"),
         (("--coverage", "0.9", "--confidence", "7"), "strictly between 0 and 1"),
     ],

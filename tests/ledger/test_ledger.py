@@ -161,7 +161,7 @@ def test_a_charge_is_closed_once_and_only_by_its_own_receipt(ledger):
     with pytest.raises(ArgumentError, match="outcome"):
         ledger.complete(receipt, "refunded")
     ledger.complete(receipt, "released")
-    with pytest.raises(LedgerError, match="'released' already"):
+    with pytest.raises(LedgerError, match="is 'released'"):
         ledger.complete(receipt, "failed")
     assert [type(entry) for entry in ledger.history()] == [Charge, BudgetChange, ClosingEntry]
 

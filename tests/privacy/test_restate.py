@@ -158,7 +158,7 @@ def test_samples_of_persons_are_not_restated_for_rows(own, wanted):
 def test_rows_are_persons_only_by_a_declared_bound():
     noise, sampled = GaussianEvent(8.0, ADD), SampledGaussianEvent(2.0, 0.1, 5, ADD)
     for event in (noise, sampled, BestOfManyEvent(((noise, sampled),), 3, 1.0)):
-        with pytest.raises(RelationMismatch, match="without a bound"):
+        with pytest.raises(RelationMismatch, match="declared bound"):
             for_people(event, ADD)
         group = for_people(event, ADD, 5)
         assert (group.unit, group.relation) == (Unit.PERSON, ADD)
@@ -169,7 +169,7 @@ def test_rows_are_persons_only_by_a_declared_bound():
     assert for_people(noise, ADD, 1) == replace(noise, unit=Unit.PERSON)
     with pytest.raises(ArgumentError, match="most_rows"):
         for_people(noise, ADD, 0)
-    with pytest.raises(RelationMismatch, match="different numbers"):
+    with pytest.raises(RelationMismatch, match="Replaced rows"):
         for_people(GaussianEvent(8.0, REPLACE), REPLACE, 5)
 
 

@@ -33,7 +33,7 @@ from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Event, same_re
 
 LARGEST_NOISE_MULTIPLIER = 1e6
 """Above it noise on a fine lattice could leave 64-bit integers; that must show before anything is charged."""
-
+_RANGE = SMALLEST_NOISE_MULTIPLIER, LARGEST_NOISE_MULTIPLIER
 _SAMPLED_TOLERANCE = 1e-6  # of z, with sampled steps, where one trial takes tens of milliseconds
 
 
@@ -84,16 +84,10 @@ def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence
         found = _smallest_sampled_noise(budget, make_events)
         if found is not None:
             return found
-    found = smallest(
-        lambda z: fits(make_events(z), budget),
-        SMALLEST_NOISE_MULTIPLIER,
-        LARGEST_NOISE_MULTIPLIER,
-        tolerance=1e-9,
-    )
+    found = smallest(lambda z: fits(make_events(z), budget), *_RANGE, tolerance=1e-9)
     if found is None:
         raise BudgetError(
-            f"The budget must cover some amount of noise; no noise multiplier up to "
-            f"{LARGEST_NOISE_MULTIPLIER:g} fits. Raise epsilon or delta, or release fewer things."
+            f"The budget must cover some noise; {LARGEST_NOISE_MULTIPLIER:g} is too little. Raise epsilon."
         )
     return found
 
@@ -121,8 +115,7 @@ def selection_epsilon_for(budget: Budget, make_events: Callable[[float], Sequenc
     found = largest(does, 1e-9, 1e4, tolerance=1e-9)
     if found is None:
         raise BudgetError(
-            "The budget must leave something for the selections; not even epsilon = 1e-9 each fits. "
-            "Raise epsilon or delta, or release fewer things."
+            "The budget must leave something for the selections; it does not. Raise epsilon or delta."
         )
     return found
 
@@ -142,8 +135,7 @@ def largest_times(
     found = largest_whole(lambda times: fits(make_events(times), budget), at_most)
     if found is None:
         raise BudgetError(
-            "The budget must cover at least one repetition; not even one fits. "
-            "Raise epsilon or delta, or use a larger noise multiplier."
+            "The budget must cover at least one repetition. Raise epsilon, delta or the noise multiplier."
         )
     return found
 
@@ -152,10 +144,7 @@ def _smallest_sampled_noise(budget: Budget, make_events: Callable[[float], Seque
     """The noise by a quick bound first, which is never too small, and down from there by the exact one."""
     epsilon, delta = budget.amount, budget.delta
     quick = smallest(
-        lambda z: compose.delta_of(make_events(z), epsilon, quick=True) <= delta,
-        SMALLEST_NOISE_MULTIPLIER,
-        LARGEST_NOISE_MULTIPLIER,
-        tolerance=1e-3,
+        lambda z: compose.delta_of(make_events(z), epsilon, quick=True) <= delta, *_RANGE, tolerance=1e-3
     )
     if quick is None:
         return None
@@ -180,8 +169,7 @@ def _refuse_what_never_fits(budget: Budget, events: Sequence[Event]) -> None:
             raise BudgetError(compose.NO_PURE_GAUSSIAN)
         if budget.flavour == "gdp" and steps.groups:
             raise BudgetError(
-                "A GDP budget pays for Gaussian noise only; the plan holds a selection. "
-                "State the budget as (epsilon, delta) or as rho."
+                "A GDP budget pays for Gaussian noise only. State it as (epsilon, delta) or as rho."
             )
         if steps.cut > compose.NEGLIGIBLE_DELTA:
             raise BudgetError(compose.NO_RHO_OF_CUT_TAILS)
@@ -227,8 +215,7 @@ def weaknesses(budget: Budget, size: int | None = None) -> list[str]:
     epsilon = _epsilon(budget)
     if not epsilon <= LARGEST_EPSILON:
         raise BudgetError(
-            f"epsilon must be at most {LARGEST_EPSILON:g}, beyond which it bounds nothing; that of this "
-            f"budget, {budget}, is larger. Use 1, or a few at most."
+            f"epsilon must be at most {LARGEST_EPSILON:g}; that of this budget, {budget}, is larger. Use 1."
         )
     if not budget.delta < LARGEST_DELTA:
         raise BudgetError(

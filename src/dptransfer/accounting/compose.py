@@ -63,9 +63,7 @@ from dptransfer.base.types import Floats
 from dptransfer.errors import BudgetError, RelationMismatch
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, same_relation
 
-NO_PURE_GAUSSIAN = (
-    "Gaussian noise has no pure-epsilon guarantee; give delta > 0 or use the methods public or top-k."
-)
+NO_PURE_GAUSSIAN = "Gaussian noise has no pure-epsilon guarantee; give delta > 0 or use public or top-k."
 NEGLIGIBLE_DELTA = 1e-20
 """Cut tails up to this total variation are left out of ρ and μ, and said so; ε and δ always count them."""
 NO_RHO_OF_CUT_TAILS = (
@@ -233,15 +231,8 @@ def guarantee_of(
     epsilon, delta = epsilon_of(events, budget_delta), budget_delta
     if pure is not None and pure <= epsilon:
         epsilon, delta = pure, 0.0
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        rho=rho_of(events),
-        mu=mu if mu is not None and math.isfinite(mu) else None,
-        assumptions=tuple(assumptions),
-        unit=unit or Unit.ROW,
-    )
+    mu = mu if mu is not None and math.isfinite(mu) else None
+    return Guarantee(epsilon, delta, relation, rho_of(events), mu, tuple(assumptions), unit or Unit.ROW)
 
 
 @_remember_few

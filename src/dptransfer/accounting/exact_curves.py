@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -124,14 +124,10 @@ def mu_for(epsilon: float, delta: float) -> float:
     checks.non_negative("epsilon", epsilon)
     checks.probability("delta", delta)
     if delta == 0:
-        raise ArgumentError(
-            "Gaussian noise needs delta > 0; got 0. Give a small delta, for example 1e-6, or use a selection."
-        )
+        raise ArgumentError("Gaussian noise needs delta > 0; got 0. Give one, say 1e-6, or use a selection.")
     found = largest(lambda mu: delta_of_mu(mu, epsilon) <= delta, 1e-300, 1e6)
     if found is None:
-        raise ArgumentError(
-            f"delta = {number(delta)} is too small for any Gaussian noise; raise it above 1e-290."
-        )
+        raise ArgumentError(f"delta = {number(delta)} is too small for Gaussian noise; raise it to 1e-290.")
     return found
 
 
@@ -183,6 +179,9 @@ class SelectionGroup(NamedTuple):
     def rho(self) -> float:
         """Zero-concentrated DP of all of them."""
         return self.times * selection_rho(self.epsilon, self.bounded_range)
+
+
+Selections: TypeAlias = tuple[SelectionGroup, ...]
 
 
 def total_epsilon(groups: Iterable[SelectionGroup]) -> float:

@@ -67,9 +67,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dptransfer.accounting.exact_curves import SelectionGroup, selection_rho
+from dptransfer.accounting.exact_curves import Selections, selection_rho
 from dptransfer.accounting.safe_search import largest
-from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
+from dptransfer.accounting.sampled import Samples, sampled_divergences
 from dptransfer.base import checks
 from dptransfer.base.types import Floats
 from dptransfer.errors import ArgumentError
@@ -86,9 +86,7 @@ _ROUNDING = 1e-8
 
 
 @lru_cache(maxsize=64)
-def divergences(
-    mu: float, groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...] = ()
-) -> Divergences | None:
+def divergences(mu: float, groups: Selections, sampled: Samples = ()) -> Divergences | None:
     """Bounds at `ORDERS` for Gaussian noise of parameter `mu` (0 for none) and the other steps together.
 
     None where the numbers are too large.
@@ -117,10 +115,8 @@ def delta_of_renyi(bounds: Divergences, epsilon: float) -> float:
     True
     """
     orders = np.array(ORDERS)
-    logs = np.minimum(
-        (orders - 1) * (bounds - epsilon + np.log1p(-1 / orders)) - np.log(orders),
-        0.5 * np.log1p(-np.exp(-bounds)),
-    )
+    by_order = (orders - 1) * (bounds - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    logs = np.minimum(by_order, 0.5 * np.log1p(-np.exp(-bounds)))
     return math.exp(min(float(logs.min()), 0.0)) * (1 + _ROUNDING * (1 + epsilon))
 
 
@@ -166,9 +162,7 @@ def halting_probability(mean: float, shape: float) -> float:
         return 1 / mean
     found = largest(lambda gamma: mean_trials_of(gamma, shape) >= mean, _SMALLEST_HALTING, 1.0)
     if found is None:
-        raise ArgumentError(
-            f"a mean of {mean:g} trials of shape {shape:g} needs a smaller chance of halting."
-        )
+        raise ArgumentError(f"A mean of {mean:g} trials of shape {shape:g} needs less chance of halting.")
     return found
 
 

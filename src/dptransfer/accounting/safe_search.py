@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
+
+Test: TypeAlias = Callable[[float], bool]
+"""Whether a number is on the safe side."""
 
 
-def smallest(
-    fits: Callable[[float], bool], low: float, high: float, *, tolerance: float = 1e-12
-) -> float | None:
+def smallest(fits: Test, low: float, high: float, *, tolerance: float = 1e-12) -> float | None:
     """Smallest number of [low, high], to relative `tolerance`, that is known to fit; None if `high` does not.
 
     `fits` must be monotone: once true, true for every larger number. Both ends are positive.
@@ -24,9 +26,7 @@ def smallest(
     return _last_that_fits(fits, high, low, tolerance) if fits(high) else None
 
 
-def largest(
-    fits: Callable[[float], bool], low: float, high: float, *, tolerance: float = 1e-12
-) -> float | None:
+def largest(fits: Test, low: float, high: float, *, tolerance: float = 1e-12) -> float | None:
     """Largest number of [low, high], to relative `tolerance`, that is known to fit; None if `low` does not.
 
     `fits` must be monotone the other way: once true, true for every smaller number.

@@ -80,7 +80,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -125,11 +125,9 @@ def _log_mixture(exponents: Floats, q: float) -> Floats:
     """Log(1 − q + q e^x), without cancellation for small q or for q next to 1, and without overflow."""
     low = np.minimum(exponents, 1.0)
     change = q * np.expm1(low)
-    mixture: Floats = np.where(
-        exponents < 1,
-        np.where(change < -0.5, np.log((1 - q) + q * np.exp(low)), np.log1p(change)),
-        exponents + np.log(q + (1 - q) * np.exp(-np.maximum(exponents, 1.0))),
-    )
+    near = np.where(change < -0.5, np.log((1 - q) + q * np.exp(low)), np.log1p(change))
+    far = exponents + np.log(q + (1 - q) * np.exp(-np.maximum(exponents, 1.0)))
+    mixture: Floats = np.where(exponents < 1, near, far)
     return mixture
 
 
@@ -190,6 +188,9 @@ class SampledGroup(NamedTuple):
 
         loss = of_component((answer - 0.5) / z / z)
         return loss - of_component((-answer - 0.5) / z / z) if self.replaces else loss
+
+
+Samples: TypeAlias = tuple[SampledGroup, ...]
 
 
 def whole_mu(mu: float, groups: Sequence[SampledGroup]) -> float:

@@ -67,9 +67,9 @@ import numpy as np
 
 from dptransfer import privacy
 from dptransfer.accounting import exact_curves, renyi
-from dptransfer.accounting.exact_curves import SelectionGroup, total_epsilon
+from dptransfer.accounting.exact_curves import SelectionGroup, Selections, total_epsilon
 from dptransfer.accounting.renyi import ORDERS, Divergences
-from dptransfer.accounting.sampled import SampledGroup, loss_distribution, whole_mu
+from dptransfer.accounting.sampled import SampledGroup, Samples, loss_distribution, whole_mu
 from dptransfer.privacy import DisjointEvent, Event, same_relation
 
 NO_RHO_OF_TUNING = (
@@ -212,8 +212,8 @@ class Steps:
     """
 
     mu: float = 0.0
-    groups: tuple[SelectionGroup, ...] = ()
-    sampled: tuple[SampledGroup, ...] = ()
+    groups: Selections = ()
+    sampled: Samples = ()
     by_renyi: tuple[RenyiPart, ...] = ()
     slack: float = 0.0
     sampled_slack: float = 0.0
@@ -375,12 +375,7 @@ _FFT_ROUNDING = 1e-15
 
 
 def mixed_delta(
-    mu: float,
-    groups: tuple[SelectionGroup, ...],
-    epsilon: float,
-    sampled: tuple[SampledGroup, ...] = (),
-    *,
-    quick: bool = False,
+    mu: float, groups: Selections, epsilon: float, sampled: Samples = (), *, quick: bool = False
 ) -> float:
     """A δ at which Gaussian noise of GDP parameter `mu` (0 for none) and the other steps are (ε, δ)-DP.
 
@@ -406,9 +401,7 @@ def mixed_delta(
     return max(found, sys.float_info.min)  # an underflow is not purity
 
 
-def mixed_epsilons(
-    mu: float, groups: tuple[SelectionGroup, ...], delta: float, sampled: tuple[SampledGroup, ...] = ()
-) -> list[float]:
+def mixed_epsilons(mu: float, groups: Selections, delta: float, sampled: Samples = ()) -> list[float]:
     """Where each of the three bounds falls to `delta`, the library's by its own `get_epsilon`, ascending.
 
     They are guesses, exact but for rounding: `compose.epsilon_of` checks one before it returns it.
@@ -428,19 +421,16 @@ def mixed_epsilons(
     return sorted(found)
 
 
-def _rounding(groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]) -> float:
+def _rounding(groups: Selections, sampled: Samples) -> float:
     steps = sum(group.times for group in groups) + sum(group.times for group in sampled)
     return _FFT_ROUNDING * (50 + steps)
 
 
 @lru_cache(maxsize=8)
-def _distribution(mu: float, groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]) -> Any:
+def _distribution(mu: float, groups: Selections, sampled: Samples) -> Any:
     """The library's PLD; None where the numbers are too large or too small for it."""
-    width = math.hypot(
-        mu,
-        *(math.sqrt(group.times) * group.epsilon for group in groups),
-        *(math.sqrt(group.times) * group.deviation for group in sampled),
-    )
+    spreads = [math.sqrt(group.times) * group.epsilon for group in groups]
+    width = math.hypot(mu, *spreads, *(math.sqrt(group.times) * group.deviation for group in sampled))
     if not _WIDTHS[0] <= width <= _WIDTHS[1] or any(group.span > _WIDEST_SPAN for group in sampled):
         return None
     from dp_accounting.pld import privacy_loss_distribution
@@ -461,7 +451,7 @@ def _distribution(mu: float, groups: tuple[SelectionGroup, ...], sampled: tuple[
     return together
 
 
-def _interval(width: float, groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]) -> float:
+def _interval(width: float, groups: Selections, sampled: Samples) -> float:
     coarsest = math.inf
     if sampled:
         root = math.sqrt(sum(group.times for group in sampled))
@@ -482,11 +472,11 @@ def _points(group: SampledGroup, interval: float) -> float:
     return 2 * min(group.times * order * variance / 2 + 36 / order for order in orders) / interval
 
 
-def _heaviest(groups: tuple[SelectionGroup, ...]) -> float:
+def _heaviest(groups: Selections) -> float:
     return max(groups, key=lambda group: group.times * group.epsilon**2).epsilon
 
 
-def _selections(groups: tuple[SelectionGroup, ...], interval: float) -> Any:
+def _selections(groups: Selections, interval: float) -> Any:
     from dp_accounting.pld import common, privacy_loss_distribution
 
     counts: Counter[int] = Counter()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dptransfer.api.checked_examples import Examples, in_both
-from dptransfer.api.findings import SIDE, Finding, Look, report
+from dptransfer.api.findings import Finding, report
 from dptransfer.base.types import AnyArray, Floats32, Integers
 
 NOBODY = -1
@@ -109,138 +107,75 @@ Half precision moves an entry by at most 2⁻¹¹ of it, so a row by at most 0.0
 hardware move it by far less.
 """
 
-_USUAL_CONTRAST = 30.0  # levels; fainter pictures are compared as if they had it, or all would be alike
 _MOST_NUMBERS = 2 * 10**8  # of all points that are compared for nearness: under a gigabyte
-_CHUNK = 4096
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Content:
-    """What the examples of a set are compared by.
-
-    Attributes:
-        examples: the set.
-        equal: a digest each: of decoded pixels, of a row's numbers, of a text; empty where there is nothing.
-        points: a point each, close for examples that are nearly the same; None for texts.
-        loosely: for texts a second digest, of their words without case and blanks.
-    """
-
-    examples: Examples
-    equal: list[bytes]
-    points: AnyArray | None = None
-    loosely: list[bytes] | None = None
-
-    @property
-    def form(self) -> str:
-        """What kind of contents these are; only those of one form can be compared."""
-        rows = self.examples.rows
-        return self.examples.kind if rows is None else f"rows of width {rows.shape[1]}"
-
-
-def content_of(examples: Examples, looks: Sequence[Look]) -> Content:
-    """What to compare a set's examples by; those without content, such as black pictures, have none."""
-    if examples.rows is not None:
-        return Content(examples, _row_digests(examples.rows), examples.rows)
-    if examples.kind == "texts":
-        words = [" ".join(text.split()).casefold() for text in examples.texts]
-        exact = [_digest(text.encode("utf-8", "surrogatepass")) for text in examples.texts]
-        return Content(
-            examples, exact, loosely=[_digest(one.encode("utf-8", "surrogatepass")) for one in words]
-        )
-    points = np.array([_point(look) for look in looks], dtype=np.float32).reshape(len(looks), 3 * SIDE**2)
-    return Content(examples, [b"" if look.flat else look.digest for look in looks], points)
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest() if content else b""
-
-
-def _row_digests(rows: AnyArray) -> list[bytes]:
-    digests: list[bytes] = []
-    for start in range(0, len(rows), _CHUNK):
-        with np.errstate(all="ignore"):
-            some = np.asarray(rows[start : start + _CHUNK], dtype=np.float32) + np.float32(0)  # −0 is 0
-        tells = (np.isfinite(some).all(axis=1) & some.any(axis=1)).tolist()
-        digests += [_digest(row.tobytes()) if told else b"" for row, told in zip(some, tells, strict=True)]
-    return digests
-
-
-def _point(look: Look) -> Floats32:
-    if look.small is None:
-        return np.zeros(3 * SIDE**2, dtype=np.float32)
-    small: Floats32 = look.small.ravel().astype(np.float32)
-    mean, contrast = small.mean(), max(float(small.std()), 1.0)
-    stretched: Floats32 = mean + (small - mean) * np.float32(max(1.0, _USUAL_CONTRAST / contrast))
-    return stretched
-
-
-def duplicates_within(content: Content) -> Iterator[Finding]:
-    """Contents that occur twice in a set, and those of them that have two labels."""
-    equal, near = _twins(content)
-    yield from _pairs("duplicates", content, content, equal)
-    yield from _pairs("near-duplicates", content, content, near)
-    labels = content.examples.labels
-    if labels is not None and content.examples.role != "public":
+def duplicates_within(examples: Examples) -> Iterator[Finding]:
+    """Exampless that occur twice in a set, and those of them that have two labels."""
+    equal, near = _twins(examples)
+    yield from _pairs("duplicates", examples, examples, equal)
+    yield from _pairs("near-duplicates", examples, examples, near)
+    labels = examples.labels
+    if labels is not None and examples.role != "public":
         twins = np.where(equal == NOBODY, near, equal)
         other = [twin != NOBODY and labels[place] != labels[twin] for place, twin in enumerate(twins)]
-        yield from _pairs("two-labels", content, content, np.where(other, twins, NOBODY))
+        yield from _pairs("two-labels", examples, examples, np.where(other, twins, NOBODY))
 
 
-def duplicates_between(private: Content, other: Content) -> Iterator[Finding]:
+def duplicates_between(private: Examples, other: Examples) -> Iterator[Finding]:
     """Private examples that are in the pool or in the test too."""
     if private.form == other.form:
         equal, near = _twins(private, other)
-        yield from _pairs(f"in-{other.examples.role}", private, other, equal)
-        yield from _pairs(f"nearly-in-{other.examples.role}", private, other, near)
+        yield from _pairs(f"in-{other.role}", private, other, equal)
+        yield from _pairs(f"nearly-in-{other.role}", private, other, near)
 
 
-def _pairs(key: str, own: Content, theirs: Content, twins: Integers) -> Iterator[Finding]:
+def _pairs(key: str, mine: Examples, theirs: Examples, twins: Integers) -> Iterator[Finding]:
     pairs = [(place, int(twins[place])) for place in np.flatnonzero(twins != NOBODY).tolist()]
-    mine, others = own.examples, theirs.examples
-    files = [(mine.images[one], others.images[other]) for one, other in pairs if mine.images]
-    return report(key, mine, [f"{mine.name(one)} = {others.name(other)}" for one, other in pairs], files)
+    files = [(mine.images[one], theirs.images[other]) for one, other in pairs if mine.images]
+    return report(key, mine, [f"{mine.name(one)} = {theirs.name(other)}" for one, other in pairs], files)
 
 
-def not_compared(mine: Content, theirs: Content | None = None) -> Iterator[str]:
+def not_compared(mine: Examples, theirs: Examples | None = None) -> Iterator[str]:
     """What could not be compared, or not cheaply."""
     among = "within the private set"
-    which = among if theirs is None else f"between the private and the {theirs.examples.role} set"
+    which = among if theirs is None else f"between the private and the {theirs.role} set"
     if theirs is not None and mine.form != theirs.form:
         yield f"Duplicates {which}: they are {mine.form} and {theirs.form}. Check them when both are alike."
     elif not _near_is_cheap(mine, theirs):
         yield f"Near duplicates {which}: too many for a quick look. Equal ones were looked for."
 
 
-def _near_is_cheap(mine: Content, theirs: Content | None) -> bool:
+def _near_is_cheap(mine: Examples, theirs: Examples | None) -> bool:
     sets = (mine,) if theirs is None else (mine, theirs)
     return sum(math.prod(one.points.shape) for one in sets if one.points is not None) <= _MOST_NUMBERS
 
 
-def _twins(mine: Content, theirs: Content | None = None) -> tuple[Integers, Integers]:
+def _twins(mine: Examples, theirs: Examples | None = None) -> tuple[Integers, Integers]:
     """For each example a place of its equal, and of its near twin where it has no equal.
 
     Among the examples of one set, twins are those that come first.
     """
-    equal = equal_twins(mine.equal, None if theirs is None else theirs.equal)
+    equal = equal_twins(mine.digests, None if theirs is None else theirs.digests)
     near: Integers = np.full(len(equal), NOBODY, dtype=np.int64)
-    if mine.loosely is not None:
-        near = equal_twins(mine.loosely, None if theirs is None else theirs.loosely)
+    if mine.loose_digests is not None:
+        near = equal_twins(mine.loose_digests, None if theirs is None else theirs.loose_digests)
     elif mine.points is not None and _near_is_cheap(mine, theirs):
-        own = other = np.array([*_first_places(mine.equal).values()], np.int64)
+        own = other = np.array([*_first_places(mine.digests).values()], np.int64)
         points, others = mine.points[own], None
         if theirs is not None and theirs.points is not None:
-            other = np.array([*_first_places(theirs.equal).values()], np.int64)
+            other = np.array([*_first_places(theirs.digests).values()], np.int64)
             others = theirs.points[other]
         twins = near_twins(points, _reach(mine, points), others)
         has = twins != NOBODY
         near[own[has]] = other[twins[has]]
-        before = equal_twins(mine.equal)
+        before = equal_twins(mine.digests)
         near = np.where(before == NOBODY, near, near[before])  # what is equal is near to the same
     return equal, np.where(equal == NOBODY, near, NOBODY)
 
 
-def _reach(content: Content, points: AnyArray) -> float:
-    if content.examples.kind == "images":
+def _reach(examples: Examples, points: AnyArray) -> float:
+    if examples.kind == "images":
         return SAME_PICTURE * float(np.sqrt(points.shape[1]))
     norms = np.linalg.norm(points.astype(np.float64), axis=1)
     return SAME_ROW * float(np.median(norms)) if len(norms) else 0.0
@@ -255,9 +190,7 @@ def people_in_both(private: Examples, test: Examples) -> Iterator[Finding]:
     yield from report("people-in-test", private, told)
 
 
-def mismatches(
-    private: Examples, other: Examples, looks: Sequence[Look], other_looks: Sequence[Look]
-) -> Iterator[Finding]:
+def mismatches(private: Examples, other: Examples) -> Iterator[Finding]:
     """Sets that do not go together: of two encoders, of two widths, or pictures of another depth."""
     both = private, other
     told = tuple(f"{one.role}: {one.encoder}" for one in both if one.encoder is not None)
@@ -266,6 +199,6 @@ def mismatches(
     widths = {one.role: one.rows.shape[1] for one in both if one.rows is not None}
     if len(set(widths.values())) > 1:
         yield Finding("widths", other.role, 1, tuple(f"{role}: {width}" for role, width in widths.items()))
-    if looks:
-        new = {look.bits for look in other_looks} - {look.bits for look in looks} - {0}
+    if private.looks:
+        new = {look.bits for look in other.looks} - {look.bits for look in private.looks} - {0}
         yield from report("forms", other, [f"{bits} bits" for bits in sorted(new)])

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dptransfer.api import between
-from dptransfer.api.checked_examples import Examples, Role, Whose, read_examples
-from dptransfer.api.findings import Finding, Look, advice, class_sizes, findings_in, looks_of
+from dptransfer.api.checked_examples import Examples, Role, Whose, looks_of, read_examples
+from dptransfer.api.findings import Finding, advice, class_sizes, findings_in
 from dptransfer.api.fit import source_of
 from dptransfer.api.source import EncodedBeside, Given, Source
 from dptransfer.base.document import Block, Bullets, Document, Paragraph, Section, Strong, Table, Words
@@ -27,18 +27,13 @@ from dptransfer.encoders.encoder import Encoder, blank_picture
 from dptransfer.encoders.in_memory import encode_texts_in_memory
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.methods.auto import fitted_on, tasks_like
+from dptransfer.methods.heads import public_start
 from dptransfer.methods.heads.public_prior import PublicPriorPrototypes
-from dptransfer.methods.heads.public_start import (
-    IN_CODES,
-    UNMEASURED,
-    accuracy_of_names,
-    are_in_words,
-    with_known_names,
-)
 from dptransfer.methods.surrogate import FAMILIES
 from dptransfer.privacy import Budget, Unit
 from dptransfer.sources.thumbnails import thumbnails
 
+Budgets: TypeAlias = Sequence[Budget]
 ALMOST_NO_NOISE = 100.0
 """An ε at which noise is next to none, so that what is lost below it is the price of privacy."""
 
@@ -113,9 +108,7 @@ def public_rows(pool: Examples) -> PublicEmbeddings:
     return PublicEmbeddings(rows[np.isfinite(rows).all(axis=1)], encoder=pool.encoder)
 
 
-def expected_accuracy(
-    facts: Facts, public: PublicEmbeddings, budgets: Sequence[Budget]
-) -> tuple[Forecast, ...]:
+def expected_accuracy(facts: Facts, public: PublicEmbeddings, budgets: Budgets) -> tuple[Forecast, ...]:
     """What the default method reaches on tasks of the declared size that are made of public rows.
 
     No private row, label or count goes in: the tasks have the declared number of classes and the declared
@@ -191,7 +184,6 @@ class Checkup:
         unchecked: what was not looked at, and why.
         facts: what the accuracies assume.
         sets: what was read: private, test, public.
-        looks: what was seen of their pictures.
     """
 
     findings: tuple[Finding, ...]
@@ -201,7 +193,6 @@ class Checkup:
     unchecked: tuple[str, ...]
     facts: Facts | None
     sets: tuple[Examples, ...]
-    looks: Mapping[Role, Sequence[Look]]
 
     def __str__(self) -> str:
         return self.document().text()
@@ -224,9 +215,7 @@ class Checkup:
         )
 
     def _facts(self) -> Iterator[Section]:
-        sizes: dict[Role, dict[str, int]] = {
-            one.role: class_sizes(one) for one in self.sets if one.role != "public"
-        }
+        sizes: _Counts = {one.role: class_sizes(one) for one in self.sets if one.role != "public"}
         if any(sizes.values()):
             yield Section("Classes", (_table("Class", sizes),))
         people = self.sets[0].people
@@ -235,11 +224,9 @@ class Checkup:
             row = (f"{len(each):,}", f"{np.median(each):g}", f"{each.mean():.3g}", f"{each.max():,}")
             header = ("People", "Examples each, usual", "on average", "at most")
             yield Section("People", (Table(header, (row,), align="rrrr"),))
-        forms: dict[Role, dict[str, int]] = {
-            role: dict(Counter(look.form or "unreadable" for look in looks).most_common())
-            for role, looks in self.looks.items()
-            if looks
-        }
+        pictured = [one for one in self.sets if one.looks]
+        each_form = [Counter(look.form or "unreadable" for look in one.looks) for one in pictured]
+        forms = {one.role: dict(each.most_common()) for one, each in zip(pictured, each_form, strict=True)}
         if forms:
             yield Section("Pictures", (_table("Form", forms),))
         if self.encoding is not None:
@@ -281,7 +268,10 @@ def _finding(finding: Finding, pictures: bool) -> Section:
     return Section(title, (Paragraph(said.why), *shown, remedy))
 
 
-def _table(what: str, counts: Mapping[Role, Mapping[str, int]]) -> Table:
+_Counts: TypeAlias = Mapping[Role, Mapping[str, int]]
+
+
+def _table(what: str, counts: _Counts) -> Table:
     """A row for each name, in the order in which the sets have them, and a column for each set."""
     names = list(dict.fromkeys(name for own in counts.values() for name in own))
     rows = tuple((name, *(f"{own.get(name, 0):,}" for own in counts.values())) for name in names)
@@ -289,27 +279,16 @@ def _table(what: str, counts: Mapping[Role, Mapping[str, int]]) -> Table:
 
 
 def _accuracies(expected: Sequence[Forecast], facts: Facts) -> Iterator[Block]:
-    full = expected[-1].mean
-    yield Table(
-        ("ε", "Mean of the tasks", "Hardest", "Easiest", "Worst class", "Kept of the last line"),
-        tuple(
-            (
-                f"{one.epsilon:g}",
-                *(
-                    f"{share:.0%}"
-                    for share in (one.mean, one.lowest, one.highest, one.weakest_class, one.mean / full)
-                ),
-            )
-            for one in expected
-        ),
-        align="rrrrrr",
-    )
+    rows = []
+    for one in expected:
+        shares = one.mean, one.lowest, one.highest, one.weakest_class, one.mean / expected[-1].mean
+        rows.append((f"{one.epsilon:g}", *(f"{share:.0%}" for share in shares)))
+    header = ("ε", "Mean of the tasks", "Hardest", "Easiest", "Worst class", "Kept of the last line")
+    yield Table(header, tuple(rows), align="rrrrrr")
     units = "examples" if facts.unit is Unit.ROW else "people"
-    size = (
-        f"{facts.size:,} examples, as declared"
-        if facts.size
-        else f"100 {units} a class, as no size is declared"
-    )
+    size = f"100 {units} a class, as no size is declared"
+    if facts.size:
+        size = f"{facts.size:,} examples, as declared"
     yield Paragraph(
         f"Balanced accuracy of 'public-prior' on {len(FAMILIES)} tasks of {len(facts.classes)} classes and "
         f"{size}, mixed from the pool's rows; the worst class is each task's own. At the last ε there is "
@@ -371,15 +350,14 @@ def check(
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
     budgets = _budgets(wanted, delta)
     source = source_of(private, classes=classes, people=people, encoder=encoder)
-    pool_source = None if public is None else Source.of(public)
-    test_source = None if test is None else Source.of(test)
     mine = read_examples(source, "private")
     sets: dict[Role, Examples] = {"private": mine}
-    if test_source is not None:
-        sets["test"] = _read_test(replace(test_source, classes=mine.classes), source.people)
-    if pool_source is not None:
-        sets["public"] = read_examples(replace(pool_source, people=NOBODY), "public")
+    if test is not None:
+        sets["test"] = _read_test(replace(Source.of(test), classes=mine.classes), source.people)
+    if public is not None:
+        sets["public"] = read_examples(replace(Source.of(public), people=NOBODY), "public")
     encoder = _encoder(source, sets.values())
+    pool_source = None if public is None else Source.of(public)
     pool, facts = sets.get("public"), None
     expected: tuple[Forecast, ...] = ()
     with EncodedBeside(Path("check")) as beside:
@@ -390,30 +368,22 @@ def check(
         if not why_not and pool is not None:
             facts, expected = _forecast(source, mine, pool, budgets, workers)
     started = time.perf_counter()
-    looks = {
-        role: looks_of(one.images, f"{role} picture", source.reading.grey_range) for role, one in sets.items()
-    }
-    opening = time.perf_counter() - started
-    contents = {role: between.content_of(one, looks[role]) for role, one in sets.items()}
-    findings = list(_between(contents, looks, encoder))
+    greys = source.reading.grey_range
     for role, one in sets.items():
-        findings += findings_in(one, looks[role])
-        findings += between.duplicates_within(contents[role])
+        sets[role] = replace(one, looks=looks_of(one.images, f"{role} picture", greys))
+    opening = time.perf_counter() - started
+    findings = list(_between(sets, encoder))
+    for one in sets.values():
+        findings += [*findings_in(one), *between.duplicates_within(one)]
     worst_first = list(advice())
-    unchecked = list(_unchecked(contents, encoder))
+    unchecked = list(_unchecked(sets, encoder))
     if why_not:
         unchecked.append(f"Expected accuracy: {why_not}.")
     to_encode = sum(one.count for one in sets.values() if one.rows is None)
-    return Checkup(
-        findings=tuple(sorted(findings, key=lambda one: worst_first.index(one.key))),
-        expected=expected,
-        encoding=encoding_time(encoder, to_encode, opening) if encoder is not None and to_encode else None,
-        names=_about_names(sets, mine.classes, encoder),
-        unchecked=tuple(unchecked),
-        facts=facts,
-        sets=tuple(sets.values()),
-        looks=looks,
-    )
+    findings.sort(key=lambda one: worst_first.index(one.key))
+    hours = encoding_time(encoder, to_encode, opening) if encoder is not None and to_encode else None
+    names, told = _about_names(sets, mine.classes, encoder), tuple(unchecked)
+    return Checkup(tuple(findings), expected, hours, names, told, facts, tuple(sets.values()))
 
 
 def _about_names(
@@ -423,8 +393,8 @@ def _about_names(
     identity = sets["private"].encoder if encoder is None else encoder.identity
     if identity is None or identity.transform.startswith("rgb") or classes is None or len(classes) < 2:
         return ""
-    if not are_in_words(classes):
-        return IN_CODES
+    if not public_start.are_in_words(classes):
+        return public_start.IN_CODES
     for role in ("public", "test"):
         one = sets.get(role)
         if one is None or one.positions is None:
@@ -437,8 +407,8 @@ def _about_names(
         if rows is not None and len(rows):
             facts = Facts(tuple(classes), (rows.shape[1],), encoder=identity)
             labelled = PublicEmbeddings(rows, one.positions[own], classes=facts.classes, encoder=identity)
-            return accuracy_of_names(with_known_names(labelled, facts), facts, role)
-    return UNMEASURED
+            return public_start.accuracy_of_names(public_start.with_known_names(labelled, facts), facts, role)
+    return public_start.UNMEASURED
 
 
 def _read_test(test: Source, people: Whose) -> Examples:
@@ -452,29 +422,22 @@ def _read_test(test: Source, people: Whose) -> Examples:
 def _encoder(source: Source, sets: Collection[Examples]) -> Encoder | None:
     """What would encode sets that are not rows yet: the one that is named, or the default if it is there."""
     forms = sorted({one.kind for one in sets} - {"rows"})
-    if not forms:
-        return None
-    form = forms[0]
-    if source.reading.encoder is not None:
-        return source.reading.load(form)
-    with suppress(DPTransferError):  # it is not installed, and nobody asked for it
-        return source.reading.load(form)
+    missing = (DPTransferError,) if source.reading.encoder is None else ()
+    with suppress(*missing):  # it is not installed, and nobody asked for it
+        return source.reading.load(forms[0]) if forms else None
     return None
 
 
-def _between(
-    contents: Mapping[Role, between.Content], looks: Mapping[Role, Sequence[Look]], encoder: Encoder | None
-) -> Iterator[Finding]:
+def _between(sets: Mapping[Role, Examples], encoder: Encoder | None) -> Iterator[Finding]:
     """What is found of two sets, the private and another."""
-    private = contents["private"]
-    for role, other in contents.items():
+    private = sets["private"]
+    for role, other in sets.items():
         if role == "private":
             continue
         yield from between.duplicates_between(private, other)
         if role == "test":
-            yield from between.people_in_both(private.examples, other.examples)
-        mine, theirs = _encoded(private.examples, encoder), _encoded(other.examples, encoder)
-        yield from between.mismatches(mine, theirs, looks["private"], looks[role])
+            yield from between.people_in_both(private, other)
+        yield from between.mismatches(_encoded(private, encoder), _encoded(other, encoder))
 
 
 def _encoded(examples: Examples, encoder: Encoder | None) -> Examples:
@@ -484,20 +447,19 @@ def _encoded(examples: Examples, encoder: Encoder | None) -> Examples:
     return replace(examples, encoder=encoder.identity)
 
 
-def _unchecked(contents: Mapping[Role, between.Content], encoder: Encoder | None) -> Iterator[str]:
+def _unchecked(sets: Mapping[Role, Examples], encoder: Encoder | None) -> Iterator[str]:
     """What was not looked at, and why."""
-    private = contents["private"]
+    private, test = sets["private"], sets.get("test")
     for role in ("public", "test"):
-        if role not in contents:
+        if role not in sets:
             yield f"Duplicates between the private and a {role} set: no {role} set was given."
     yield from between.not_compared(private)
-    for role, other in contents.items():
+    for role, other in sets.items():
         if role != "private":
             yield from between.not_compared(private, other)
-    mine, test = private.examples, contents.get("test")
-    if mine.people is None:
+    if private.people is None:
         yield "People: the data do not say whose each example is. Pass --person if people have several."
-    elif test is not None and (mine.ids is None or test.examples.ids is None):
+    elif test is not None and (private.ids is None or test.ids is None):
         yield "People in both the private and the test set: ids are not on record in both, or not in one way."
-    if encoder is None and any(one.examples.rows is None for one in contents.values()):
+    if encoder is None and any(one.rows is None for one in sets.values()):
         yield "Time to encode: no encoder was named, or the default one is not installed."

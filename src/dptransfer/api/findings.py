@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 
 from dptransfer.api.checked_examples import UNKNOWN, Examples, Role
-from dptransfer.base.progress import tell
 from dptransfer.base.types import AnyArray, Integers
-from dptransfer.data.grey_levels import GreyRange
-from dptransfer.errors import DataError
-from dptransfer.sources.decode import open_image, without_warnings
-from dptransfer.sources.dicom import is_dicom
 
 FEW = 30
 """Examples of a class below which noise of ε = 1 is larger than they are.
@@ -85,105 +77,13 @@ class Finding:
         return advice()[self.key]
 
 
-SIDE = 16
-"""Of the small copy by which pictures that were saved again are known."""
-
-_THREADS = 4
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Look:
-    """What was seen of a picture.
-
-    Attributes:
-        form: how its file has it, such as 'RGB, 8 bits'; empty if it cannot be opened.
-        bits: of a value of that form.
-        digest: of its decoded pixels; empty if there are none.
-        small: SIDE × SIDE × 3 means of its pixels.
-        brightest: its highest value of 255, over all colours.
-        flat: whether every pixel has one colour.
-        refused: why it can be opened and yet not be interpreted, if so.
-    """
-
-    form: str = ""
-    bits: int = 0
-    digest: bytes = b""
-    small: AnyArray | None = None
-    brightest: int = 0
-    flat: bool = False
-    refused: str = ""
-
-
-def looks_of(paths: Sequence[Path], what: str, grey_range: GreyRange | None = None) -> list[Look]:
-    """A look at each, in order; nothing is written or kept.
-
-    Args:
-        paths: the files.
-        what: a picture is called when progress is told.
-        grey_range: black and white, as `open_image` takes it.
-    """
-    found: list[Look] = []
-    with without_warnings(), ThreadPoolExecutor(_THREADS, thread_name_prefix="pictures") as threads:
-        for look in threads.map(look_at, paths, repeat(grey_range)):
-            found.append(look)
-            tell(len(found), len(paths), what)
-    return found
-
-
-def look_at(path: Path, grey_range: GreyRange | None = None) -> Look:
-    """Open a picture as an encoding does, and look at it."""
-    from PIL import Image
-
-    try:
-        colours, bits = _form(path)
-    except Exception:  # readers raise many types on damaged files
-        return Look()
-    form = f"{colours}, {bits} bits"
-    try:
-        image = open_image(path, grey_range)
-        small = image.resize((SIDE, SIDE), Image.Resampling.BOX)
-        pixels = np.asarray(image)
-    except DataError as problem:
-        return Look(form, bits, refused=str(problem))
-    except Exception:  # as above
-        return Look()
-    content = hashlib.blake2b(str(pixels.shape).encode(), digest_size=16)
-    content.update(np.ascontiguousarray(pixels).data)
-    low, high = pixels.min(axis=(0, 1)), pixels.max(axis=(0, 1))
-    flat = bool((low == high).all())
-    return Look(form, bits, content.digest(), np.asarray(small), int(high.max()), flat)
-
-
-def _form(path: Path) -> tuple[str, int]:
-    """How the file has its pixels: the colours, and the bits of each value."""
-    from PIL import Image
-
-    if is_dicom(path):
-        from pydicom import dcmread
-
-        header = dcmread(path, specific_tags=["BitsStored", "PhotometricInterpretation"])
-        return f"DICOM {header.PhotometricInterpretation}", int(header.BitsStored)
-    with Image.open(path) as opened:
-        mode, colours = opened.mode, _COLOURS.get(opened.mode.split(";")[0], opened.mode)
-        tagged = getattr(opened, "tag_v2", {}).get(_BITS_PER_SAMPLE)
-        if tagged is not None:
-            return colours, int(tagged[0] if isinstance(tagged, tuple) else tagged)
-        if ";16" in mode or ";16" in str(opened.tile) or (mode == "I" and opened.format == "PNG"):
-            return colours, 16
-    return colours, {"1": 1, "I": 32, "F": 32}.get(mode, 8)
-
-
-_BITS_PER_SAMPLE = 258  # a tag of TIFF
-_COLOURS = {"1": "black and white", "L": "grey", "I": "grey", "F": "grey", "P": "palette"}
-
-
 _NAMED = 5
 _CHUNK = 4096
 
 
-def findings_in(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
-    """All that is found in one set; `looks` are those at its pictures, if it has some."""
-    yield from _pictures(examples, looks)
+def findings_in(examples: Examples) -> Iterator[Finding]:
+    """All that is found in one set."""
+    yield from _pictures(examples)
     empty = [place for place, text in enumerate(examples.texts) if not text.strip()]
     yield from report_places("empty-texts", examples, empty)
     if examples.rows is not None:
@@ -215,15 +115,15 @@ def report_places(key: str, examples: Examples, places: Iterable[int]) -> Iterat
     return report(key, examples, [examples.name(place) for place in listed], files)
 
 
-def _pictures(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
+def _pictures(examples: Examples) -> Iterator[Finding]:
+    looks = examples.looks
     seen = [(place, look) for place, look in enumerate(looks) if look.digest]
     yield from report_places("unreadable", examples, [p for p, look in enumerate(looks) if not look.form])
     refused = [f"{examples.name(p)}: {look.refused}" for p, look in enumerate(looks) if look.refused]
     yield from report("refused", examples, refused)
     yield from report_places("flat", examples, [p for p, look in seen if look.flat])
-    yield from report_places(
-        "dark", examples, [p for p, look in seen if look.brightest < DARK and not look.flat]
-    )
+    dark = [p for p, look in seen if look.brightest < DARK and not look.flat]
+    yield from report_places("dark", examples, dark)
     depths = Counter(look.bits for look in looks if look.form)
     if len(depths) > 1:
         yield from report("depths", examples, [f"{bits} bits: {n:,}" for bits, n in depths.most_common()])
@@ -254,9 +154,8 @@ def _labels(examples: Examples) -> Iterator[Finding]:
         yield from report("undeclared", examples, [f"{label} ({n:,})" for label, n in each])
         return
     unknown = [label for label, place in zip(labels, examples.positions, strict=True) if place == UNKNOWN]
-    told = [
-        _suggested(label, n, examples.classes or ()) for label, n in Counter(map(str, unknown)).most_common()
-    ]
+    counts = Counter(map(str, unknown)).most_common()
+    told = [_suggested(label, n, examples.classes or ()) for label, n in counts]
     for one in report("unknown-labels", examples, told):
         yield Finding(one.key, one.role, len(unknown), one.examples)
 
@@ -312,7 +211,5 @@ def _people(examples: Examples) -> Iterator[Finding]:
     many = many[np.argsort(-each[many], kind="stable")]
     told = [f"who has {examples.name(int(first[one]))}: {each[one]:,} examples" for one in many]
     yield from report("many-examples", examples, told)
-    ids = examples.ids or ()
-    yield from report_places(
-        "no-person", examples, [p for p, one in enumerate(ids) if _kind(one) == "missing"]
-    )
+    nobody = [place for place, one in enumerate(examples.ids or ()) if _kind(one) == "missing"]
+    yield from report_places("no-person", examples, nobody)

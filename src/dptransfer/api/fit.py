@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from numpy.typing import ArrayLike
 
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from dptransfer.sources import PublicImages
 
 
+Pool: TypeAlias = PublicEmbeddings | None
+Step: TypeAlias = Callable[[], None]
+_OF_A_RUN = ("budget", "holdout", "new_data_set", "workspace", "witnesses")
+"""What of a request its method is told."""
+
+
 @dataclass(frozen=True, eq=False)
 class OpenFit:
     """A fit whose data were read and checked; nothing is charged yet.
@@ -64,23 +70,14 @@ class OpenFit:
     plan: FitPlan | None = None
     network: Network | None = None
     evaluate: Callable[[PrivateClassifier], Evaluation] | None = None
-    remove_rows: Callable[[], None] = lambda: None
+    remove_rows: Step = lambda: None
 
     def run(self, noise: NoiseSource | None = None) -> PrivateClassifier:
         """Charge the ledger, fit, and calibrate where public rows allow for it."""
         request = self.request
-        model = self.method.fit(
-            self.private,
-            self.public,
-            budget=request.budget,
-            ledger=self.ledger,
-            noise=noise,
-            new_data_set=request.new_data_set,
-            workspace=request.workspace,
-            holdout=request.holdout,
-            plan=self.plan,
-            witnesses=request.witnesses,
-        )
+        asked = {name: getattr(request, name) for name in _OF_A_RUN}
+        rows = self.private, self.public
+        model = self.method.fit(*rows, ledger=self.ledger, noise=noise, plan=self.plan, **asked)
         if request.calibrate:
             with suppress(KeyboardInterrupt):  # the model is paid for: an interruption here must not lose it
                 model = calibrate_on_public(model, self.public, budget=request.budget)
@@ -155,15 +152,9 @@ class Fit:
         """What is wrong with the data, for their owner's eyes alone; nothing is charged."""
         from dptransfer.api.checkup import check
 
-        budget = self.budget
-        return check(
-            self.private,
-            self.public,
-            self.test,
-            epsilons=(1.0, 4.0) if budget.epsilon is None else budget.epsilon,
-            delta=budget.delta,
-            workers=self.workers,
-        )
+        sets, budget = (self.private, self.public, self.test), self.budget
+        epsilons = (1.0, 4.0) if budget.epsilon is None else budget.epsilon
+        return check(*sets, epsilons=epsilons, delta=budget.delta, workers=self.workers)
 
     def plan(self) -> FitPlan:
         """What the fit would do and cost; nothing is charged.
@@ -186,7 +177,7 @@ class Fit:
                     return method.plan_fit(facts, self.budget, outline, holdout=self.holdout)
             pool = self._pool(beside)
             facts = self.private.private(beside).facts if facts is None else facts
-            rows = self._with_shots(pool, facts.classes)
+            rows = with_shots(pool, self.shots, facts.classes)
             method.require_public(facts, rows)
             if rows is not None:
                 rows.require_match(facts)
@@ -194,11 +185,7 @@ class Fit:
 
     @contextmanager
     def open(
-        self,
-        ledger: Ledger | None = None,
-        *,
-        out: Path | None = None,
-        before_encoding: Callable[[], None] = lambda: None,
+        self, ledger: Ledger | None = None, *, out: Path | None = None, before_encoding: Step = lambda: None
     ) -> Iterator[OpenFit]:
         """Read and check everything that can fail before a charge.
 
@@ -220,11 +207,7 @@ class Fit:
                 yield self._on_rows(method, ledger, beside, before_encoding)
 
     def _on_rows(
-        self,
-        method: PrivateMethod,
-        ledger: Ledger,
-        beside: EncodedBeside,
-        before_encoding: Callable[[], None],
+        self, method: PrivateMethod, ledger: Ledger, beside: EncodedBeside, before_encoding: Step
     ) -> OpenFit:
         private = self.private
         encoder = private.encoder  # before rows, so that options that do not fit them are refused
@@ -238,12 +221,12 @@ class Fit:
             plan = self._affordable_plan(method, early, outline, ledger)
         pool = self._pool(beside)
         known = private.classes if early is None else early.classes
-        public = self._with_shots(pool, known)
+        public = with_shots(pool, self.shots, known)
         if early is not None and plan is None:
             plan = self._affordable_plan(method, early, public, ledger)
         rows = private.private(beside)
         if known != rows.facts.classes:
-            public = self._with_shots(pool, rows.facts.classes)
+            public = with_shots(pool, self.shots, rows.facts.classes)
         if public is not None and self.workers is not None:
             public = public.with_workers(self.workers)
         if plan is not None and plan.facts != rows.facts:  # a file may tell more than its name
@@ -307,7 +290,7 @@ class Fit:
             return None
         return self.public.outline(self.private)
 
-    def _pool(self, beside: EncodedBeside) -> PublicEmbeddings | None:
+    def _pool(self, beside: EncodedBeside) -> Pool:
         """The public rows, with the labels of their encoder where some are named."""
         from dptransfer.encoders import vocabulary
 
@@ -315,16 +298,11 @@ class Fit:
         if self.vocabulary is None:
             return pool
         if pool is None:
-            raise ArgumentError(
-                "data.vocabulary has labels for public rows; there are none. Pass --public, or leave it out."
-            )
+            raise ArgumentError("data.vocabulary labels public rows; there are none. Pass --public too.")
         return pool.with_vocabulary(vocabulary(self.vocabulary))
 
-    def _with_shots(self, pool: PublicEmbeddings | None, classes: Classes | None) -> PublicEmbeddings | None:
-        return pool if self.shots is None else with_shots(pool, self.shots, classes)
-
     def _affordable_plan(
-        self, method: PrivateMethod, facts: Facts, public: PublicEmbeddings | None, ledger: Ledger
+        self, method: PrivateMethod, facts: Facts, public: Pool, ledger: Ledger
     ) -> FitPlan | None:
         """The plan, or None where it needs public rows; raises where the ledger would refuse the charge.
 
@@ -341,23 +319,23 @@ class Fit:
         return Path("fit-" + re.sub(r"\W+", "-", self.private.name or "unnamed"))
 
 
-def with_shots(pool: PublicEmbeddings | None, shots: Source, classes: Classes | None) -> PublicEmbeddings:
+def with_shots(pool: Pool, shots: Source | None, classes: Classes | None) -> Pool:
     """The pool with labelled public rows beside it; without a pool these are the public rows.
 
     Args:
         pool: the public pool, if there is one.
-        shots: the labelled public rows.
+        shots: the labelled public rows, if there are some.
         classes: the list that their labels refer to, if known.
     """
+    if shots is None:
+        return pool
     shots.require_rows()
     try:
         rows = shots.public(classes=classes)
     except DataError as problem:
         raise DataError(f"--shots: {problem}") from problem
     if rows.labels is None:
-        raise DataError(
-            f"--shots needs labelled rows; {shots!r} has no labels. Pass unlabelled rows as --public."
-        )
+        raise DataError(f"--shots needs labelled rows; {shots!r} has no labels. Pass them as --public.")
     return rows if pool is None else pool.with_shots(rows)
 
 
@@ -424,15 +402,9 @@ def fit(
         BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
         DataError: the examples cannot be used as they are; nothing was charged.
     """
-    request = Fit(
-        source_of(x, y, classes=classes, people=people, name=name, encoder=encoder),
-        Budget(epsilon=epsilon, delta=delta),
-        method,
-        None if public is None else Source.of(public),
-        holdout=holdout,
-        workers=workers,
-        new_data_set=new_data_set,
-    )
+    private = source_of(x, y, classes=classes, people=people, name=name, encoder=encoder)
+    pool, budget = None if public is None else Source.of(public), Budget(epsilon=epsilon, delta=delta)
+    request = Fit(private, budget, method, pool, holdout=holdout, workers=workers, new_data_set=new_data_set)
     return request.run(ledger)
 
 
@@ -486,7 +458,6 @@ def source_of(
         return Source(x, y, classes, people, name, reading=Reading(encoder))
     if any(value is not None for value in (y, classes, people, name, encoder)):
         raise ArgumentError(
-            "A Source has its labels, classes, people, name and encoder; some of that was given beside it. "
-            "Say it in the Source: Source(x, y, classes=[...], name='...')."
+            "A Source says its labels, classes, people, name and encoder itself. Leave them out beside it."
         )
     return x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -54,17 +54,9 @@ def private_images(source: Source, side: int, grey_range: GreyRange | None) -> P
             "CSV with a column 'label', tells their classes."
         )
     found = cast("ImageList | None", replace(source, reading=Reading()).private_list)  # loads no encoder
-    return PrivateImages(
-        source.in_memory if found is None else decode_once(found, side, grey_range, private=True),
-        source.labels if found is None else found.labelled,
-        classes=source.classes if found is None else None,
-        resolution=side,
-        name=source.name,
-        people=source.ids() if found is None else found.people,
-        grey_range=grey_range,
-        source_digests=None if found is None else found.source_digests,
-        **source.declared,
-    )
+    own: dict[str, Any] = {"name": source.name, **source.declared}
+    own["people"] = source.ids() if found is None else found.people
+    return PrivateImages(**_pixels(source, found, side, grey_range, private=True), **own)
 
 
 def public_images(
@@ -83,16 +75,21 @@ def public_images(
     found = None if source.path is None else cast(ImageList, source.find("image", labelled=labelled))
     if found is not None and labelled:
         labels_of(found, source.at_path("Images"), "test images")
-    return PublicImages(
-        source.in_memory if found is None else decode_once(found, side, grey_range, private=False),
-        source.labels if found is None else found.labelled,
-        classes=source.classes if found is None else None,
-        resolution=side,
-        name=None if source.path is None else source.path.name,
-        sources=None if found is None else found.sources(),
-        grey_range=grey_range,
-        source_digests=None if found is None else found.source_digests,
-    )
+    own: dict[str, Any] = {}
+    if found is not None:
+        own = {"name": source.at_path("Images").name, "sources": found.sources()}
+    return PublicImages(**_pixels(source, found, side, grey_range, private=False), **own)
+
+
+def _pixels(
+    source: Source, found: ImageList | None, side: int, greys: GreyRange | None, *, private: bool
+) -> dict[str, Any]:
+    """Arguments of private and public images alike: from files that were found, or from memory."""
+    how = {"resolution": side, "grey_range": greys}
+    if found is None:
+        return {"x": source.in_memory, "y": source.labels, "classes": source.classes, **how}
+    images = decode_once(found, side, greys, private=private)
+    return {"x": images, "y": found.labelled, "source_digests": found.source_digests, **how}
 
 
 def test_images(source: Source, method: ImageMethod, facts: Facts) -> tuple[PublicImages, Labelled, str]:
@@ -109,10 +106,8 @@ def decode_once(found: ImageList, side: int, grey_range: GreyRange | None, *, pr
     if not len(files):
         return files[:]
     try:
-        with (
-            tempfile.TemporaryFile() as kept,
-            progress_bar("Reading images", count_is_private=private) as step,
-        ):
+        bar = progress_bar("Reading images", count_is_private=private)
+        with tempfile.TemporaryFile() as kept, bar as step:
             shown = private  # of private images the ledger asks, before it charges
             for start in range(0, len(files), _AT_A_TIME):
                 part = files[start : start + _AT_A_TIME]
@@ -121,13 +116,8 @@ def decode_once(found: ImageList, side: int, grey_range: GreyRange | None, *, pr
                 step(min(start + _AT_A_TIME, len(files)), len(files))
             kept.flush()
             if not shown:
-                raise DataError(
-                    "Images must show something; all of these are black. Files with more than 8 bits need "
-                    "--grey-range LOW,HIGH."
-                )
+                raise DataError("All these images are black. Beyond 8 bits, declare --grey-range LOW,HIGH.")
             return np.memmap(kept, np.uint8, "c", shape=files.shape)
     except OSError as problem:
         why = f"({problem.strerror or problem}). Free some space there, or set TMPDIR to another place."
-        raise DataError(
-            f"Images are kept in '{tempfile.gettempdir()}' while they are used; that failed {why}"
-        ) from None
+        raise DataError(f"Images are kept in '{tempfile.gettempdir()}' meanwhile; it failed {why}") from None

@@ -57,9 +57,7 @@ def encode(
         source = replace(source, reading=replace(source.reading, encoder=encoder))
     if source.is_encoded or source.path is None:
         found = f"'{source.path}' holds rows of numbers" if source.path else "these are in memory"
-        raise ArgumentError(
-            f"Encoding is for images or texts at a path; {found}. Give them to 'fit' as they are."
-        )
+        raise ArgumentError(f"Encoding is for images or texts at a path; {found}. Give 'fit' these.")
     if public and source.told_people is not None:
         raise ArgumentError("people (--person) is for private data, public for public data. Leave one out.")
     source.require_there()

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -282,30 +282,19 @@ class Source:
         return rows
 
     def _private(self, beside: EncodedBeside | None) -> PrivateEmbeddings:
-        sizes, encoder, found = self.declared, self.encoder, self.private_list
+        encoder, found = self.encoder, self.private_list
         if found is not None and encoder is not None and beside is not None:
             rows = beside.private(found, encoder, self.at_path("Private examples"))
-            return read_private(rows, name=self.name, **sizes)  # the folder keeps classes and people
+            return read_private(rows, name=self.name, **self.declared)  # the folder keeps classes and people
+        own: dict[str, Any] = {"classes": self.classes, "name": self.name, **self.declared}
         if self.path is not None:
-            return read_private(
-                self.path,
-                self.columns,
-                classes=self.classes,
-                name=self.name,
-                people=STORED if self.people is None else self.told_people,
-                labels=self.y,
-                **sizes,
-            )
-        return PrivateEmbeddings(
-            self.in_memory if encoder is None else _encode_in_memory(self.x, encoder),
-            self._given_labels(),
-            classes=self.classes,
-            name=self.name,
-            encoder=None if encoder is None else encoder.identity,
-            people=self.ids(),
-            source_digests=None if encoder is None else _digests(self.x),
-            **sizes,
-        )
+            people = STORED if self.people is None else self.told_people
+            return read_private(self.path, self.columns, people=people, labels=self.y, **own)
+        if encoder is None:
+            return PrivateEmbeddings(self.in_memory, self._given_labels(), people=self.ids(), **own)
+        encoded, own["source_digests"] = _encode_in_memory(self.x, encoder), _digests(self.x)
+        own |= {"encoder": encoder.identity, "people": self.ids()}
+        return PrivateEmbeddings(encoded, self._given_labels(), **own)
 
     def require_bare(self) -> None:
         """Raise for what data that are made already say themselves."""
@@ -357,8 +346,7 @@ class Source:
         self.require_there()
         if encoder is None:
             raise ArgumentError(
-                "Public images and texts go through the encoder of the private ones, which are rows already. "
-                "Pass public rows of the same encoder; 'dptransfer encode' makes them."
+                "Public images and texts need the encoder of private ones, which are rows. Pass public rows."
             )
         if self.path is not None and beside is not None:
             return read_public(beside.public(self._pool(encoder), encoder, self.path), name=self.path.name)
@@ -422,15 +410,12 @@ class Source:
         for name, option in _ENCODING_OPTIONS.items():
             if self.is_encoded and getattr(self.reading, name) is not None:
                 raise ArgumentError(
-                    f"{name} ({option}) is for images and texts; the private examples are rows of numbers "
-                    "already. Leave it out, or name the column of texts."
+                    f"{name} ({option}) is for images and texts; these are rows of numbers. Leave it out."
                 )
 
     def _given_labels(self) -> ArrayLike:
         if self.y is None:
-            raise DataError(
-                "Private examples need a class each; there is no y. Pass y=... and classes=[...]."
-            )
+            raise DataError("Private examples need classes; there is no y. Pass y=... and classes=[...].")
         return cast(ArrayLike, self.y)
 
     def ids(self) -> ArrayLike | None:

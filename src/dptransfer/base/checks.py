@@ -44,9 +44,7 @@ def moderate(name: str, value: float, *, or_zero: bool = False) -> float:
     """
     if not (_is_finite(value) and (1e-12 <= value <= 1e12 or (or_zero and value == 0))):
         zero = "0, or " if or_zero else ""
-        raise ArgumentError(
-            f"{name} must be {zero}a number between 1e-12 and 1e12; got {value!r}. Stay near the default."
-        )
+        raise ArgumentError(f"{name} must be {zero}1e-12 to 1e12; got {value!r}. Stay near the default.")
     return _plain(value)
 
 

@@ -126,14 +126,10 @@ class Registry(Mapping[str, Found], Generic[Found]):
 
     def _loaded(self, name: str, added: list[EntryPoint]) -> Found:
         """What other packages add under this name; raises, in words, if it cannot be used."""
-        sources = (
-            f"{one.dist.name} {one.dist.version}" if one.dist else "of unknown origin" for one in added
-        )
+        sources = (f"{one.dist.name} {one.dist.version}" if one.dist else "unknown" for one in added)
         them = f"the {self.what} '{name}' of the package {' and '.join(sources)}"
         if name in self.own:
-            raise ArgumentError(
-                f"Names of this library cannot be taken; {them} has one. Its author must rename it."
-            )
+            raise ArgumentError(f"Names of this library cannot be taken; {them} has one. Rename it.")
         if len(added) > 1:
             raise ArgumentError(f"A name stands for one {self.what}; two packages add {them}. Uninstall one.")
         try:

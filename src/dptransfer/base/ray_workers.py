@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from dptransfer.base import workers
 from dptransfer.base.checks import import_optional, or_none, positive, whole
 from dptransfer.base.worker_env import environment_of_task, own_core
-from dptransfer.base.workers import Piece, Result, TaskResult, WorkerLost
+from dptransfer.base.workers import Numbered, Piece, Result, TaskResult, WorkerLost
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ class RayCluster:
         """Connect, or say within seconds why not; a connection is kept until this process ends."""
         connect(self.address, self.workers)
 
-    def each(
-        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
-    ) -> Iterator[tuple[int, Result]]:
+    def each(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Numbered[Result]:
         """As they come back."""
         ray = connect(self.address, self.workers)
         there = ray.cluster_resources().get("GPU" if self.gpus else "CPU", 1)
@@ -164,8 +162,7 @@ class _RayPool:
                 return self._ray.put(self._work)
         except self._ray.exceptions.ObjectStoreFullError:
             raise DPTransferError(
-                "What tasks work with must fit in the object store of a machine; it does not. Start the "
-                "cluster with a larger one: ray start --object-store-memory=BYTES ..."
+                "Work must fit in a machine's object store. Use: ray start --object-store-memory=BYTES ..."
             ) from None
 
     def outcome(self, answer: Future[TaskResult]) -> TaskResult:
@@ -180,8 +177,7 @@ class _RayPool:
             ) from None
         except broken.RuntimeEnvSetupError:
             raise DPTransferError(
-                "A task must start on every machine of the cluster; on one of them its environment could not "
-                "be made. Look at that machine's Ray logs."
+                "A task must start on every machine; on one its environment was not made. See its Ray logs."
             ) from None
         except (broken.RayError, ConnectionError) as problem:
             self._stored = None  # it may have gone with its machine
@@ -219,6 +215,7 @@ def _unreadable(problem: OSError) -> DataError:
 _GREETING_SECONDS = 5.0
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + b"\0" * 5
+_SILENT = {"log_to_driver": False, "logging_level": "error"}
 _known: dict[str, str] = {}
 """What a name of a cluster turned out to be: the address of its control store."""
 
@@ -236,8 +233,7 @@ def connect(address: str, workers: int | None) -> ModuleType:
             _known[address] = _control_store(ray)
     elif _control_store(ray) not in (address, _known.get(address)):
         raise ArgumentError(
-            f"A process works with one Ray cluster; this one has another than '{address}' already. "
-            "Call ray.shutdown() before, or name that one."
+            f"A process works with one Ray cluster; this has another than '{address}'. Call ray.shutdown()."
         )
     return ray
 
@@ -266,10 +262,7 @@ def place_of(address: str) -> tuple[str, int]:
         parts = urlsplit(address if "://" in address else f"//{address}")
         if parts.scheme in ("", "ray") and parts.hostname and parts.port:
             return parts.hostname, parts.port
-    raise ArgumentError(
-        f"A Ray cluster is named by its address, and none is looked for; got {address!r}. "
-        "Use host:port, ray://host:port, or 'local' for one on this machine."
-    )
+    raise ArgumentError(f"Name a Ray cluster by host:port, ray://host:port or 'local'; got {address!r}.")
 
 
 def runtime_env() -> dict[str, object]:
@@ -298,15 +291,9 @@ def _begin_local(ray: ModuleType, workers: int | None) -> None:
     atexit.register(end)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     with _token(secrets.token_hex(32)):
-        ray.init(
-            address="local",
-            num_cpus=workers,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="error",
-            _temp_dir=os.path.join(folder, "r"),
-            _system_config={"automatic_object_spilling_enabled": False},
-        )
+        private = {"_temp_dir": os.path.join(folder, "r"), "include_dashboard": False}
+        private["_system_config"] = {"automatic_object_spilling_enabled": False}
+        ray.init(address="local", num_cpus=workers, **_SILENT, **private)
 
 
 @contextmanager
@@ -330,8 +317,7 @@ def _read_token() -> None:
         from ray._raylet import AuthenticationTokenLoader, Config
     except ImportError:
         raise DPTransferError(
-            "A Ray cluster must be able to turn strangers away, as it is from Ray 2.52 on; this Ray is "
-            "older. Upgrade it: pip install -U 'dptransfer[ray]'"
+            "A Ray cluster must turn strangers away. Upgrade this one: pip install -U 'dptransfer[ray]'"
         ) from None
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
@@ -342,7 +328,7 @@ def _join(ray: ModuleType, address: str) -> None:
     _require_answer(place_of(address))
     with suppress(DPTransferError):  # a cluster of others may be older
         _read_token()  # after one of our own
-    how: dict[str, object] = {"address": address, "log_to_driver": False, "logging_level": "error"}
+    how: dict[str, object] = {"address": address, **_SILENT}
     if not address.startswith("ray://"):
         ray.init(**how)
         return

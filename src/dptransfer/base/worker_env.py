@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 def usable_cores() -> int:
@@ -40,15 +41,11 @@ def start_process(module: str, descriptor: int) -> subprocess.Popen[bytes]:
 
     It says nothing but through the descriptor: readers written in C print what they think of a file.
     """
-    return subprocess.Popen(
-        # -P: nothing is imported from the folder that we are in
-        [sys.executable, "-P", "-c", f"from {module} import serve; serve({descriptor})"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=[descriptor],
-        env={**os.environ, "PYTHONPATH": _joined(*sys.path), **thread_variables(1)},
-    )
+    # -P: nothing is imported from the folder that we are in
+    line = [sys.executable, "-P", "-c", f"from {module} import serve; serve({descriptor})"]
+    silent: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    env = {**os.environ, "PYTHONPATH": _joined(*sys.path), **thread_variables(1)}
+    return subprocess.Popen(line, pass_fds=[descriptor], env=env, **silent)
 
 
 def environment_of_task(*also: Path) -> dict[str, str]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from dptransfer.base.checks import or_none, positive, whole
 from dptransfer.base.progress import tell
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
+Numbered: TypeAlias = Iterator[tuple[int, Result]]
 
 
 class Workers(Protocol):
@@ -42,9 +43,7 @@ class Workers(Protocol):
     def ready(self) -> None:
         """Find out whether they can be reached, before anything is spent; raise if not."""
 
-    def each(
-        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
-    ) -> Iterator[tuple[int, Result]]:
+    def each(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Numbered[Result]:
         """(number of a piece, what `work` gives for it), each once, in whatever order they are done.
 
         Args:
@@ -66,9 +65,7 @@ class ThisProcess:
     def ready(self) -> None:
         """It always is."""
 
-    def each(
-        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
-    ) -> Iterator[tuple[int, Result]]:
+    def each(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Numbered[Result]:
         """In order."""
         for number, piece in enumerate(pieces):
             yield number, work(piece)
@@ -261,9 +258,7 @@ class Processes:
         """Start one, once, to see that it can be; those who work are started when there is work."""
         _require_start()
 
-    def each(
-        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
-    ) -> Iterator[tuple[int, Result]]:
+    def each(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Numbered[Result]:
         """As they come back."""
         count = min(self.workers or len(cores_here()), max(1, len(pieces)))
         with require_packable(work):

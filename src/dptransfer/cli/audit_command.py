@@ -11,7 +11,7 @@ from typer import Option
 
 from dptransfer import release
 from dptransfer.cli import charges, lib, options
-from dptransfer.cli.evaluate_commands import ShadowRows, run_attacks
+from dptransfer.cli.evaluate_commands import AttackOptions, run_attacks
 from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.errors import ArgumentError
 
@@ -22,14 +22,10 @@ _PAGE = Path("audit.html")
 
 def audit(
     model: options.Release,
-    encoder: options.ModelEncoder,
+    how: AttackOptions,
     ledger: options.LedgerFile = None,
-    members: Annotated[
-        Path | None, Option(help="Rows or images of the fit: attack the model, in a file for you alone.")
-    ] = None,
+    members: Annotated[Path | None, Option(help="Rows of the fit, to attack it; for you alone.")] = None,
     others: Annotated[Path | None, Option(help="With --members: others of the same draw.")] = None,
-    public: ShadowRows = None,
-    person: Annotated[str | None, Option(metavar="COLUMN", help="With --members: whose each is.")] = None,
     out: Annotated[Path, Option("--out", "-o", help="The page; the record is beside it.")] = _PAGE,
     quick: Annotated[bool, Option("--quick", help="Draw less: a few seconds.")] = False,
     seed: Annotated[int, Option(help="Of the audit's own noise.")] = 0,
@@ -47,7 +43,7 @@ def audit(
     """
     if (members is None) != (others is None):
         raise ArgumentError("An attack compares members with others; one is missing. Pass both, or neither.")
-    if members is None and (person is not None or public is not None):
+    if members is None and (how.person is not None or how.public is not None):
         raise ArgumentError("--person and --public are for attacks; none was asked for. Pass --members.")
     record, own = out.with_suffix(".json"), out.with_name(f"{out.stem}-members.html")
     for file in (out, record, *([own] if members else [])):
@@ -59,7 +55,7 @@ def audit(
     lib.write_whole(out, page.encode(), overwrite=overwrite)
     lib.write_whole(record, lib.record_bytes(found), overwrite=overwrite)
     if members is not None and others is not None:
-        attacks = run_attacks(model, found.model, members, others, encoder, person, public)
+        attacks = run_attacks(model, found.model, members, others, how)
         private_page = lib.attack_document(attacks).html()
         lib.write_whole(own, private_page.encode(), overwrite=overwrite, opener=lib.owner_only)
     if as_json:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import dptransfer as dpt
 from dptransfer.cli import lib
 from dptransfer.cli.main import stop_word
-from dptransfer.cli.screen import say, show_table
+from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.errors import ArgumentError, DataError, DPTransferError, ReleaseError
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, event_to_dict, rounded_up
 
@@ -29,8 +28,7 @@ def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bo
     where = dpt.Ledger.default_path() if path is None else path
     if must_exist and not where.exists():
         raise ArgumentError(
-            f"A ledger is made by the first budget or charge; there is none at '{where}'. "
-            "Check --ledger, or without it the environment variable DPTRANSFER_LEDGER."
+            f"A ledger is made by the first budget or charge; there is none at '{where}'. Check --ledger."
         )
     return dpt.Ledger(where, strict_names=strict_names)
 
@@ -66,9 +64,7 @@ def require_writable(target: Path, *, overwrite: bool, room: int = _CHUNK) -> No
             probe.flush()
     except OSError as problem:
         why = f"({problem.strerror or problem}). Free some space or choose another path"
-        raise ReleaseError(
-            f"Nothing was charged: a release must be writable, '{target}' is not {why}."
-        ) from problem
+        raise ReleaseError(f"Nothing was charged: '{target}' must be writable; it is not {why}.") from problem
 
 
 @contextmanager
@@ -153,26 +149,16 @@ def _entries(book: dpt.Ledger) -> list[lib.Entry]:
 
 def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> lib.JsonObject:
     """The fields that every command's JSON has in common, with the attacker's view."""
-    return {
-        "method": method,
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "relation": guarantee.relation.value,
-        "unit": guarantee.unit.value,
-        "events": [event_to_dict(event) for event in events],
-        "guarantee": guarantee.to_dict(),
-        "attack": attack_limits(events),
-    }
+    advantage = dpt.accounting.membership_advantage(events)
+    attack = {"true_positive_rate": _rates(events), "membership_advantage": advantage}
+    told = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "relation", "unit")}
+    steps = [event_to_dict(event) for event in events]
+    return {"method": method, **told, "events": steps, "guarantee": guarantee, "attack": attack}
 
 
-def attack_limits(events: Sequence[Event]) -> lib.JsonObject:
-    """Upper limits on any membership attack."""
-    return {
-        "true_positive_rate": {
-            f"{rate:g}": dpt.accounting.true_positive_rate(events, rate) for rate in _RATES
-        },
-        "membership_advantage": dpt.accounting.membership_advantage(events),
-    }
+def _rates(events: Sequence[Event]) -> dict[str, float]:
+    """Upper limits on what share of members any attack finds, by its rate of false alarms."""
+    return {f"{rate:g}": dpt.accounting.true_positive_rate(events, rate) for rate in _RATES}
 
 
 def show_events(events: Sequence[Event]) -> None:
@@ -188,42 +174,50 @@ def show_events(events: Sequence[Event]) -> None:
 
 def attack_sentence(events: Sequence[Event]) -> str:
     """The attacker's view in words; percentages are rounded up."""
-    rates = attack_limits(events)["true_positive_rate"]
+    rates = _rates(events)
     replaced = bool(events) and events[0].relation is Relation.REPLACE_ONE
     attack = "attack that tells members from their replacements" if replaced else "membership attack"
     who = "members" if not events or events[0].unit is Unit.ROW else "the people in the data"
-    found = [f"{rounded_up(100 * rates[f'{rate:g}'], 3)}% of {who} at {100 * rate:g}%" for rate in _RATES]
+    found = [f"{rounded_up(100 * top, 3)}% of {who} at {100 * float(rate):g}%" for rate, top in rates.items()]
     return f"any {attack} finds at most {found[0]} false alarms, and {found[1]}"
 
 
-def charge_record(book: dpt.Ledger, head: str | None) -> tuple[lib.JsonObject, dict[str, object]]:
-    """A charge and the account it was made to, as JSON and as facts for people.
+def show_charge(
+    book: dpt.Ledger,
+    head: str | None,
+    promise: tuple[str, Guarantee, Sequence[Event]] | None,
+    told: lib.JsonObject,
+    facts: Mapping[str, object],
+    *,
+    as_json: bool,
+) -> None:
+    """What was charged and what came of it: noisy steps, account and facts for people, or JSON.
 
     Args:
         book: where it was charged.
         head: of the charge.
+        promise: what it was for, what it promises, and its noisy steps, where these are all its own.
+        told: what the JSON tells besides; people are told its statement, and whether it is seeded.
+        facts: what people are told besides.
+        as_json: whether it is for a program.
     """
     charge, account = book.charge_of(head)
-    entry = {"path": str(book.path), "entry": charge.number, "head": charge.hash}
-    return {"ledger": entry, "account": summary_json(account)}, {
-        "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
-        "Account": account.sentence,
-    }
+    if as_json:
+        entry = {"path": book.path, "entry": charge.number, "head": charge.hash}
+        own = {} if promise is None else privacy_json(*promise)
+        return show_json({**own, **told, "ledger": entry, "account": summary_json(account)})
+    if promise is not None:
+        show_events(promise[2])
+        say()
+    charged = f"{account.dataset}, entry {charge.number} of the ledger {book.path}"
+    show_facts({"Charged": charged, "Account": account.sentence, **facts})
+    if "statement" in told:
+        say(told["statement"])
+    if told.get("seeded"):
+        say("NOT PRIVATE, DO NOT PUBLISH: the noise came from a seed.", style="bold red")
 
 
 def summary_json(summary: lib.DatasetSummary) -> lib.JsonObject:
     """One data set's account."""
-    plain = ("charges", "unfinished", "rule", "sentence", "most_rows_per_person")
-    return {
-        **asdict(summary.dataset),
-        "spent": None if summary.spent is None else summary.spent.to_dict(),
-        "budget": None if summary.budget is None else summary.budget.to_dict(),
-        "unit": None if summary.unit is None else summary.unit.value,
-        **{name: getattr(summary, name) for name in plain},
-    }
-
-
-def warn_if_seeded(seeded: bool) -> None:
-    """Say in capitals that noise which can be repeated protects nobody."""
-    if seeded:
-        say("NOT PRIVATE, DO NOT PUBLISH: the noise came from a seed.", style="bold red")
+    told = vars(summary.dataset) | vars(summary)
+    return {name: value for name, value in told.items() if name != "dataset"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -64,20 +64,12 @@ def check(
     if out is not None:  # after mistakes in options, and before minutes of work
         options.require_new(out)
     with show_progress("Checking"):
-        found = dpt.check(
-            private,
-            pool,
-            tested,
-            epsilons=report.epsilons(),
-            delta=report.delta,
-            encode_pool=report.forecast,
-            workers=hands,
-        )
+        how: dict[str, Any] = {"epsilons": report.epsilons(), "delta": report.delta, "workers": hands}
+        found = dpt.check(private, pool, tested, encode_pool=report.forecast, **how)
     document = found.document()
     if out is not None:
-        lib.write_whole(
-            out, found.document(pictures=True).html().encode(), opener=lib.owner_only
-        )  # nobody else's from its first byte on
+        page = found.document(pictures=True).html().encode()
+        lib.write_whole(out, page, opener=lib.owner_only)  # nobody else's from its first byte on
     if report.as_json:
         return show_json(document.to_dict())
     show_document(document)
@@ -95,7 +87,7 @@ def sources_of(
 ) -> tuple[dpt.Source, dpt.Source | None, dpt.Source | None]:
     """The private examples, the pool and the test that the options name; each is there."""
     about = options.data_settings(settings, _ABOUT)
-    private = examples.source(data, about, None, runtime.device, runtime.runtime)
+    private = examples.source(data, about, runtime.device, runtime.runtime, name=None)
     columns = examples.columns.columns()
     pool, tested = (None if path is None else dpt.Source(path, columns=columns) for path in (public, test))
     for source in (private, pool, tested):

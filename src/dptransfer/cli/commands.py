@@ -60,17 +60,6 @@ class Group(TyperGroup):
         """Its options, of which switches show no type in the help."""
         return _switches_untyped(super().get_params(ctx))
 
-    def get_help_option(self, ctx: Context) -> TyperOption | None:
-        """The group's own `--help`, which is off unless it is given.
-
-        Typer leaves it undecided, and loads pydantic, a third of the whole time, to find out what that means
-        for a switch.
-        """
-        option = super().get_help_option(ctx)
-        if option is not None and option.default is None:
-            option.default = False
-        return option
-
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """The command that is asked for; the nearest name if there is none such."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
@@ -91,26 +80,25 @@ class Group(TyperGroup):
 
 
 def _switches_untyped(options: list[Parameter]) -> list[Parameter]:
-    """Typer's help says <bool> beside a switch, as if it took a value."""
+    """Typer's help says <bool> beside a switch, as if it took a value.
+
+    It leaves the default of `--help` undecided, and loads pydantic, a third of the whole time, to find out
+    what that means for a switch.
+    """
     for option in options:
         if getattr(option, "is_flag", False):
             option.metavar = ""
-            if option.default is None:  # of those that complete a shell's line: see `get_help_option`
-                option.default = False
+            option.default = option.default or False
     return options
 
 
 def _essentials_first(command: Command) -> None:
     """Show what most people need in front, and what stands in no group with the output."""
-
-    def place(option: Parameter) -> int:
-        return _FIRST.index(option.opts[0]) if option.opts[0] in _FIRST else len(_FIRST)
-
     for option in command.params:
         if isinstance(option, TyperOption):
             first = option.opts[0] in _FIRST
             option.rich_help_panel = None if first else option.rich_help_panel or "Output and runs"
-    command.params.sort(key=place)
+    command.params.sort(key=lambda one: [*_FIRST, one.opts[0]].index(one.opts[0]))
 
 
 def _require_once(context: Context, words: list[str]) -> None:
@@ -150,9 +138,8 @@ def expand_groups(command: Callable[..., object]) -> Callable[..., object]:
         return command(**{name: _build(hints[name], name, options) for name in defaults})
 
     run.__annotations__ = {}
-    run.__dict__["__signature__"] = Signature(
-        [one for name, default in defaults.items() for one in _options(name, hints[name], default)]
-    )
+    found = [one for name, default in defaults.items() for one in _options(name, hints[name], default)]
+    run.__dict__["__signature__"] = Signature(found)
     return run
 
 
@@ -327,13 +314,8 @@ class Commands(Group):
             raise typer.Exit(exit_code_of(problem)) from None
 
 
-app = typer.Typer(
-    name="dptransfer",
-    cls=Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_HELP: dict[str, Any] = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
+app = typer.Typer(name="dptransfer", cls=Commands, pretty_exceptions_enable=False, **_HELP)
 
 
 def _version(asked: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
 
@@ -22,16 +22,12 @@ class RowOptions:
     runtime: options.RuntimeOptions
     batch: options.Batch = 32
     shard_rows: options.ShardRows = None
-    row_type: Annotated[
-        str, Option(metavar="float32|float16|float64", help="Number type of the stored rows.")
-    ] = "float32"
+    row_type: Annotated[str, Option(metavar="float32|float16|float64", help="Type of the rows.")] = "float32"
     overwrite: options.Overwrite = False
 
 
 def encode(
-    source: Annotated[
-        Path, Argument(help="Images: folder, .zip, .tar, .parquet; texts: .csv, .parquet, .txt.")
-    ],
+    source: Annotated[Path, Argument(help="Images (folder, .zip, .tar, .parquet) or texts (.csv, .txt).")],
     out: Annotated[Path, Option("--out", "-o", help="The .emb folder to write.")],
     columns: options.ExampleColumns,
     declared: options.PrivateOptions,
@@ -58,26 +54,17 @@ def encode(
     classes, people = declared.class_list, declared.person
     examples = dpt.Source(source, None, classes, people, name, columns.columns(), how_read)
     workers = rows.workers.start(rows.runtime.device)
-    how = dpt.encoders.EncodeOptions(
-        batch=rows.batch,
-        overwrite=rows.overwrite,
-        dtype=rows.row_type,  # type: ignore[arg-type]  # checked there
-        shard_rows=rows.shard_rows,
-        workers=None if isinstance(workers, lib.ThisProcess) else workers,
-    )
+    those: dict[str, Any] = {name: getattr(rows, name) for name in ("batch", "overwrite", "shard_rows")}
+    hands = None if isinstance(workers, lib.ThisProcess) else workers
+    how = dpt.encoders.EncodeOptions(**those, dtype=rows.row_type, workers=hands)  # type: ignore[arg-type]
     report = dpt.encode(examples, out, public=public, allow_unreadable=allow_unreadable, options=how)
     problems = None if public else lib.note_problems(report.unreadable, out)
     found = report.classes
-    facts = {
-        "written": report.path,
-        "rows": report.examples,
-        "dimension": report.dimension,
-        "classes": "none" if found is None else len(found) if as_json else lib.name_list(found),
-        "people": "numbered, for their owner alone" if report.has_people else "none",
-        "encoder": report.encoder.to_dict() if as_json else str(report.encoder),
-        "seconds": round(report.seconds, 1),
-        **({"resumed": report.resumed} if as_json or report.resumed else {}),
-    }
+    facts = {"written": report.path, "rows": report.examples, "dimension": report.dimension}
+    facts["classes"] = "none" if found is None else len(found) if as_json else lib.name_list(found)
+    facts["people"] = "numbered, for their owner alone" if report.has_people else "none"
+    facts |= {"encoder": report.encoder, "seconds": round(report.seconds, 1)}
+    facts |= {"resumed": report.resumed} if as_json or report.resumed else {}
     names = {"unreadable": list(report.unreadable)} if public else {"problems": problems}
     show_result(facts, as_json=as_json, **names)
     if as_json:

@@ -5,26 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 import dptransfer as dpt
 from dptransfer.cli import charges, lib, options
-from dptransfer.cli.screen import say, show_document, show_facts, show_json, show_table
+from dptransfer.cli.screen import say, show_document, show_json, show_table
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
     from dptransfer.audit.membership import MembershipResult
 
-ShadowRows = Annotated[
-    Path | None,
-    Option(help="Labelled public rows: attack by a likelihood ratio as well, with shadow models."),
-]
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
 _private = partial(Option, rich_help_panel="Private tests")
+
+
+@dataclass(frozen=True)
+class AttackOptions:
+    """How a release is attacked with its members and others."""
+
+    encoder: options.ModelEncoder
+    person: Annotated[str | None, Option(metavar="COLUMN|folder|dicom", help="Whose each is.")] = None
+    public: Annotated[Path | None, Option(help="Labelled public rows: add a likelihood-ratio attack.")] = None
 
 
 @dataclass(frozen=True)
@@ -32,9 +37,7 @@ class PrivateTest:
     """A test that protects its rows: what it costs, and which account pays."""
 
     budget: options.BudgetOptions
-    private: Annotated[
-        bool, _private("--private", help="Protect the test rows: a charge, and noisy results on the card.")
-    ] = False
+    private: Annotated[bool, _private("--private", help="Protect the rows: a charge, noisy results.")] = False
     person: options.Person = None
     name: options.DataSetName = None
     ledger: options.LedgerFile = None
@@ -69,31 +72,20 @@ def evaluate(
     if charge.private:
         if add_to_card or (encoder.device != "cpu" and source.is_encoded):
             raise ArgumentError(
-                "--add-to-card and --device are for unprotected rows; a private test is counted on the CPU "
-                "and always goes on the card. Leave them out."
+                "--add-to-card and --device are for unprotected rows; this test is --private. Leave them out."
             )
         return _evaluate_privately(model, released, source, encoder, charge, as_json=as_json)
     of_method, about = options.settings_of(charge.settings, options.ABOUT_TEST)
     if of_method or charge.budget.has_amount or charge.person is not None or charge.name is not None:
-        raise ArgumentError(
-            "A budget, --person, --name and --set are for tests that protect their rows; this one does not. "
-            "Add --private."
-        )
+        raise ArgumentError("A budget, --person, --name and --set are for a private test. Add --private.")
     source.require_there()
-    tested, truth, whose = source.test(
-        released.row_facts, None if source.is_encoded else encoder.load(released)
-    )
-    path = charge.ledger
-    found = dpt.evaluate(
-        released,
-        tested,
-        truth,
-        name=whose,
-        device=encoder.scoring_device,
-        public=about.get("test_is_public", False),
-        ledger=dpt.Ledger.default_if_there() if path is None else charges.open_ledger(path, must_exist=True),
-        new_data_set=about.get("new_data_set", False),
-    )
+    loaded, path = None if source.is_encoded else encoder.load(released), charge.ledger
+    tested, truth, whose = source.test(released.row_facts, loaded)
+    book = dpt.Ledger.default_if_there() if path is None else charges.open_ledger(path, must_exist=True)
+    how: dict[str, Any] = {"public": about.get("test_is_public", False)}
+    how["new_data_set"] = about.get("new_data_set", False)
+    device = encoder.scoring_device
+    found = dpt.evaluate(released, tested, truth, name=whose, device=device, ledger=book, **how)
     if add_to_card:
         lib.amend_release(model, evaluation=found)
     if as_json:
@@ -124,16 +116,13 @@ def _evaluate_privately(
     book = charges.open_ledger(charge.ledger, strict_names=about.get("strict_names", False))
     if source.path is not None and source.is_encoded:
         options.note_open_folder(source.path)
-    columns = source.columns
-    source = replace(
-        source,
-        y=about.get("labels") if source.y is None else source.y,
-        people=charge.person,
-        name=charge.name,
-        columns=replace(columns, split=about.get("split") if columns.split is None else columns.split),
-        reading=dpt.encoders.Reading() if source.is_encoded else dpt.encoders.Reading(encoder.load(released)),
-        declared=options.declared_from(about),
-    )
+    columns, reading = source.columns, dpt.encoders.Reading()
+    if not source.is_encoded:
+        reading = dpt.encoders.Reading(encoder.load(released))
+    columns = replace(columns, split=about.get("split") if columns.split is None else columns.split)
+    labels = about.get("labels") if source.y is None else source.y
+    source = replace(source, people=charge.person, name=charge.name, declared=options.declared_from(about))
+    source = replace(source, y=labels, columns=columns, reading=reading)
     with lib.EncodedBeside(path) as beside:
         rows = source.private(beside, of=released.row_facts)
         lib.require_room_for_results(released)
@@ -147,18 +136,14 @@ def _evaluate_privately(
         lib.amend_release(path, charged=found)
     except ReleaseError as caught:
         problem = caught
-    record, facts = charges.charge_record(book, found.ledger_head)
-    if as_json:
-        outcome = {"statement": found.statement, **found.figures(), "added_to_card": problem is None}
-        promise = charges.privacy_json("evaluation", found.guarantee, found.events)
-        show_json({**promise, "test_data_protected": True, **outcome, **record})
-    else:
-        charges.show_events(found.events)
-        say()
+    told = {"test_data_protected": True, "statement": found.statement, **found.figures()}
+    told["added_to_card"] = problem is None
+    facts = {"Written": "nothing" if problem else f"{path}: its card and release.json"}
+    promise = "evaluation", found.guarantee, found.events
+    if not as_json:
         show_document(lib.results_summary(found, most=None))
         say()
-        show_facts({**facts, "Written": "nothing" if problem else f"{path}: its card and release.json"})
-        say(found.statement)
+    charges.show_charge(book, found.ledger_head, promise, told, facts, as_json=as_json)
     if problem is not None:
         raise ReleaseError(f"{problem} The charge stands: keep the numbers that were shown.")
 
@@ -182,12 +167,7 @@ def attack(
     model: options.Release,
     members: Annotated[Path, Option(help="Labelled rows or images that the release was fitted on.")],
     others: Annotated[Path, Option(help="Labelled rows or images of the same source, not fitted on.")],
-    encoder: options.ModelEncoder,
-    person: Annotated[
-        str | None,
-        Option(metavar="COLUMN|folder|dicom", help="Column of persons, if the release protects them."),
-    ] = None,
-    public: ShadowRows = None,
+    how: AttackOptions,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a membership-inference attack on a release (owner only).
@@ -201,7 +181,7 @@ def attack(
     """
     released = dpt.load(model)
     by_person = released.guarantee.unit is Unit.PERSON
-    attacks = run_attacks(model, released, members, others, encoder, person, public)
+    attacks = run_attacks(model, released, members, others, how)
     found = next(iter(attacks.values()))
     if as_json:
         more = {name: one.to_dict() for name, one in list(attacks.items())[1:]}
@@ -216,10 +196,11 @@ def attack(
     say()
     rows = []
     for point in found.points:
-        limit, rate = f"{point.false_positive_limit:.2%}", f"{point.true_positive_rate:.2%}"
-        ends = f"{point.interval[0]:.2%} to {point.interval[1]:.2%}"
-        alarms, allowed = f"{100 * point.false_positive_rate:.4g}%", f"{point.ceiling_at_limit:.2%}"
-        rows.append((alarms, limit, rate, ends, allowed))
+        limits = point.false_positive_limit, point.true_positive_rate
+        shares = (*limits, *point.interval, point.ceiling_at_limit)
+        limit, rate, least, most, allowed = (f"{one:.2%}" for one in shares)
+        alarms = f"{100 * point.false_positive_rate:.4g}%"
+        rows.append((alarms, limit, rate, f"{least} to {most}", allowed))
     header = ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there")
     show_table(header, rows, numbers=range(5))
     each = f"each {found.confidence:.2%}; Clopper and Pearson's for rates"
@@ -248,33 +229,27 @@ def attack(
 
 
 def run_attacks(
-    model: Path,
-    released: dpt.PrivateClassifier,
-    members: Path,
-    others: Path,
-    encoder: options.ModelEncoder,
-    person: str | None,
-    public: Path | None,
+    model: Path, released: dpt.PrivateClassifier, members: Path, others: Path, how: AttackOptions
 ) -> dict[str, MembershipResult]:
     """Attacks on a release by name: by the loss, and with public rows also by shadow models."""
     dpt.Source(others).require_other_than(dpt.Source(members), "--others")
     by_person = released.guarantee.unit is Unit.PERSON
-    if person is not None and not by_person:
+    if how.person is not None and not by_person:
         raise ArgumentError(
-            "--person is for releases that protect persons; this one protects single rows, and says nothing "
-            "about somebody who has several. Leave it out."
+            "--person is for releases that protect persons; this one protects single rows. Leave it out."
         )
-    sources = [dpt.Source(path, people=person if by_person else lib.NOBODY) for path in (members, others)]
+    people = how.person if by_person else lib.NOBODY
+    sources = [dpt.Source(path, people=people) for path in (members, others)]
     for source in sources:
         source.require_there()
     if not all(source.is_encoded for source in sources):
-        reading = dpt.encoders.Reading(encoder.load(released))
+        reading = dpt.encoders.Reading(how.encoder.load(released))
         sources = [one if one.is_encoded else replace(one, reading=reading) for one in sources]
     with lib.EncodedBeside(model) as beside:
         inside, outside = (_given(source, released, beside) for source in sources)
     found = {"Attack by the loss": lib.membership_attack(released, inside, outside)}
-    if public is not None:
-        shadows = lib.shadow_models(released, dpt.Source(public).public(classes=released.classes))
+    if how.public is not None:
+        shadows = lib.shadow_models(released, dpt.Source(how.public).public(classes=released.classes))
         name = f"Likelihood-ratio attack with {len(shadows)} shadow models"
         found[name] = lib.membership_attack(released, inside, outside, shadows=shadows)
     return found

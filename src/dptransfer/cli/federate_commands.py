@@ -153,13 +153,11 @@ def share(
                 wait=owner.wait,
                 new_data_set=about.get("new_data_set", False),
             )
-    charge, told = charges.charge_record(book, done.ledger_head)
-    if owner.as_json:
-        shown = {"owner": done.owner, "rounds": done.rounds, "finished": done.is_finished, "note": done.note}
-        return show_json({**shown, **charge, "study": agreed.digest})
-    told |= {"Rounds": f"{done.rounds} answered", "Study": f"{agreed.name} {agreed.digest}"}
-    told["Next"] = done.note or f"anybody: dptransfer federate join {study} {owner.to} --out MODEL"
-    show_facts(told)
+    told = {"owner": done.owner, "rounds": done.rounds, "finished": done.is_finished, "note": done.note}
+    told["study"] = agreed.digest
+    facts_shown = {"Rounds": f"{done.rounds} answered", "Study": f"{agreed.name} {agreed.digest}"}
+    facts_shown["Next"] = done.note or f"anybody: dptransfer federate join {study} {owner.to} --out MODEL"
+    charges.show_charge(book, done.ledger_head, None, told, facts_shown, as_json=owner.as_json)
 
 
 @app.command()

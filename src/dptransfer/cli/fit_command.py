@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 import dptransfer as dpt
 from dptransfer.cli import charges, lib, options
 from dptransfer.cli.methods_command import method_from
-from dptransfer.cli.screen import say, show_facts, show_json, show_progress
+from dptransfer.cli.screen import say, show_progress
 from dptransfer.errors import DPTransferError
+
+_OF_REQUEST = ("vocabulary", "new_data_set", "witnesses")  # of what `--set data.FIELD` says
 
 
 @dataclass(frozen=True)
@@ -74,21 +76,15 @@ def fit(
                 model = ready.run(noise)
             scores = _evaluate(ready, model, public=about.get("test_is_public", False))
             ready.remove_rows()
-            save = partial(
-                model.save,
-                evaluation=scores,
-                title=release.title,
-                contact=release.contact,
-                overwrite=release.overwrite,
-                unsafe_for_publication=release.noise.unsafe,
-            )
+            words = {name: getattr(release, name) for name in ("title", "contact", "overwrite")}
+            unsafe = release.noise.unsafe
+            save = partial(model.save, evaluation=scores, unsafe_for_publication=unsafe, **words)
             charges.write_or_rescue(save, out, "model")
-        _show(model, book, out, scores, as_json=release.as_json)
+        _show(model, book, release, scores)
     if release.as_json:
         return
     if ready.private.name is None:
         say("Hint: pass --name NAME so that all versions of this data set share one account in the ledger.")
-    charges.warn_if_seeded(model.provenance.seeded)
     if workspace is not None:
         say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
 
@@ -103,26 +99,13 @@ def request_of(
 ) -> dpt.Fit:
     """The request that the command's options make."""
     of_method, about = options.settings_of(method.settings, options.ABOUT_FIT)
-    source = examples.source(private, about, release.name, method.device)
-    others = examples.columns.columns()
-    public, shots, test = (
-        None if path is None else dpt.Source(path, columns=others)
-        for path in (pool.public, pool.shots, release.test)
-    )
-    return dpt.Fit(
-        source,
-        budget.budget(),
-        method_from(method.method, of_method, method.tune, source.reading),
-        public,
-        shots=shots,
-        test=test,
-        vocabulary=about.get("vocabulary"),
-        holdout=pool.holdout,
-        workers=pool.workers.start(),
-        new_data_set=about.get("new_data_set", False),
-        witnesses=about.get("witnesses", True),
-        workspace=release.workspace,
-    )
+    source = examples.source(private, about, method.device, name=release.name)
+    others, given = examples.columns.columns(), (pool.public, pool.shots, release.test)
+    public, shots, test = (None if path is None else dpt.Source(path, columns=others) for path in given)
+    allowed, chosen = budget.budget(), method_from(method.method, of_method, method.tune, source.reading)
+    how: dict[str, Any] = {name: value for name, value in about.items() if name in _OF_REQUEST}
+    how |= {"holdout": pool.holdout, "workers": pool.workers.start(), "workspace": release.workspace}
+    return dpt.Fit(source, allowed, chosen, public, shots=shots, test=test, **how)
 
 
 def _evaluate(ready: lib.OpenFit, model: dpt.PrivateClassifier, *, public: bool) -> lib.Evaluation | None:
@@ -137,28 +120,16 @@ def _evaluate(ready: lib.OpenFit, model: dpt.PrivateClassifier, *, public: bool)
 
 
 def _show(
-    model: dpt.PrivateClassifier,
-    book: dpt.Ledger,
-    out: Path,
-    scores: lib.Evaluation | None,
-    *,
-    as_json: bool,
+    model: dpt.PrivateClassifier, book: dpt.Ledger, release: ReleaseOptions, scores: lib.Evaluation | None
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
-    made, charged, calibration = model.provenance, model.charged, model.calibration
+    made, charged, calibration, out = model.provenance, model.charged, model.calibration, release.out
     files = sorted(entry.name for entry in out.iterdir())
-    charge, facts = charges.charge_record(book, made.ledger_head)
-    if as_json:
-        told = {name: getattr(made, name) for name in ("configuration", "notes", "seeded")}
-        told["calibration"] = None if calibration is None else calibration.to_dict()
-        told |= {**charge, "out": out, "files": files}
-        told["evaluation"] = None if scores is None else scores.to_dict()
-        told["charged_evaluation"] = None if charged is None else charged.figures()
-        return show_json(charges.privacy_json(made.method, model.guarantee, model.events) | told)
-    charges.show_events(model.events)
-    say()
-    facts["Guarantee"] = model.guarantee
-    facts["Classes"] = f"{lib.name_list(model.classes)}. The release publishes these names"
+    told: lib.JsonObject = {name: getattr(made, name) for name in ("configuration", "notes", "seeded")}
+    told |= {"calibration": calibration, "evaluation": scores, "out": out, "files": files}
+    told["charged_evaluation"] = None if charged is None else charged.figures()
+    names = f"{lib.name_list(model.classes)}. The release publishes these names"
+    facts: dict[str, object] = {"Guarantee": model.guarantee, "Classes": names}
     next_step = f"dptransfer card {out}"
     if charged is not None:
         figures = {"accuracy": charged.accuracy, "balanced accuracy": charged.balanced_accuracy}
@@ -171,6 +142,8 @@ def _show(
         facts["Tested"] = f"balanced accuracy {tested} on {scores.words}. {scores.statement}"
     elif charged is None:
         next_step += f"; with test rows: dptransfer evaluate {out} TEST --private -e 0.2 -d 1e-5"
-    show_facts({**facts, "Written": f"{out}: {', '.join(files)}", "Next": next_step})
-    for note in made.notes:
+    facts |= {"Written": f"{out}: {', '.join(files)}", "Next": next_step}
+    promise = made.method, model.guarantee, model.events
+    charges.show_charge(book, made.ledger_head, promise, told, facts, as_json=release.as_json)
+    for note in () if release.as_json else made.notes:
         say(f"Note: {note}")

@@ -5,10 +5,9 @@ Entries are numbered in one series. How a charge ended is an entry of its own, a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +17,7 @@ import dptransfer as dpt
 from dptransfer import ledger as records
 from dptransfer.cli import charges, lib, options
 from dptransfer.cli.commands import Group
-from dptransfer.cli.screen import say, show_facts, show_json, show_result, show_table
+from dptransfer.cli.screen import json_text, say, show_facts, show_json, show_result, show_table
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, UnknownCharge
 from dptransfer.privacy import Unit, number, rounded_up
 
@@ -111,9 +110,7 @@ def budget(
     dataset: Annotated[str, _One],
     amount: options.BudgetOptions,
     unit: Annotated[Unit | None, Option(help="The protected unit; default the account's, else row.")] = None,
-    most_rows_per_person: Annotated[
-        int | None, Option(min=1, help="A public promise: no person has more rows than this.")
-    ] = None,
+    most_rows_per_person: Annotated[int | None, Option(min=1, help="Promise: nobody has more rows.")] = None,
     note: Annotated[str, Option(help="Why, for the record.")] = "",
     rule: Annotated[str | None, Option(help="Composition rule: gaussian or renyi; before charges.")] = None,
     ledger: options.LedgerFile = None,
@@ -133,10 +130,7 @@ def budget(
             named = book.find(dataset)
         before = next((one for one in book.datasets() if one.dataset == named), None)
         if before is not None and before.charges and before.budget not in (None, allowed) and not note:
-            raise ArgumentError(
-                "A limit that was charged against is changed for a reason that goes on record; none is "
-                "given. Say why with --note."
-            )
+            raise ArgumentError("A limit with charges is changed for a reason. Say why with --note.")
         book.set_budget(named, allowed, note=note, rule=rule, unit=unit, most_rows_per_person=most)
     rows = book.find(dataset)
     summary = next(one for one in book.datasets() if one.dataset == rows)
@@ -178,9 +172,7 @@ def verify(
     Example: dptransfer ledger verify --head 3f9a...
     """
     if head is not None and not (len(head) == 64 and set(head.lower()) <= set("0123456789abcdef")):
-        raise ArgumentError(
-            "--head takes 64 hexadecimal digits; these are not. A release has them in release.json."
-        )
+        raise ArgumentError("--head takes 64 hexadecimal digits; these are not. See release.json.")
     book = charges.open_ledger(ledger, must_exist=True)
     book.verify(known_head=None if head is None else head.lower())
     entries = len(book.history(None))
@@ -205,7 +197,7 @@ def export(
     options.require_new(out)
     book = charges.open_ledger(ledger, must_exist=True)
     entries = book.history(None)
-    lines = (json.dumps(entry_json(entry), ensure_ascii=False) + "\n" for entry in entries)
+    lines = (json_text(entry_json(entry), indent=None) + "\n" for entry in entries)
     lib.write_whole(out, "".join(lines).encode(), opener=lib.owner_only)
     facts = {"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}
     show_result(facts, as_json=as_json)
@@ -255,14 +247,9 @@ def charge_words(charge: records.Charge, *, steps: bool = True) -> str:
     """What was charged for: the label, with `steps` what noise, and always what cannot be read here."""
     told = [charge.label]
     try:
-        if steps:
-            words = (
-                "; ".join(event.words() for event in charge.events) or "no private row used, nothing spent"
-            )
-            by = charge.events[0].unit if charge.events else Unit.ROW
-            told = [f"{charge.label}: {words}" + ("" if by is Unit.ROW else f"; by {by.value}")]
-        else:
-            charge.events  # noqa: B018  # to tell whether it can be read
+        words = [event.words() for event in charge.events] or ["no private row used, nothing spent"]
+        by = [f"by {unit.value}" for unit in {event.unit for event in charge.events} - {Unit.ROW}]
+        told = [f"{charge.label}: {'; '.join(words + by)}"] if steps else told
     except UnknownCharge:
         told = [f"{charge.label}: steps of the kind {', '.join(charge.kinds)}, not all of which is installed"]
     if charge.apart_from:
@@ -272,21 +259,11 @@ def charge_words(charge: records.Charge, *, steps: bool = True) -> str:
 
 def entry_json(entry: records.Entry) -> lib.JsonObject:
     """One entry of the record, whatever its kind; what only the ledger needs is left out."""
-    found: lib.JsonObject = {"dataset": asdict(entry.dataset)}
-    names = ["number", "time", "user", "version", "process", "hash"]
+    inside = ("dataset", "steps", "sketch", "sources", "workspace", "coins")
+    found = {one.name: getattr(entry, one.name) for one in fields(entry) if one.name not in inside}
     if isinstance(entry, records.Charge):
-        found |= {"kind": "charge", "events": list(entry.steps)}
-        names += ["apart_from", "label", "rule", "cost", "total", "outcome", "status", "detail", "closed_by"]
-    elif isinstance(entry, records.BudgetChange):
-        found |= {"kind": "budget", "budget": entry.budget.to_dict(), "unit": entry.unit.value}
-        names += ["note", "rule", "most_rows_per_person"]
-    elif isinstance(entry, records.Approval):
-        found["kind"] = "approval"
-        names += ["charge", "approver", "note"]
-    else:
-        found["kind"] = "closing"
-        names += ["charge", "outcome", "detail"]
-    return {**found, **{name: getattr(entry, name) for name in names}}
+        found |= {"status": entry.status, "events": list(entry.steps)}
+    return {"kind": entry.kind, "dataset": vars(entry.dataset), **found}
 
 
 def release_heads(model: Path) -> dict[str, str]:

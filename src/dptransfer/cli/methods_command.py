@@ -54,28 +54,20 @@ def method_from(
 def _tuned(name: str, settings: Mapping[str, object], tune: Sequence[str]) -> dpt.methods.PrivateMethod:
     """A choice among the configurations that `--tune` lists."""
     given = {field: value for field, value in settings.items() if field not in _OF_TUNING}
-    own = {
-        name: lib.in_type(kind, name, settings[name]) for name, kind in _OF_TUNING.items() if name in settings
-    }
+    own = {one: lib.in_type(kind, one, settings[one]) for one, kind in _OF_TUNING.items() if one in settings}
     lists: dict[str, list[object]] = {}
     for text in tune:
         field, equals, listed = (part.strip() for part in text.partition("="))
-        values = lib.in_type(
-            list[object], field, listed
-        )  # as JSON, for values that have commas, or by commas
+        values = lib.in_type(list[object], field, listed)  # as JSON, or by commas
         if not equals or not field or not values or "" in values:
             raise ArgumentError(f"--tune takes field=value,value; got '{text}'. {_EXAMPLE}")
         if field in given or field in lists:
             raise ArgumentError(f"A field is set or tuned once; '{field}' is there twice. Leave one out.")
         lists[field] = values
     if own.get("tune_on_public") and "mean_trials" in own:
-        raise ArgumentError(
-            "mean_trials is for tuning on private rows, tune_on_public tries all. Leave one of them out."
-        )
+        raise ArgumentError("mean_trials tunes on private rows, tune_on_public tries all. Leave one out.")
     alone = lib.named_method(name, given)  # what is wrong with the settings is not the tuning's fault
-    found = lib.every_combination(
-        lambda one: lib.named_method(name, {**given, **one}), lists, option="--tune "
-    )
+    found = lib.every_combination(lambda one: lib.named_method(name, given | one), lists, option="--tune ")
     tuning = dpt.methods.PictureTuning if takes_images(alone) else dpt.methods.PrivateTuning
     return tuning(candidates=tuple(candidate for _, candidate in found), **own)
 
@@ -94,21 +86,18 @@ def on_device(
     if device is None or device == "cpu":
         return method
     if candidates := getattr(method, "candidates", ()):
-        each, changed = (
-            tuple(on_device(one, device, encodes=encodes) for one in candidates),
-            cast(Any, method),
-        )
-        return cast("dpt.methods.PrivateMethod", replace(changed, candidates=each))
-    able = device in devices_of(method)
-    if encodes and able:  # an encoder does with less of a GPU than methods need
+        each = tuple(on_device(one, device, encodes=encodes) for one in candidates)
+        return cast("dpt.methods.PrivateMethod", replace(cast(Any, method), candidates=each))
+    if device in devices_of(method):
         try:
-            lib.require_cuda()
+            if encodes:  # an encoder does with less of a GPU than methods need
+                lib.require_cuda()
+            return lib.configure(method, {"device": device})
         except ArgumentError:
-            able = False
-    if encodes and not able:
+            if not encodes:
+                raise
+    if encodes:
         return method
-    if able:
-        return lib.configure(method, {"device": device})
     movable = [name for name, kind in dpt.methods.METHODS.items() if len(devices_of(kind(**{}))) > 1]
     raise ArgumentError(
         "--device must be where the method computes, if no --encoder takes it; "
@@ -125,9 +114,7 @@ def devices_of(method: dpt.methods.PrivateMethod) -> tuple[str, ...]:
 
 
 def methods(
-    name: Annotated[
-        str | None, Argument(help="A method, to show its settings, or a name from a paper ('dppl').")
-    ] = None,
+    name: Annotated[str | None, Argument(help="A method, for its settings; or a paper's name.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, including those of installed packages, or show the settings of one.
@@ -180,15 +167,11 @@ def _facts(method: type[dpt.methods.PrivateMethod]) -> lib.JsonObject:
         for part in lib.alternatives(method, name):
             words |= {f"{name}.{field}": said for field, said in _documented(part).items()}
     words |= about.options
-    return {
-        "name": method.name,
-        "family": about.family,
-        "takes": takes + (", and public ones" if plain.needs_public else ""),
-        "summary": about.summary,
-        "released": about.card,
-        "reference": about.reference,
-        "settings": {one: {"default": _default(plain, one), "about": words.get(one, "")} for one in settings},
-    }
+    takes += ", and public ones" if plain.needs_public else ""
+    told = {"name": method.name, "family": about.family, "takes": takes, "summary": about.summary}
+    told |= {"released": about.card, "reference": about.reference}
+    each = {one: {"default": _default(plain, one), "about": words.get(one, "")} for one in settings}
+    return {**told, "settings": each}
 
 
 def _documented(method: type) -> dict[str, str]:

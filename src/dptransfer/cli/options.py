@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,9 +45,7 @@ ABOUT_TEST = ("new_data_set", "test_is_public")
 """What is declared about test data that are not protected."""
 
 
-def settings_of(
-    assignments: Sequence[str] | None, about: Collection[str]
-) -> tuple[dict[str, str], DataSettings]:
+def settings_of(assignments: list[str] | None, about: Collection[str]) -> tuple[dict[str, str], DataSettings]:
     """What `--set` says about the method, by field, and about the data: of that, what `about` lists.
 
     >>> settings_of(["k=5", "data.size=900"], SIZES)
@@ -70,7 +68,7 @@ def settings_of(
     return method, cast(DataSettings, data)
 
 
-def data_settings(assignments: Sequence[str] | None, about: Collection[str]) -> DataSettings:
+def data_settings(assignments: list[str] | None, about: Collection[str]) -> DataSettings:
     """What `--set` says in a command without a method, about data alone."""
     of_method, found = settings_of(assignments, about)
     if of_method:
@@ -103,9 +101,7 @@ def class_list(text: str) -> tuple[str | int, ...]:
         except UnicodeDecodeError:
             raise ArgumentError(f"--classes takes a text file; '{text}' is none. Save it as UTF-8.") from None
     else:
-        raise ArgumentError(
-            f"--classes takes a number, a comma list or a file of names; got '{text}'. Example: cat,dog"
-        )
+        raise ArgumentError(f"--classes takes a number, names or a file of names; got '{text}'. Example: a,b")
     if not all(names):  # to skip it would move the classes after it one place up, and labels may be places
         raise ArgumentError("--classes must name every class; one is empty. Remove a comma or a blank line.")
     if names and all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names):
@@ -151,24 +147,17 @@ Person = Annotated[
 ]
 Classes = Annotated[str | None, data(help="A number, a,b,c, or a file with a name per line; published.")]
 
-DataAssignments = Annotated[
-    list[str] | None, Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
-]
+DataAssignments = Annotated[list[str] | None, Option("--set", metavar="data.FIELD=VALUE", help="Repeatable.")]
 
 DELTA = 1e-5
 _budget = partial(Option, rich_help_panel="Budget")
 Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε of the budget, such as 1; or --budget.")]
-Neighbours = Annotated[
-    Relation, _budget(help="add/remove hides whether an example is present; replace-one hides its content.")
-]
+Neighbours = Annotated[Relation, _budget(help="Hide an example (add/remove) or what it is (replace-one).")]
 
 _method = partial(Option, rich_help_panel="Method")
 _METHODS = "A name that `dptransfer methods` lists, such as mean; or package.module:Class."
 _FIELDS = "A field of the method, such as k=5 or pace.reach=20; or of the data, such as data.size=5000."
-_TUNING = (
-    "Choose a setting on the private rows; the budget pays for it. "
-    "With --set tune_on_public=true on the public rows, for nothing."
-)
+_TUNING = "Choose a setting on private rows, paid by the budget; or with --set tune_on_public=true."
 
 _encoding = partial(Option, rich_help_panel="Encoding")
 EncoderName = Annotated[str | None, _encoding(help="A name, hf:ORG/NAME, a model folder or an .onnx file.")]
@@ -192,10 +181,7 @@ class BudgetOptions:
     """
 
     epsilon: Epsilon = None
-    delta: Annotated[
-        float | None,
-        _budget("--delta", "-d", help="δ, below 0.1; default 1e-5; 0 is pure DP, which few methods have."),
-    ] = None
+    delta: Annotated[float | None, _budget("--delta", "-d", help="δ; default 1e-5; 0 for pure DP.")] = None
     other_budget: Annotated[
         str | None,
         _budget("--budget", metavar="rho=R|mu=M", help="ρ of zCDP or μ of Gaussian DP, in place of ε."),
@@ -246,9 +232,7 @@ class ExampleColumns:
 class ColumnOptions(ExampleColumns):
     """Which columns of a table hold what."""
 
-    feature_columns: Annotated[
-        str | None, data(metavar="'f*,...'", help="Feature columns; default all numeric ones.")
-    ] = None
+    feature_columns: Annotated[str | None, data(metavar="'f*,...'", help="Default: all numeric ones.")] = None
 
 
 @dataclass(frozen=True)
@@ -257,9 +241,7 @@ class ReadingOptions:
 
     encoder: EncoderName = None
     image_size: ImageSize = None
-    grey_range: Annotated[
-        str | None, _encoding(metavar="LOW,HIGH", help="Black and white beyond eight bits, such as 0,4095.")
-    ] = None
+    grey_range: Annotated[str | None, _encoding(metavar="LOW,HIGH", help="Greys beyond eight bits.")] = None
 
     def reading(self, device: str | None = None, runtime: str | None = None) -> dpt.encoders.Reading:
         """The same as an object."""
@@ -272,9 +254,7 @@ class RuntimeOptions:
     """Where an encoder runs, and by what."""
 
     device: Device = "cpu"
-    runtime: Annotated[
-        str | None, _encoding(help="onnx or torch, where both can; default onnx on the cpu.")
-    ] = None
+    runtime: Annotated[str | None, _encoding(help="onnx or torch, if both can; default onnx on cpu.")] = None
 
 
 @dataclass(frozen=True)
@@ -315,34 +295,19 @@ class PrivateExamples:
     declared: PrivateOptions
     reading: ReadingOptions
 
-    def source(
-        self,
-        path: Path,
-        about: DataSettings,
-        name: str | None,
-        device: str | None,
-        runtime: str | None = None,
-    ) -> dpt.Source:
-        """The examples at this path."""
-        return dpt.Source(
-            path,
-            about.get("labels"),
-            self.declared.class_list,
-            self.declared.person,
-            name,
-            self.columns.columns(split=about.get("split")),
-            self.reading.reading(device, runtime),
-            declared_from(about),
-        )
+    def source(self, path: Path, about: DataSettings, *reading: str | None, name: str | None) -> dpt.Source:
+        """The examples at this path; `reading` is the device and the runtime of their encoder."""
+        classes, people = self.declared.class_list, self.declared.person
+        columns, read = self.columns.columns(split=about.get("split")), self.reading.reading(*reading)
+        declared = declared_from(about)
+        return dpt.Source(path, about.get("labels"), classes, people, name, columns, read, declared)
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
     """What processes large public data."""
 
-    engine: Annotated[
-        str | None, _engine(metavar="processes|ray", help="What processes large data; default this process.")
-    ] = None
+    engine: Annotated[str | None, _engine(metavar="processes|ray", help="What processes large data.")] = None
     workers: Annotated[int | None, _engine(min=1, metavar="N", help="Workers; default one per core.")] = None
     address: Annotated[str | None, _engine(help="Ray cluster: host:port, ray://host:port, or local.")] = None
 
@@ -380,9 +345,7 @@ class PublicOptions:
     workers: WorkerOptions
     public: PublicPool = None
     shots: Annotated[Path | None, data(help="A few labelled public rows, such as shots.emb.")] = None
-    holdout: Annotated[
-        float | None, data(help="Chance that an example, or person, is kept out as a test, such as 0.2.")
-    ] = None
+    holdout: Annotated[float | None, data(help="Chance to be kept out as a test, such as 0.2.")] = None
 
 
 @dataclass(frozen=True)
@@ -406,8 +369,7 @@ class NoiseOptions:
         """Secure noise, unless a test asks for a seed and says so twice."""
         if self.seed is not None and not self.unsafe:
             raise UnsafeRelease(
-                "A release must have noise that nobody can repeat; --seed makes it repeatable. "
-                "Leave --seed out, or pass --unsafe-for-publication too, for tests."
+                "Noise must not be repeatable. Leave --seed out, or pass --unsafe-for-publication too."
             )
 
         return dpt.SecureNoise() if self.seed is None else dpt.SeededNoise(self.seed)

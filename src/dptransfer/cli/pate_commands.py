@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typer import Argument, Option, Typer
 import dptransfer as dpt
 from dptransfer.cli import charges, lib, options
 from dptransfer.cli.commands import Group
-from dptransfer.cli.screen import say, show_facts, show_json
+from dptransfer.cli.screen import json_text, say, show_facts, show_json
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
 
@@ -30,9 +29,7 @@ class Questions:
     """What the answers promise, and how noisy the tests before them are."""
 
     answers: Annotated[int | None, _question(min=1, help="Most answers, all charged; default all.")] = None
-    threshold_noise: Annotated[
-        float | None, _question(help="σ of the noise on each test of Confident-GNMax; default no tests.")
-    ] = None
+    threshold_noise: Annotated[float | None, _question(help="σ on Confident-GNMax tests; or none.")] = None
     delta: Annotated[float, _budget("--delta", "-d", help="δ, below 0.1.")] = 1e-5
     relation: options.Neighbours = Relation.ADD_REMOVE
     unit: Annotated[Unit, Option(help="What is given to at most one teacher: a row, or a person.")] = Unit.ROW
@@ -45,8 +42,7 @@ class Questions:
         if (noise is None) is (epsilon is None):
             found = "neither" if noise is None else "both"
             raise ArgumentError(
-                f"Give either --noise, how noisy answers are, or --epsilon, what they may cost; got {found}. "
-                "Example: --noise 89"
+                f"Give either --noise, how noisy answers are, or --epsilon, their cost; got {found}."
             )
         if noise is not None:
             return dpt.methods.Inquiry(queries, noise, relation=self.relation, **settings)
@@ -165,36 +161,19 @@ def aggregate(
     asked = questions.inquiry(queries, noise, epsilon, classes=len(names))
     book = charges.open_ledger(votes.ledger)
     with charges.claim_release(out, overwrite=False), charges.explain_interruption(book):
-        found = dpt.methods.aggregate_votes(
-            cast,
-            asked,
-            teachers=teachers,
-            name=votes.name,
-            delta=questions.delta,
-            threshold=votes.threshold,
-            cast=votes.ballots,
-            ledger=book,
-            noise=source,
-        )
-        told = {
-            **charges.privacy_json("votes", found.guarantee, found.inquiry.events),
-            **lib.inquiry_record(asked, teachers, votes.threshold),
-            "answered": len(found.positions),
-            **{name: getattr(found, name) for name in ("statement", "seeded", "created", "ledger_head")},
-        }
-        charges.write_or_rescue(
-            partial(_write, found=found, names=names, record=told), out, "files of answers"
-        )
-    charge, in_words = charges.charge_record(book, found.ledger_head)
-    if as_json:
-        return show_json({**told, **charge, "out": out, "files": [out.name, record.name]})
-    charges.show_events(asked.events)
-    say()
-    in_words["Answered"] = f"{len(found.positions)} of {queries} questions"
-    in_words["Written"] = f"{out}: the answers; {record.name}: what they cost"
-    show_facts(in_words)
-    say(found.statement)
-    charges.warn_if_seeded(found.seeded)
+        whose: dict[str, Any] = {"name": votes.name, "cast": votes.ballots, "ledger": book, "noise": source}
+        how: dict[str, Any] = {"delta": questions.delta, "threshold": votes.threshold}
+        found = dpt.methods.aggregate_votes(cast, asked, teachers=teachers, **how, **whose)
+        promise = "votes", found.guarantee, found.inquiry.events
+        told = {**charges.privacy_json(*promise), **lib.inquiry_record(asked, teachers, votes.threshold)}
+        told |= {name: getattr(found, name) for name in ("statement", "seeded", "created", "ledger_head")}
+        told["answered"] = len(found.positions)
+        write = partial(_write, found=found, names=names, record=told)
+        charges.write_or_rescue(write, out, "files of answers")
+    answered = f"{len(found.positions)} of {queries} questions"
+    facts = {"Answered": answered, "Written": f"{out}: the answers; {record.name}: what they cost"}
+    told |= {"out": out, "files": [out.name, record.name]}
+    charges.show_charge(book, found.ledger_head, promise, told, facts, as_json=as_json)
 
 
 @app.command()
@@ -222,41 +201,25 @@ def report(
     book = charges.open_ledger(votes.ledger)
     with charges.explain_interruption(book):
         found = made.release(cast, name=votes.name, cast=votes.ballots, ledger=book, noise=source)
-    charge, in_words = charges.charge_record(book, found.ledger_head)
     for_any = asked.guarantee(questions.delta).epsilon
-    if as_json:
-        told = {
-            "epsilon_of_labels": found.epsilon_of_labels,
-            "epsilon_of_labels_and_report": found.epsilon_with_report,
-            "epsilon_for_any_votes": for_any,
-            "confidence": settings.confidence,
-            "order": settings.order,
-            "noisy_loss": found.noisy_loss,
-            "noise_of_loss": found.scale,
-            "statement": found.statement,
-            "seeded": found.seeded,
-        }
-        promise = charges.privacy_json("votes report", made.guarantee(), made.events)
-        return show_json(promise | told | charge)
-    charges.show_events(made.events)
-    say()
-    in_words["Labels"] = f"epsilon {rounded_up(found.epsilon_of_labels, 4)}, as these votes are"
-    in_words["With report"] = f"epsilon {rounded_up(found.epsilon_with_report, 4)}, as these votes are"
-    in_words["Any votes"] = f"epsilon {rounded_up(for_any, 4)}, the price of the answers"
-    show_facts(in_words)
-    say(found.statement)
-    charges.warn_if_seeded(found.seeded)
+    told = {name: getattr(found, name) for name in ("epsilon_of_labels", "noisy_loss", "statement", "seeded")}
+    told |= {"epsilon_of_labels_and_report": found.epsilon_with_report, "epsilon_for_any_votes": for_any}
+    told |= {"confidence": settings.confidence, "order": settings.order, "noise_of_loss": found.scale}
+    facts = {
+        "Labels": f"epsilon {rounded_up(found.epsilon_of_labels, 4)}, as these votes are",
+        "With report": f"epsilon {rounded_up(found.epsilon_with_report, 4)}, as these votes are",
+        "Any votes": f"epsilon {rounded_up(for_any, 4)}, the price of the answers",
+    }
+    promise = "votes report", made.guarantee(), made.events
+    charges.show_charge(book, found.ledger_head, promise, told, facts, as_json=as_json)
 
 
-def _write(
-    out: Path, found: lib.VoteAnswers, names: Sequence[str | int], record: Mapping[str, object]
-) -> None:
+def _write(out: Path, found: lib.VoteAnswers, names: Sequence[str | int], record: lib.JsonObject) -> None:
     """Write the answers, after the record beside them."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("question", "label"))
     pairs = zip(found.positions.tolist(), found.labels.tolist(), strict=True)
     writer.writerows((question, names[label]) for question, label in pairs)
-    cost = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-    lib.write_whole(out.with_suffix(".json"), cost.encode())
+    lib.write_whole(out.with_suffix(".json"), json_text(record).encode())
     lib.write_whole(out, text.getvalue().encode())

@@ -60,46 +60,38 @@ def plan(
     if isinstance(rows, dpt.PublicEmbeddings) and not unencoded:
         with progress_bar("Trying out a part of the pool"):
             sizing = lib.pool_sizing(made, facts, rows.with_workers(hands))
-    notes = [*([unencoded] if unencoded else []), *made.notes, *paid.notes]
+    notes = [unencoded, *made.notes, *paid.notes]
     if isinstance(rows, dpt.PublicEmbeddings):
-        told_of_names = lib.accuracy_of_names(made.method.with_words(rows, facts), facts)
-        notes += [told_of_names] if told_of_names else []
+        notes.append(lib.accuracy_of_names(made.method.with_words(rows, facts), facts))
     if rows is None and isinstance(chosen, dpt.methods.Auto):
-        notes += _with_a_pool(chosen, facts, allowed)
+        notes.append(_with_a_pool(chosen, facts, allowed))
+    notes = list(filter(None, notes))
     if assumed:
         notes.append(
             f"Stand-ins: {' and '.join(assumed.values())}, as none were given. They decide nothing but the "
             "cost of the integer grid, the events' numeric_epsilon and numeric_delta."
         )
+    is_row = len(facts.shape) == 1
     if as_json:
         rounds = [step.times for step in lib.rounds_of(made.mechanisms)]
-        told = {
-            "asked": method.method,
-            "steps": max(rounds) if rounds and hasattr(made.method, "steps") else None,
-            "configuration": dpt.methods.configuration_of(made.method),
-            "classes": len(facts.classes),
-            "dimension": facts.dimension if len(facts.shape) == 1 else None,
-            "shape": list(facts.shape),
-            "assumed": list(assumed),
-            "notes": notes,
-            "pool": None if sizing is None else {**asdict(sizing), "seconds": sizing.seconds},
-        }
+        told: lib.JsonObject = {"asked": method.method, "notes": notes, "assumed": list(assumed)}
+        told["shape"] = facts.shape
+        told["steps"] = max(rounds) if rounds and hasattr(made.method, "steps") else None
+        told["configuration"] = dpt.methods.configuration_of(made.method)
+        told |= {"classes": len(facts.classes), "dimension": facts.dimension if is_row else None}
+        told["pool"] = None if sizing is None else {**asdict(sizing), "seconds": sizing.seconds}
         return show_json(charges.privacy_json(made.method.name, paid.guarantee, paid.events) | told)
-    examples = f"{facts.dimension} dimensions" if len(facts.shape) == 1 else facts.form
-    about = f"{len(facts.classes)} classes, {examples}"
-    say(f"Plan of '{made.method.name}' for {about}, {allowed}")
+    examples = f"{facts.dimension} dimensions" if is_row else facts.form
+    say(f"Plan of '{made.method.name}' for {len(facts.classes)} classes, {examples}, {allowed}")
     say()
     charges.show_events(paid.events)
     say()
-    facts_shown: dict[str, object] = {
-        "Guarantee": paid.guarantee,
-        "Attacker": charges.attack_sentence(paid.events),
-    }
+    shown: dict[str, object] = {"Guarantee": paid.guarantee, "Attacker": charges.attack_sentence(paid.events)}
     if unit is Unit.PERSON:
-        facts_shown["A person"] = f"counts as {lib.counted_as(facts.person_bound)}"
+        shown["A person"] = f"counts as {lib.counted_as(facts.person_bound)}"
     if sizing is not None:
-        facts_shown |= _pool_facts(sizing, facts)
-    show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
+        shown |= _pool_facts(sizing, facts)
+    show_facts(shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
 
 
 def _public_rows(
@@ -136,7 +128,7 @@ def _public_rows(
             raise ArgumentError(f"Rows of the encoder are {width} wide; got --dim {dim}. Leave it out.")
         return outline, (width,), said
     rows = None if pool is None else pool.public(verify=False)
-    rows = rows if shots is None else lib.with_shots(rows, shots, declared.class_list)
+    rows = lib.with_shots(rows, shots, declared.class_list)
     if dim is None and rows is not None:
         dim = rows.dimension
     return rows, None if dim is None else (dim,), ""
@@ -150,8 +142,7 @@ def _not_encoded(
     note = dpt.encoders.ENCODERS.find(name) if name in dpt.encoders.ENCODERS.names else None
     if note is None or note.dimension is None:
         raise ArgumentError(
-            f"How wide rows of '{name}' are is known when it is loaded; a plan loads none. Encode the pool "
-            "first, or leave it out and give their width: --dim 768"
+            f"A plan does not load '{name}', and cannot know how wide its rows are. Give it: --dim 768"
         )
     found = public.find(note.kind)
     words = None
@@ -198,15 +189,14 @@ def _facts(
     return lib.Facts(classes, shape, unit=unit, **declared), assumed
 
 
-def _with_a_pool(chosen: dpt.methods.Auto, facts: lib.Facts, budget: lib.Budget) -> list[str]:
+def _with_a_pool(chosen: dpt.methods.Auto, facts: lib.Facts, budget: lib.Budget) -> str:
     """What a fit with public rows would take in place of this plan's method, if it is another."""
     without = chosen.plan(facts, budget).method.name
     with suppress(lib.RowsNeeded, DPTransferError):
         name = chosen.plan(facts, budget, lib.PoolOutline(_POOL, None, classes=())).method.name
         told = f"This plan has no public rows. With an unlabelled pool 'auto' takes '{name}': to plan what a "
-        told += "fit with --public will do, pass the same --public here."
-        return [] if name == without else [told]
-    return []
+        return "" if name == without else f"{told}fit with --public will do, pass the same --public here."
+    return ""
 
 
 def _pool_facts(sizing: lib.PoolSizing, facts: lib.Facts) -> dict[str, object]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 from typer import Argument, Option, echo
 
@@ -14,6 +14,8 @@ import dptransfer as dpt
 from dptransfer.cli import lib, options
 from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_progress, show_table
 from dptransfer.errors import ArgumentError
+
+Found: TypeAlias = "lib.ImageList | lib.TextList"
 
 
 class NamedRows(NamedTuple):
@@ -27,7 +29,7 @@ class NamedRows(NamedTuple):
 
     names: list[str]
     rows: lib.AnyArray
-    groups: Sequence[lib.ImageList | lib.TextList] = ()
+    groups: Sequence[Found] = ()
 
     @property
     def files(self) -> list[Path]:
@@ -51,13 +53,9 @@ class QuestionOptions:
 
     def __post_init__(self) -> None:
         if self.coverage is None and self.abstain_above is not None:
-            raise ArgumentError(
-                "--abstain-above counts the classes of a set; there are none. Pass --coverage 0.9 too."
-            )
+            raise ArgumentError("--abstain-above counts the classes of a set; pass --coverage 0.9 too.")
         if self.coverage is not None and self.top > 1:
-            raise ArgumentError(
-                "--coverage lists the classes of an input itself; got --top too. Leave one out."
-            )
+            raise ArgumentError("--coverage lists the classes of an input itself; leave out --top.")
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,8 @@ class AnswerOptions:
     """Where the answers go, and who finds them."""
 
     workers: options.WorkerOptions
-    out: Annotated[
-        Path | None, Option("--out", "-o", help="A .csv, .json or .jsonl; in shards, a folder.")
-    ] = None
-    report: Annotated[
-        Path | None, Option(help="HTML page to write too: counts, sure and unsure examples.")
-    ] = None
+    out: Annotated[Path | None, Option("--out", "-o", help="A .csv, .json, .jsonl, or a folder.")] = None
+    report: Annotated[Path | None, Option(help="HTML page: counts, sure and unsure examples.")] = None
     shard_rows: options.ShardRows = None
     batch: options.Batch = 8
     as_csv: Annotated[bool, Option("--csv", help="Print CSV, as when piped.")] = False
@@ -194,9 +188,8 @@ def _predict_in_parts(
         # What is there is gone on with if the model and the rows in these files are the same.
         states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
         request = {"model": lib.release_digest(model), "rows": states}
-        work = lib.PredictPart(
-            released, question, rows, out, str(path), ".jsonl" if answers.as_json else ".csv"
-        )
+        ending = ".jsonl" if answers.as_json else ".csv"
+        work = lib.PredictPart(released, question, rows, out, str(path), ending)
         each = answers.shard_rows
         with show_progress("Predicting"):
             parts = lib.predict_in_shards(work, request, names=names, shard_rows=each, workers=workers)
@@ -205,11 +198,7 @@ def _predict_in_parts(
 
 @contextmanager
 def encoded_in_files(
-    found: lib.ImageList | lib.TextList,
-    encoder: dpt.encoders.Encoder,
-    out: Path,
-    answers: AnswerOptions,
-    workers: lib.Workers,
+    found: Found, encoder: dpt.encoders.Encoder, out: Path, answers: AnswerOptions, workers: lib.Workers
 ) -> Iterator[lib.ShardedRows]:
     """Rows of more examples than memory holds, in files of `shard_rows`, until the block is done.
 
@@ -295,9 +284,7 @@ def _rows(
 
     tables = [lib.contents_of(path, columns) == "rows" for path in inputs]
     if any(tables) and not all(tables):
-        raise ArgumentError(
-            "Inputs must be all rows or all images; these are mixed. Predict each kind separately."
-        )
+        raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each by itself.")
     parts: list[NamedRows] = []
     if all(tables):
         for path, table in ((path, lib.table_for(released, path, columns)) for path in inputs):
@@ -305,7 +292,7 @@ def _rows(
             parts.append(NamedRows(list(names), table.rows))
     else:
         loaded = encoder.load(released)
-        found: Sequence[lib.ImageList | lib.TextList]
+        found: Sequence[Found]
         if all(path.is_file() and path.suffix.lower() in lib.IMAGE_ENDINGS for path in inputs):
             found = [lib.find_images(inputs)]  # together, so that they share batches
         else:
@@ -317,14 +304,12 @@ def _rows(
         ]
     if len(parts) == 1:
         return parts[0]
-    return NamedRows(
-        [name for part in parts for name in part.names],
-        np.concatenate([part.rows[:] for part in parts]),
-        [group for part in parts for group in part.groups],
-    )
+    every = [name for part in parts for name in part.names]
+    lists = [group for part in parts for group in part.groups]
+    return NamedRows(every, np.concatenate([part.rows[:] for part in parts]), lists)
 
 
-def _names(group: lib.ImageList | lib.TextList, path: Path) -> list[str]:
+def _names(group: Found, path: Path) -> list[str]:
     """What answers call texts and pictures; unpacked ones are called by where they came from."""
     if isinstance(group, lib.TextList):
         return list(group.texts)

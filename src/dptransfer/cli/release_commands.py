@@ -33,21 +33,15 @@ _BY_NAME = {".md": CardFormat.MARKDOWN, ".json": CardFormat.JSON, ".html": CardF
 
 def card(
     model: options.Release,
-    form: Annotated[
-        CardFormat | None, Option("--format", "-f", help="What to print; default by --out, else text.")
-    ] = None,
+    form: Annotated[CardFormat | None, Option("--format", "-f", help="Default by --out, else text.")] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="A file to write instead.")] = None,
     title: options.Title = None,
     contact: options.Contact = None,
     license: options.License = None,
     as_json: options.AsJson = False,
     show: Annotated[bool, Option("--open", help="Open the page in a browser instead.")] = False,
-    registry: Annotated[
-        Path | None, Option(help="YAML file to write: an entry for the OpenDP registry of deployments.")
-    ] = None,
-    dpia: Annotated[
-        Path | None, Option(help="Markdown file to write: paragraphs for an impact assessment.")
-    ] = None,
+    registry: Annotated[Path | None, Option(help="YAML to write: an entry for OpenDP's registry.")] = None,
+    dpia: Annotated[Path | None, Option(help="Markdown to write, for an impact assessment.")] = None,
 ) -> None:
     """Print the privacy card of a release.
 
@@ -95,10 +89,7 @@ def _write_papers(model: Path, registry: Path | None, dpia: Path | None) -> None
             say(f"Written: {out}. Fill in what only you know.")
 
 
-_UNCHECKED = (
-    "Files and arithmetic hold; the rest is the publisher's word. Verify with the version that wrote it, or "
-    "read its method."
-)
+_UNCHECKED = "Files and arithmetic hold. Verify the rest with the version that wrote it, or read its method."
 
 
 def verify(model: options.Release, as_json: options.AsJson = False) -> None:
@@ -154,17 +145,13 @@ def export(
     released = dpt.load(model)
     if onnx.is_dir() or (onnx.exists() and not overwrite):
         raise ArgumentError(f"--onnx must name a new file; '{onnx}' exists. Choose another, or --overwrite.")
-    written = release.export_onnx(
-        released, onnx, digest=release.release_digest(model), unsafe_for_publication=unsafe
-    )
+    digest = release.release_digest(model)
+    written = release.export_onnx(released, onnx, digest=digest, unsafe_for_publication=unsafe)
     delta = released.encoder_delta  # of the release's own encoder; the graph holds the classifier alone
     whose = "" if delta is None else f" of {delta.base.name} as this release changes it; not in the graph"
-    facts = {
-        "written": written,
-        "input": f"rows (n, {released.dimension}){whose}",
-        "outputs": f"scores and probabilities (n, {len(released.classes)}), label_index (n)",
-        "guarantee": str(released.guarantee),
-    }
+    facts = {"written": written, "input": f"rows (n, {released.dimension}){whose}"}
+    facts["outputs"] = f"scores and probabilities (n, {len(released.classes)}), label_index (n)"
+    facts["guarantee"] = str(released.guarantee)
     show_result(facts, as_json=as_json, classes=list(released.classes))
 
 

@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,18 +101,27 @@ def say(text: object = "", *, style: str | None = None, err: bool = False) -> No
 def show_json(value: object) -> None:
     """JSON on standard output; numbers JSON does not have become null."""
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
-    text = json.dumps(_finite(value), indent=2, ensure_ascii=not encoding.startswith("utf"), allow_nan=False)
-    typer.echo(text)
+    typer.echo(json_text(value, ensure_ascii=not encoding.startswith("utf")))
 
 
-def _finite(value: object) -> object:
-    if isinstance(value, Path):
-        return str(value)
+def json_text(value: object, *, indent: int | None = 2, ensure_ascii: bool = False) -> str:
+    """JSON of a value: paths and enums in words, whatever has a `to_dict` by that.
+
+    >>> json_text({"limit": math.inf, "at": Path("a.emb")}, indent=None)
+    '{"limit": null, "at": "a.emb"}'
+    """
+    return json.dumps(_plain(value), indent=indent, ensure_ascii=ensure_ascii, allow_nan=False)
+
+
+def _plain(value: object) -> object:
+    value = value.to_dict() if hasattr(value, "to_dict") else value
+    if isinstance(value, Path | Enum):
+        return str(value.value if isinstance(value, Enum) else value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 _REMEDIES = (
@@ -186,9 +196,7 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
         from dptransfer.data.grey_levels import DECLARE
         from dptransfer.encoders.encoding import GREYS
 
-        text = text.replace(DECLARE, _AS_RELEASED).replace(
-            GREYS, "save those of more than bytes in eight bits"
-        )
+        text = text.replace(DECLARE, _AS_RELEASED).replace(GREYS, "save those beyond bytes in eight bits")
     return text.replace("--set data.split=", "--split ") if command == "evaluate" else text
 
 

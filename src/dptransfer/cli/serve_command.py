@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -48,24 +48,15 @@ def serve(
         from dptransfer.serve import run_server
     except ImportError as problem:
         raise ArgumentError(
-            f"A server needs the extra 'serve'; {problem.name} is not installed. Run: "
-            "pip install 'dptransfer[serve]'"
+            f"A server needs the extra 'serve': {problem.name} is missing. pip install 'dptransfer[serve]'"
         ) from None
     token = None if token_file is None else token_in(token_file)
 
     def announce(address: str) -> None:
         say(f"Serving '{name or model.resolve().name}' at {address}; Ctrl-C stops it.", err=True)
 
-    run_server(
-        model,
-        host=host,
-        port=port,
-        unix_socket=unix_socket,
-        name=name,
-        token=token,
-        limits=Limits(**vars(limits)),
-        announce=announce,
-    )
+    where: dict[str, Any] = {"host": host, "port": port, "unix_socket": unix_socket, "announce": announce}
+    run_server(model, name=name, token=token, limits=Limits(**vars(limits)), **where)
 
 
 def token_in(file: Path) -> str:

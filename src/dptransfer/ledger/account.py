@@ -24,20 +24,9 @@ from dptransfer.accounting import Requests, Rule, is_gaussian, pure_epsilon_of
 from dptransfer.base.types import JsonObject
 from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch, UnknownCharge
 from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry
-from dptransfer.privacy import (
-    Budget,
-    Event,
-    Guarantee,
-    Relation,
-    Unit,
-    for_people,
-    for_rows,
-    in_relation,
-    number,
-    plain_exponents,
-    rounded_up,
-    same_unit,
-)
+from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, number, rounded_up
+from dptransfer.privacy.event import for_people, for_rows, in_relation, same_unit
+from dptransfer.privacy.numbers import plain_exponents
 
 QUOTED_DELTA = 1e-5
 """δ at which ε is stated when nobody set a budget that names one."""
@@ -167,16 +156,9 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
         except UnknownCharge as problem:
             spent, rule, sentence = None, None, f"closed. {problem}"
             unit = None if self.budget is None else self.budget_unit
+        unfinished, most = sum(one.outcome is None for one in self.charges), self.most_rows_per_person
         return DatasetSummary(
-            dataset=self.dataset,
-            charges=len(self.charges),
-            unfinished=sum(charge.outcome is None for charge in self.charges),
-            spent=spent,
-            budget=self.budget,
-            rule=rule,
-            sentence=sentence,
-            unit=unit,
-            most_rows_per_person=self.most_rows_per_person,
+            self.dataset, len(self.charges), unfinished, spent, self.budget, rule, sentence, unit, most
         )
 
     def _spent_in_words(self) -> tuple[Guarantee | None, str | None, str]:
@@ -213,10 +195,8 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
         asked = self._restated(new, relation, unit, "was asked for")
         return Requests.of([*past, asked], self.declared_rule)
 
-    def _restated(
-        self, events: Iterable[Event], relation: Relation, unit: Unit, which: str
-    ) -> tuple[Event, ...]:
-        found = []
+    def _restated(self, events: Iterable[Event], relation: Relation, unit: Unit, which: str) -> list[Event]:
+        found: list[Event] = []
         for event in events:
             try:
                 if unit is Unit.ROW:
@@ -225,7 +205,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
                     found.append(for_people(event, relation, self.most_rows_per_person))
             except RelationMismatch as problem:
                 raise RelationMismatch(self._not_restated(event, unit, which, problem)) from None
-        return tuple(found)
+        return found
 
     def _unit_with(self, new: Sequence[Event]) -> Unit:
         return self.unit or (new[0].unit if new else Unit.ROW)
@@ -268,13 +248,9 @@ def _account(entries: Sequence[Entry]) -> Account:
     account = Account(entries[0].dataset, charges)
     for limit in entries:
         if isinstance(limit, BudgetChange):
-            account = replace(
-                account,
-                budget=limit.budget,
-                budget_unit=limit.unit,
-                declared_rule=limit.rule or account.declared_rule,
-                most_rows_per_person=limit.most_rows_per_person or account.most_rows_per_person,
-            )
+            rule = limit.rule or account.declared_rule
+            most = limit.most_rows_per_person or account.most_rows_per_person
+            account = Account(account.dataset, charges, limit.budget, rule, limit.unit, most)
     return account
 
 

@@ -22,7 +22,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, cached_property, lru_cache
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from dptransfer._version import __version__
 from dptransfer.accounting import Rule
@@ -129,11 +129,12 @@ class DataSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Fields of every entry: its number from 1, hash, time, user and data set.
+    """Fields of every entry: its number from 1, hash, time, user and data set; `kind` is what files call it.
 
     `user` is the name of the operating system's user whose process made it.
     """
 
+    kind: ClassVar[str]
     number: int
     hash: str
     time: str
@@ -158,6 +159,7 @@ class Charge(Entry):
     (`privacy.witnesses`). `outcome` is None until the entry `closed_by` closes it.
     """
 
+    kind: ClassVar[str] = "charge"
     label: str
     steps: tuple[JsonObject, ...] = field(hash=False)
     rule: str | None = None
@@ -201,6 +203,7 @@ class Charge(Entry):
 class ClosingEntry(Entry):
     """Outcome of the charge with number `charge`; it gives nothing back."""
 
+    kind: ClassVar[str] = "closing"
     charge: int
     outcome: str
     detail: str
@@ -213,6 +216,7 @@ class BudgetChange(Entry):
     That is the rule by which requests count, and a public bound on how many rows anybody has.
     """
 
+    kind: ClassVar[str] = "budget"
     budget: Budget
     note: str
     rule: Rule | None = None
@@ -230,6 +234,7 @@ class Approval(Entry):
         note: what was decided, and why.
     """
 
+    kind: ClassVar[str] = "approval"
     charge: int
     approver: str
     note: str
@@ -307,16 +312,10 @@ def event_fields(events: Sequence[Event]) -> list[JsonObject]:
 
 def entry_fields(kind: str, dataset: DataSet, **fields: object) -> JsonObject:
     """The JSON of an entry, with time, library version and process; fields that are None are left out."""
-    return {
-        **{name: value for name, value in fields.items() if value is not None},
-        "kind": kind,
-        "dataset": dataset.id,
-        "name": dataset.name,
-        "time": datetime.now(UTC).isoformat(),
-        "version": __version__,
-        "process": os.getpid(),
-        "user": _user(),
-    }
+    given = {name: value for name, value in fields.items() if value is not None}
+    made = {"time": datetime.now(UTC).isoformat(), "version": __version__}
+    whose = {"dataset": dataset.id, "name": dataset.name, "process": os.getpid(), "user": _user()}
+    return {**given, "kind": kind, **whose, **made}
 
 
 def read_entries(rows: Iterable[Row], before: Sequence[Entry] = (), key: bytes | None = None) -> list[Entry]:
@@ -368,9 +367,7 @@ def short_text(name: str, value: str) -> str:
     """
     text = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
     if not (0 < len(text) <= _LONGEST and text.isprintable()):
-        raise ArgumentError(
-            f"{name} must be 1 to {_LONGEST} printable characters; got {value!r}. Choose a short word."
-        )
+        raise ArgumentError(f"{name} must be 1 to {_LONGEST} printable characters; got {value!r}. Trim it.")
     return text
 
 
@@ -383,7 +380,7 @@ def _read(row: Row, key: bytes | None) -> Entry:
     if not isinstance(name, str | None):
         raise ValueError("its data set's name is no text")
     fields |= {"number": row.number, "hash": row.hash, "dataset": _data_set(fields["dataset"], name)}
-    if kind == "charge":
+    if kind == Charge.kind:
         steps = tuple(fields.pop("events"))
         if not all(isinstance(step, dict) and isinstance(step.get("kind"), str) for step in steps):
             raise ValueError("its steps are no events")
@@ -395,11 +392,9 @@ def _read(row: Row, key: bytes | None) -> Entry:
         if fields.keys() & {"outcome", "detail", "closed_by"}:
             raise ValueError("it is closed by an entry of its own")
         return Charge(steps=steps, sketch=rows, sources=sources, apart_from=apart, **fields)
-    if kind == "closing":
-        return ClosingEntry(**fields)
-    if kind == "approval":
-        return Approval(**fields)
-    if kind == "budget":
+    if kind in (ClosingEntry.kind, Approval.kind):
+        return ClosingEntry(**fields) if kind == ClosingEntry.kind else Approval(**fields)
+    if kind == BudgetChange.kind:
         if fields.get("rule") not in (None, *RULES):
             raise ValueError(f"its rule {fields['rule']!r} is unknown")
         if "most_rows_per_person" in fields:
@@ -420,9 +415,7 @@ def _closed(entries: Sequence[Entry], closing: ClosingEntry) -> Charge:
     if not isinstance(charge, Charge) or charge.outcome or charge.dataset != closing.dataset:
         raise ValueError(f"it closes entry {closing.charge}, which is not an open charge of its data set")
     closed = copy(charge)  # a third of the time of `replace`, and what was read of it stays
-    ends = {"outcome": closing.outcome, "detail": closing.detail, "closed_by": closing.number}
-    for name, value in ends.items():
-        object.__setattr__(closed, name, value)
+    vars(closed).update(outcome=closing.outcome, detail=closing.detail, closed_by=closing.number)
     return closed
 
 

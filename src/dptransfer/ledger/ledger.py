@@ -21,21 +21,9 @@ from dptransfer.base.document import Document, Paragraph, Section, Table
 from dptransfer.base.document_html import escape_html
 from dptransfer.base.types import JsonObject
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered
+from dptransfer.ledger import entry as records
 from dptransfer.ledger.account import Account
-from dptransfer.ledger.entry import (
-    OUTCOMES,
-    Charge,
-    DataSet,
-    DatasetSummary,
-    Entry,
-    Receipt,
-    Row,
-    entry_fields,
-    event_fields,
-    read_entries,
-    require_readable,
-    short_text,
-)
+from dptransfer.ledger.entry import Charge, DataSet, DatasetSummary, Entry, Receipt, Row
 from dptransfer.ledger.overlap import OverlapCheck, rows_of, sketches_of, source_sketch, sources_of
 from dptransfer.ledger.register import AnyDataSet, Register, identity_of, rows_on_record
 from dptransfer.ledger.sketch import sealed_sketch
@@ -147,8 +135,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """Another process opens the same file; an in-memory ledger stays where it is."""
         if self.path is None:
             raise LedgerError(
-                "An in-memory ledger belongs to the process that made it; it was to be pickled for another. "
-                "Use a ledger file, Ledger(path)."
+                "An in-memory ledger stays in its process, and is not pickled. Use a file, Ledger(path)."
             )
         return partial(Ledger, strict_names=self._strict_names), (str(self.path),)
 
@@ -198,8 +185,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 f"workspace must be a random number of 32 hexadecimal digits or more; got {workspace!r}. "
                 "A word might be used for two runs, of which the second would be charged nothing."
             )
-        events, label = tuple(events), short_text("label", label)
-        steps = event_fields(events)
+        events, label = tuple(events), records.short_text("label", label)
+        steps = records.event_fields(events)
         key = self._store.key  # without it nothing is charged
         identity = identity_of(dataset)
         with self._store.transaction(recheck=False) as chain:  # prices take a while; nobody waits for them
@@ -212,9 +199,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                         "A resumed run must have the steps and the data set that it was charged for; entry "
                         f"{paid.number} of {self._store} is for others. Use another workspace."
                     )
-                return Receipt(
-                    paid.number, paid.hash, paid.dataset.id, label, paid.time, paid.outcome is not None
-                )
+                done = paid.outcome is not None
+                return Receipt(paid.number, paid.hash, paid.dataset.id, label, paid.time, done)
             rule, cost, settled = account.require_room(events), account.stated_cost(events), account
         if events and hasattr(dataset, "require_content"):
             dataset.require_content()
@@ -237,18 +223,10 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 raise rows_on_record(holders)
             known = {one for charge in account.charges for one in (charge.sketch, charge.sources)}
             new = {"sketch": sketch, "sources": sources}
-            fields = entry_fields(
-                "charge",
-                account.dataset,
-                label=label,
-                events=steps,
-                rule=rule,
-                apart_from=[one.id for one in holders] or None,
-                workspace=workspace,
-                coins=coins,
-                **{name: sealed_sketch(one, key) for name, one in new.items() if one and one not in known},
-                **cost,
-            )
+            told = {"label": label, "events": steps, "rule": rule, "workspace": workspace, **cost}
+            told |= {"apart_from": [one.id for one in holders] or None, "coins": coins}
+            told |= {name: sealed_sketch(one, key) for name, one in new.items() if one and one not in known}
+            fields = records.entry_fields("charge", account.dataset, **told)
             row = chain.append(fields)
         return Receipt(row.number, row.hash, account.dataset.id, label, fields["time"])
 
@@ -288,7 +266,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         self, receipt: Receipt, outcome: Literal["released", "failed"] = "released", detail: str = ""
     ) -> None:
         """Record how a charge ended. A failed run gives nothing back: rows may have been read."""
-        checks.one_of("outcome", outcome, OUTCOMES)
+        checks.one_of("outcome", outcome, records.OUTCOMES)
         with self._store.transaction(write=True, recheck=False) as chain:
             entries = self._entries(chain)
             charge = entries[receipt.entry - 1] if 0 < receipt.entry <= len(entries) else None
@@ -299,11 +277,10 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 )
             if charge.outcome is not None:
                 raise LedgerError(
-                    f"A charge is closed once; entry {receipt.entry} is '{charge.outcome}' already. "
-                    "Charge again for another run."
+                    f"A charge is closed once; entry {receipt.entry} is '{charge.outcome}'. Charge again."
                 )
             closing = {"charge": charge.number, "outcome": outcome, "detail": str(detail)}
-            chain.append(entry_fields("closing", charge.dataset, **closing))
+            chain.append(records.entry_fields("closing", charge.dataset, **closing))
 
     def approve(self, head: str | None, approver: str, note: str) -> None:
         """Record that a person approved what came of a charge.
@@ -316,7 +293,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         Raises:
             LedgerError: there is no such charge, or it did not end with a release.
         """
-        words = {"approver": short_text("approver", approver), "note": short_text("note", note)}
+        given = {"approver": approver, "note": note}
+        words = {name: records.short_text(name, word) for name, word in given.items()}
         with self._store.transaction(write=True) as chain:
             charge = Register(self._store.key, self._entries(chain)).charge_of(head)
             if charge is None or charge.outcome != "released":
@@ -324,7 +302,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                     f"What came of a charge is approved; {str(head)[:12]} names none in {self._store} that "
                     "ended with a release. Give the release that was made under this ledger."
                 )
-            chain.append(entry_fields("approval", charge.dataset, charge=charge.number, **words))
+            chain.append(records.entry_fields("approval", charge.dataset, charge=charge.number, **words))
 
     def set_budget(
         self,
@@ -362,8 +340,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         for name, value, kind in (("budget", budget, Budget), ("unit", unit or Unit.ROW, Unit)):
             if not isinstance(value, kind):
                 raise ArgumentError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
-        if most_rows_per_person is not None:
-            most_rows_per_person = checks.whole("most_rows_per_person", most_rows_per_person)
+        most = checks.or_none(checks.whole)("most_rows_per_person", most_rows_per_person)
         warn_if_weak(budget, stacklevel=2)
         if rule is not None:
             checks.one_of("rule", rule, RULES)
@@ -374,18 +351,11 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             if rule is not None:
                 account.require_rule(rule)
             unit = unit or account.unit or Unit.ROW
-            bound = most_rows_per_person or account.most_rows_per_person
+            bound = most or account.most_rows_per_person
             replace(account, budget=budget, budget_unit=unit, most_rows_per_person=bound).require_restatable()
-            fields = entry_fields(
-                "budget",
-                account.dataset,
-                budget=budget.to_dict(),
-                note=str(note),
-                rule=rule,
-                unit=None if unit is Unit.ROW else unit.value,
-                most_rows_per_person=most_rows_per_person,
-            )
-            chain.append(fields)
+            told = {"budget": budget.to_dict(), "note": str(note), "rule": rule}
+            told |= {"unit": None if unit is Unit.ROW else unit.value, "most_rows_per_person": most}
+            chain.append(records.entry_fields("budget", account.dataset, **told))
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:
         """The budget in force; None when there is none."""
@@ -469,9 +439,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """
         key = self._store.key  # without it nothing on record can be compared
         register = None if self._strict_names else self._read_register(recheck=False)
-        recorded = register is not None and any(
-            charge.sketch or charge.sources for one in register.accounts.values() for charge in one.charges
-        )
+        recorded = register is not None and any(one.sketch or one.sources for one in register.charges)
         if private is None and not recorded:
             return  # nothing that they could be compared with
         rows = rows_of(private)
@@ -486,7 +454,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
     def verify(self, *, known_head: str | None = None) -> None:
         """Raise LedgerTampered unless the chain holds, every entry reads, and `known_head` is part of it."""
         with self._store.transaction() as chain:
-            require_readable(self._entries(chain))
+            records.require_readable(self._entries(chain))
             if known_head is not None and known_head not in {row.hash for row in chain.rows} | {chain.head}:
                 raise LedgerTampered(
                     f"A ledger keeps every entry; the head {known_head[:12]} is not in {self._store}. "
@@ -505,7 +473,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         key = self._store.key_if_there
         known_by, rows, entries = self._read
         before = entries if known_by == key and chain.rows[: len(rows)] == rows else []
-        entries = read_entries(chain.rows[len(before) :], before, key)
+        entries = records.read_entries(chain.rows[len(before) :], before, key)
         self._read = (key, list(chain.rows), entries)
         return entries
 

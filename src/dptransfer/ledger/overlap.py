@@ -17,28 +17,15 @@ apart as well: where these resemble each other, as scans of one organ may, so do
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import PrivateOverlap
-from dptransfer.ledger.sketch import (
-    COARSE,
-    FINEST,
-    GRIDS,
-    KEPT_GRID,
-    SHARE,
-    Hashes,
-    ManyRows,
-    RowHasher,
-    Sample,
-    Sketch,
-    Words,
-    distinct,
-    siphash,
-)
+from dptransfer.ledger import sketch as hashing
+from dptransfer.ledger.sketch import KEPT_GRID, SHARE, Hashes, ManyRows, RowHasher, Sample, Sketch, Words
 
 _FEW, _COARSE_SHARE = 4, 500  # public rows, and one in so many of them, that must be met in coarse cells
 _ALIKE = 1000  # one row in so many may share its cells with another one
@@ -57,12 +44,13 @@ class RowOverlap:
     """
 
     def __init__(self, rows: ManyRows, key: bytes, step: float | None = None) -> None:
-        found = list(RowHasher(_width(rows), key).chunks(rows, grids=range(len(GRIDS)), step=step))
-        every = [distinct([part.grids[grid] for part in found]) for grid in range(len(GRIDS))]
+        found = list(RowHasher(_width(rows), key).chunks(rows, grids=range(len(hashing.GRIDS)), step=step))
+        every = [hashing.distinct([part.grids[grid] for part in found]) for grid in range(len(hashing.GRIDS))]
         apart = min(len(every[-1]), len(every[-2]))
         tells = {grid: words for grid, words in enumerate(every) if _tells_apart(apart, words)}
         # Where all others tell rows apart, the finest grids find no copy that those do not.
-        last = FINEST if all(grid in tells for grid in range(COARSE, FINEST)) else len(GRIDS)
+        enough = all(grid in tells for grid in range(hashing.COARSE, hashing.FINEST))
+        last = hashing.FINEST if enough else len(hashing.GRIDS)
         self._grids = {grid: words for grid, words in tells.items() if grid < last}
         self._met = {grid: np.zeros(len(words), dtype=np.bool_) for grid, words in self._grids.items()}
         none = np.empty(0, dtype=np.uint64)
@@ -71,7 +59,7 @@ class RowOverlap:
         self.step = step_of(rows)
         self._rows, self._shared = 0, {False: 0, True: 0}
         self._told = False
-        self._private: dict[int, list[Words]] = {grid: [] for grid in self._grids if grid < COARSE}
+        self._private: dict[int, list[Words]] = {grid: [] for grid in self._grids if grid < hashing.COARSE}
         self._private_kept: list[Words] = []
 
     @property
@@ -89,10 +77,10 @@ class RowOverlap:
         hit = np.zeros(len(private.kept), dtype=np.bool_)
         for grid, words in self._grids.items():
             where, found = _places(private.grids[grid], words)
-            if grid < COARSE and found.any():
+            if grid < hashing.COARSE and found.any():
                 found &= private.is_distinctive
             self._met[grid][where[found]] = True
-            hit |= found & (grid >= COARSE)
+            hit |= found & (grid >= hashing.COARSE)
         for grid, words_of_private in self._private.items():
             words_of_private.extend([private.grids[grid]] * (not rounded))
         if self._private and not rounded:
@@ -105,12 +93,12 @@ class RowOverlap:
     def has_shared_rows(self) -> bool:
         """Whether rows are shared with the private ones: one that tells, or a twentieth of either set."""
         met = {grid: (int(one.sum()), len(one)) for grid, one in self._met.items()}
-        many = any(hits * SHARE >= rows > 0 for grid, (hits, rows) in met.items() if grid >= COARSE)
+        many = any(hits * SHARE >= rows > 0 for grid, (hits, rows) in met.items() if grid >= hashing.COARSE)
         coarse = any(
             hits >= max(_FEW, rows / _COARSE_SHARE)
-            and _tells_apart(len(distinct(self._private_kept)), distinct(self._private[grid]))
+            and _tells_apart(len(hashing.distinct(self._private_kept)), hashing.distinct(self._private[grid]))
             for grid, (hits, rows) in met.items()
-            if grid < COARSE
+            if grid < hashing.COARSE
         )
         shared = max(self._shared.values())
         return self._told or coarse or (shared > 0 and (many or shared * SHARE >= self._rows))
@@ -152,7 +140,7 @@ class OverlapCheck:
         others = [found for one in listed if (found := rows_of(one)) is not None]
         steps = {None, step_of(rows)}
         self._rows = [(_width(found), RowOverlap(found, key, step)) for found in others for step in steps]
-        self._sources = distinct([words for one in listed if (words := sources_of(one)) is not None])
+        self._sources = hashing.distinct([words for one in listed if (words := sources_of(one)) is not None])
         self._sources_shared = False
 
     def __bool__(self) -> bool:
@@ -178,7 +166,7 @@ class OverlapCheck:
 
     def on_record(self, rows: Sequence[Sketch], sources: Sequence[Sketch]) -> bool:
         """Whether rows or sources are in a data set with these sketches."""
-        kept = siphash(self._sources, self._key)
+        kept = hashing.siphash(self._sources, self._key)
         return any(rows_here.on_record(sketch) for _, rows_here in self._rows for sketch in rows) or any(
             bool(_places(kept, sketch.hashes)[1].any()) for sketch in sources
         )
@@ -212,9 +200,10 @@ def _with_shots(data: object) -> Iterator[object]:
         yield shots
 
 
-def sketches_of(
-    rows: ManyRows | None, sources: Words | None, key: bytes, beside: OverlapCheck
-) -> tuple[Sketch | None, Sketch | None]:
+Sketches: TypeAlias = tuple[Sketch | None, Sketch | None]
+
+
+def sketches_of(rows: ManyRows | None, sources: Words | None, key: bytes, beside: OverlapCheck) -> Sketches:
     """Sketches of private rows and of their sources, compared with public data in the same pass.
 
     Raises:
@@ -240,4 +229,4 @@ def sketches_of(
 
 def source_sketch(digests: Words, key: bytes) -> Sketch | None:
     """The keyed sketch of these files or texts; a digest of 0 stands for none, and is left out."""
-    return Sketch.of([siphash(digests[digests != 0], key)])
+    return Sketch.of([hashing.siphash(digests[digests != 0], key)])

@@ -74,8 +74,7 @@ class Register:
         if isinstance(identity, DataSet):
             if identity.id not in self.accounts:
                 raise LedgerError(
-                    f"A data set's id holds in one ledger only; {identity} is not on record here. "
-                    "Look it up with find() on this ledger."
+                    f"A data set's id holds in one ledger only; {identity} is not on record here. Use find()."
                 )
             return self.accounts[identity.id]
         if identity.name is None and self._key is None:
@@ -122,18 +121,14 @@ class Register:
 
     def holders(self, rows: Sketch | None, sources: Sketch | None, own: DataSet) -> list[DataSet]:
         """The other data sets with these rows or sources, except those the owner said are other people's."""
-        apart = {
-            frozenset((charge.dataset.id, other)) for charge in self.charges for other in charge.apart_from
-        }
-        return [
-            account.dataset
-            for key, account in self.accounts.items()
-            if key != own.id and frozenset((key, own.id)) not in apart
-            if any(
-                _overlap(charge.sketch, rows) or _overlap(charge.sources, sources)
-                for charge in account.charges
-            )
-        ]
+        apart = {frozenset((one.dataset.id, other)) for one in self.charges for other in one.apart_from}
+
+        def holds(charge: Charge) -> bool:
+            return _overlap(charge.sketch, rows) or _overlap(charge.sources, sources)
+
+        others = [one for key, one in self.accounts.items() if frozenset((key, own.id)) not in apart]
+        others = [one for one in others if one.dataset.id != own.id]
+        return [account.dataset for account in others if any(map(holds, account.charges))]
 
     def require_none_private(self, data: OverlapCheck, own: DataSet | None, new_data_set: bool) -> None:
         """Raise if what is to be public is on record; `new_data_set` allows it for others than `own`.

@@ -73,8 +73,7 @@ def read_key(ledger: Path, committed: str) -> bytes:
     key = _read(place)
     if not hmac.compare_digest(commitment(key).encode(), committed.encode()):
         raise LedgerError(
-            f"A ledger has one key, the one it was made with; {place} is the key of another ledger than "
-            f"{ledger}. Put back the key that belongs to it."
+            f"{place} is the key of another ledger than {ledger}. Put back the key that belongs to it."
         )
     _close_to_others(place)
     return key
@@ -110,8 +109,7 @@ def _read(place: Path) -> bytes:
     content = place.read_bytes()[: 4 * SIZE]
     if not re.fullmatch(rb"[0-9a-f]{%d}\s*" % (2 * SIZE), content):
         raise LedgerError(
-            f"The key of a ledger is {2 * SIZE} hexadecimal digits; {place} holds something else. Restore it "
-            "from a backup, or move it away if no ledger is beside it."
+            f"A key is {2 * SIZE} hexadecimal digits; {place} holds something else. Restore it."
         )
     return bytes.fromhex(content.decode())
 
@@ -127,9 +125,4 @@ def _close_to_others(place: Path) -> None:
     else:
         still = place.stat().st_mode & stat.S_IRWXO
         done = "and its disk has no modes" if still else "and now is not any more"
-    _LOG.warning(
-        "Every user of this machine could read %s, %s. With it and the ledger, membership of single rows can "
-        "be tested.",
-        place,
-        done,
-    )
+    _LOG.warning("Every user here could read %s, %s. Who has it can test who is in the data.", place, done)

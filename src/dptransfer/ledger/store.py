@@ -78,11 +78,8 @@ def make_file(path: Path) -> bool:
 
 def initialise(connection: sqlite3.Connection, row_key: bytes) -> None:
     """Write tables, triggers and a fresh chain into an empty database; of the secret key, the commitment."""
-    meta = {
-        "schema": str(SCHEMA_VERSION),
-        "key": secrets.token_bytes(SIZE).hex(),
-        "row_key": commitment(row_key),
-    }
+    meta = {"schema": str(SCHEMA_VERSION), "key": secrets.token_bytes(SIZE).hex()}
+    meta["row_key"] = commitment(row_key)
     key = chain_key(meta)
     meta["tail"] = seal_tail(key, 0, head_of(key, []))
     connection.execute("BEGIN")
@@ -209,8 +206,7 @@ class Store:
         if self.path is None:
             if os.getpid() != self._process or self._memory is None:
                 raise LedgerError(
-                    "An in-memory ledger belongs to the process that made it; this is a copy in a child "
-                    "process, which could spend the same budget again. Use a ledger file, Ledger(path)."
+                    "An in-memory ledger stays in its process; a copy could overspend. Use Ledger(path)."
                 )
             with self._lock:
                 yield self._memory
@@ -270,8 +266,7 @@ class Store:
             raise self._tampered("its schema version is unreadable")
         if int(found) > SCHEMA_VERSION:
             raise LedgerError(
-                f"This version of dptransfer reads ledgers of schema {SCHEMA_VERSION}; "
-                f"{self} has schema {found}. Upgrade dptransfer."
+                f"{self} has schema {found}; this version reads {SCHEMA_VERSION}. Upgrade dptransfer."
             )
 
     def _tampered(self, finding: str) -> LedgerTampered:

@@ -290,8 +290,7 @@ def lattice_epsilon(scale: float, coordinates: int) -> float:
     checks.whole("coordinates", coordinates)
     if not scale >= _SMALLEST_SCALE:
         raise ArgumentError(
-            f"Lattice noise must be at least {_SMALLEST_SCALE:g} grid steps wide; got {scale!r}. "
-            "Use a finer grid."
+            f"Noise must be at least {_SMALLEST_SCALE:g} grid steps wide; got {scale!r}. Use a finer grid."
         )
     return coordinates * (1 + _WIDTH**2) / (8 * scale**2)
 
@@ -396,9 +395,11 @@ def proposal(power: int, scale: float) -> Proposal:
     return Proposal(power, scale, shift, reach, ceiling, weights, slots, thresholds, surely)
 
 
-def accept_proposals(
-    first: RandomWords, second: RandomWords, table: Proposal
-) -> tuple[Integers, NDArray[np.bool_]]:
+Judged: TypeAlias = tuple[Integers, NDArray[np.bool_]]
+"""Draws, and which of them are kept."""
+
+
+def accept_proposals(first: RandomWords, second: RandomWords, table: Proposal) -> Judged:
     """What each pair of uniform words proposes, and whether it is kept.
 
     The first word holds slot (16 bits), one unused bit and U (47 bits), the second the place in the bin.
@@ -415,9 +416,7 @@ def accept_proposals(
     return draws, keep
 
 
-def _settled(
-    draws: Integers, bins: Integers, uniform: Integers, table: Proposal
-) -> tuple[Integers, NDArray[np.bool_]]:
+def _settled(draws: Integers, bins: Integers, uniform: Integers, table: Proposal) -> Judged:
     """The same for proposals that not the whole bin agrees on; bins are places in the table's arrays."""
     above = uniform - _exponentials(draws, table.power, table.scale) * table.thresholds[bins]
     keep = above < 0

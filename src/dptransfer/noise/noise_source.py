@@ -103,9 +103,8 @@ def exact_trials(mean: float, shape: float, random_bits: Callable[[int], int]) -
     """
     if not 1 <= mean <= LARGEST_MEAN:
         raise ArgumentError(f"mean must lie between 1 and {LARGEST_MEAN:g}; got {mean!r}.")
-    if shape != math.inf and not (
-        -1 < shape <= _LARGEST_SHAPE and (shape == 0 or abs(shape) >= _SMALLEST_SHAPE)
-    ):
+    is_odd = not -1 < shape <= _LARGEST_SHAPE or 0 < abs(shape) < _SMALLEST_SHAPE
+    if shape != math.inf and is_odd:
         raise ArgumentError(
             f"shape must be infinite, 0, or between -1 and {_LARGEST_SHAPE:g} and at least "
             f"{_SMALLEST_SHAPE:g} in size; got {shape!r}."

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dptransfer.base import checks
 from dptransfer.errors import BudgetError
 from dptransfer.privacy.numbers import number
 from dptransfer.privacy.relation import Relation
-
-if TYPE_CHECKING:
-    from dptransfer.base.types import JsonObject
 
 _CURRENCIES = ("epsilon", "rho", "mu")
 
@@ -55,17 +52,12 @@ class Budget:
             raise BudgetError(f"{problem} Usual are epsilon = 1 and delta = 1e-5.") from None
         if len(given) != 1:
             raise BudgetError(
-                "A budget needs exactly one of epsilon, rho and mu; "
-                f"got {', '.join(given) or 'none of them'}. Example: Budget(epsilon=1.0, delta=1e-5)."
+                f"A budget needs exactly one of epsilon, rho, mu; got {', '.join(given) or 'none of them'}."
             )
         if not isinstance(self.relation, Relation):
-            raise BudgetError(
-                f"relation must be a Relation; got {self.relation!r}. Example: Relation.REPLACE_ONE."
-            )
+            raise BudgetError(f"relation must be a Relation; got {self.relation!r}. See dptransfer.Relation.")
         if self.epsilon is None and self.delta == 0:
-            raise BudgetError(
-                "A zCDP or GDP budget needs delta > 0, the δ at which ε is quoted; got 0. Usual is 1e-5."
-            )
+            raise BudgetError("A zCDP or GDP budget needs delta > 0, to quote ε at; got 0. Usual is 1e-5.")
 
     @classmethod
     def pure(cls, epsilon: float, *, relation: Relation = Relation.ADD_REMOVE) -> Budget:
@@ -103,21 +95,19 @@ class Budget:
         kind = kinds.get(self.flavour, "")
         return f"{self.currency} = {number(self.amount)}{kind}, {self.relation.value}"
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         amounts = {name: getattr(self, name) for name in _CURRENCIES}
         return {**amounts, "delta": self.delta, "relation": self.relation.value}
 
     @classmethod
-    def from_dict(cls, fields: JsonObject) -> Budget:
+    def from_dict(cls, fields: dict[str, Any]) -> Budget:
         """Read what `to_dict` wrote; a missing or unknown field is refused, not guessed or skipped."""
         names = set(cls.__dataclass_fields__)
         if set(fields) != names:
             odd = ", ".join(sorted(map(str, names ^ set(fields))))
-            raise BudgetError(
-                f"A stored budget has exactly the fields {', '.join(sorted(names))}; "
-                f"missing or unknown: {odd}."
-            )
+            known = ", ".join(sorted(names))
+            raise BudgetError(f"A stored budget has exactly the fields {known}; missing or unknown: {odd}.")
         try:
             relation = Relation(fields["relation"])
         except ValueError as problem:

@@ -36,15 +36,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from dptransfer.base import checks
 from dptransfer.base.plugins import Registry
 from dptransfer.errors import ArgumentError, RelationMismatch, UnknownEvent
 from dptransfer.privacy.relation import Relation, Unit
-
-if TYPE_CHECKING:  # NumPy, which these types name, is not needed to state a budget
-    from dptransfer.base.types import JsonObject
 
 KINDS: dict[str, type[Event]] = {}
 """Every kind there is, by the name that it has in files."""
@@ -137,7 +134,7 @@ class Event(ABC):
         return {}
 
     @classmethod
-    def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
+    def read(cls, values: dict[str, Any], read_event: Callable[[dict[str, Any]], Event]) -> Event:
         """The event from its JSON, where relation and unit are enums already; inner ones by `read_event`."""
         return cls(**values)
 
@@ -148,8 +145,7 @@ def same_relation(events: Iterable[Event]) -> Relation:
     same_unit(events)
     if any(event.relation is not events[0].relation for event in events):
         raise RelationMismatch(
-            "Events must share one neighbouring relation; got add/remove and replace-one. "
-            "Re-plan the mechanisms under a single relation."
+            "Events must share one relation; got add/remove and replace-one. Plan them under one."
         )
     return events[0].relation
 
@@ -159,9 +155,7 @@ def same_unit(events: Sequence[Event]) -> Unit:
     if not events:
         raise RelationMismatch("Events must share one neighbouring relation; got no events at all. Name it.")
     if any(event.unit is not events[0].unit for event in events):
-        raise RelationMismatch(
-            "Events must protect one unit; got person and row. Ask all queries for the unit of the data."
-        )
+        raise RelationMismatch("Events must protect one unit; got person and row. Ask for the data's unit.")
     return events[0].unit
 
 
@@ -177,8 +171,7 @@ def in_relation(event: Event, relation: Relation) -> Event:
         return event
     if relation is Relation.ADD_REMOVE:
         raise RelationMismatch(
-            "A replace-one guarantee does not imply an add/remove one; "
-            f"got a {event.kind} step under replace-one. Keep a separate replace-one budget for it."
+            f"Replace-one does not imply add/remove; got a {event.kind} step. Keep a budget of its own."
         )
     return event.under_replace_one()
 
@@ -214,13 +207,11 @@ def for_people(event: Event, relation: Relation, most_rows: int | None = None) -
         return in_relation(event, relation)
     if most_rows is None:
         raise RelationMismatch(
-            f"A step that protects rows says nothing of persons without a bound on rows per person; got a "
-            f"{event.kind} step. Declare one that is public, or ask for whole persons."
+            f"Persons need a declared bound on rows per person; got a {event.kind} step on rows. Declare one."
         )
     if event.relation is Relation.REPLACE_ONE:
         raise RelationMismatch(
-            f"Replacing rows says nothing of persons, who may have different numbers of them; got a "
-            f"{event.kind} step under replace-one. Plan it under add/remove, or for whole persons."
+            f"Replaced rows say nothing of persons; got a {event.kind} step. Plan it under add/remove."
         )
     return in_relation(event.for_people(checks.whole("most_rows_per_person", most_rows)), relation)
 
@@ -256,7 +247,7 @@ EVENTS: Registry[type[Event]] = Registry("event kind", "dptransfer.events", {}, 
 """Kinds that installed packages add; each is loaded when a file that has such a step is read."""
 
 
-def event_to_dict(event: Event) -> JsonObject:
+def event_to_dict(event: Event) -> dict[str, Any]:
     """JSON-ready form, which releases and ledgers keep; `event_from_dict` reads it back.
 
     It never changes once written, because files are compared byte for byte and chained by hashes.
@@ -266,15 +257,14 @@ def event_to_dict(event: Event) -> JsonObject:
     'selection'
     """
     own = {field.name: getattr(event, field.name) for field in fields(event) if field.init}
-    kept = {
-        name: value for name, value in own.items() if name not in event.later or value != event.later[name]
-    }
+    later = event.later
+    kept = {name: value for name, value in own.items() if name not in later or value != later[name]}
     kept.pop("unit", None)
     unit = {} if event.unit is Unit.ROW else {"unit": event.unit.value}
     return {"kind": event.kind, **kept, "relation": event.relation.value, **event.also_written(), **unit}
 
 
-def event_from_dict(values: JsonObject, deepest: int = _DEEPEST) -> Event:
+def event_from_dict(values: dict[str, Any], deepest: int = _DEEPEST) -> Event:
     """Read what `event_to_dict` wrote; unknown kinds and fields are refused, not skipped.
 
     Args:

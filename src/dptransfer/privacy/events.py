@@ -6,16 +6,13 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from dptransfer.base import checks
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.privacy.event import Event, event_to_dict, same_relation
 from dptransfer.privacy.numbers import number, rounded_up
 from dptransfer.privacy.relation import Relation, Unit
-
-if TYPE_CHECKING:
-    from dptransfer.base.types import JsonObject
 
 SMALLEST_NOISE_MULTIPLIER = 1 / 40
 """Below it `noise.lattice_epsilon` does not bound what integer noise costs: a neighbour is too far away."""
@@ -45,19 +42,16 @@ class _GaussianNoise(Event):
 
     def further(self, distance: float, lattice: float = 1) -> Self:
         """The noise stays, and the multiplier is what it is relative to the distance."""
-        return replace(
-            self,
-            sensitivity=distance * self.sensitivity,
-            noise_multiplier=self.noise_multiplier / distance,
-            numeric_epsilon=lattice * self.numeric_epsilon,
-        )
+        sensitivity, multiplier = distance * self.sensitivity, self.noise_multiplier / distance
+        slack = lattice * self.numeric_epsilon
+        return replace(self, sensitivity=sensitivity, noise_multiplier=multiplier, numeric_epsilon=slack)
 
     def also_written(self) -> Mapping[str, object]:
         """The scale, for readers of the file."""
         return {"scale": self.scale}
 
     @classmethod
-    def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
+    def read(cls, values: dict[str, Any], read_event: Callable[[dict[str, Any]], Event]) -> Event:
         """A stored `scale` must be the product of noise multiplier and sensitivity, to one part in 10⁹."""
         scale = values.pop("scale", None)
         event = cls(**values)
@@ -170,10 +164,8 @@ class SampledGaussianEvent(_GaussianNoise):
         """Its law, and what the multiplier is of."""
         law = f"Gaussian noise, multiplier {number(self.noise_multiplier)}, on {self.times} Poisson sample"
         law += f"{'s' * (self.times != 1)} at rate {number(self.sampling_rate)}"
-        return (
-            law,
-            f"a {self.unit.value} contributes at most {number(self.sensitivity)}, scale {number(self.scale)}",
-        )
+        most = f"a {self.unit.value} contributes at most {number(self.sensitivity)}"
+        return law, f"{most}, scale {number(self.scale)}"
 
     def under_replace_one(self) -> Self:
         """The numbers say what one row contributes, and stay; two answers may be twice as far apart."""
@@ -290,7 +282,7 @@ class _NestedEvent(Event):
         return {self.groups_field: [[event_to_dict(one) for one in events] for events in self.inner()]}
 
     @classmethod
-    def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
+    def read(cls, values: dict[str, Any], read_event: Callable[[dict[str, Any]], Event]) -> Event:
         """Its relation and unit must be those of its inner events."""
         relation, unit = values.pop("relation"), values.pop("unit")
         groups = tuple(tuple(read_event(one) for one in events) for events in values.pop(cls.groups_field))
@@ -383,7 +375,7 @@ class BestOfManyEvent(_NestedEvent):
         return {**super().also_written(), "shape": _POISSON if math.isinf(self.shape) else self.shape}
 
     @classmethod
-    def read(cls, values: JsonObject, read_event: Callable[[JsonObject], Event]) -> Event:
+    def read(cls, values: dict[str, Any], read_event: Callable[[dict[str, Any]], Event]) -> Event:
         """Read the name that infinity has in JSON."""
         shape = values["shape"]
         if isinstance(shape, float) and math.isinf(shape):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import html
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dptransfer.privacy.numbers import rounded_up
 from dptransfer.privacy.relation import Relation, Unit
-
-if TYPE_CHECKING:
-    from dptransfer.base.types import JsonObject
 
 LABEL_KEPT = "class sizes are public, so the guarantee is for replacing an example within its class"
 """The assumption of steps that protect what an example is, and not its label."""
@@ -71,14 +68,14 @@ class Guarantee:
         """
         return str(replace(self, assumptions=tuple(one for one in self.assumptions if one == LABEL_KEPT)))
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; the unit is left out where it is an example."""
         values = {**asdict(self), "relation": self.relation.value, "assumptions": list(self.assumptions)}
         unit = values.pop("unit")
         return {**values, **({} if unit is Unit.ROW else {"unit": unit.value}), "sentence": str(self)}
 
     @classmethod
-    def from_dict(cls, fields: JsonObject) -> Guarantee:
+    def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
         """Read what `to_dict` wrote."""
         values = {k: v for k, v in fields.items() if k != "sentence"}
         values["relation"] = Relation(values["relation"])

@@ -49,13 +49,11 @@ class Bound:
         object.__setattr__(self, "examples", float(checks.positive("person_bound", self.examples)))
         if not 2.0**-10 <= self.examples <= 2.0**10:
             raise ArgumentError(
-                f"person_bound must lie between 2**-10 and 2**10; got {self.examples!r}. "
-                "With 1, the default, each person has one voice."
+                f"person_bound must lie between 2**-10 and 2**10; got {self.examples!r}. Use 1, the default."
             )
         if self.unit is Unit.ROW and self.examples != 1:
             raise ArgumentError(
-                f"person_bound says how much a person counts; got {self.examples!r} without people. "
-                "Say whose each example is, or leave it out."
+                f"person_bound needs people; got {self.examples!r} without. Say whose each example is."
             )
 
 

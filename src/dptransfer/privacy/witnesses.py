@@ -111,14 +111,11 @@ class Witnesses:
             for name in ("noise_multiplier", "sensitivity"):
                 checks.positive(name, getattr(law, name))
             if not law.noise_multiplier * law.sensitivity * law.grid < _LARGEST_SCALE:
-                raise ArgumentError(
-                    "Noise is at most 2⁵⁷ steps wide; that of these witnesses is stated wider."
-                )
+                raise ArgumentError("Noise is at most 2⁵⁷ steps wide; that of these witnesses is wider.")
         seed = str(fields["seed"])
         if len(bytes.fromhex(seed)) != 32 or sum(law.answers * law.each for law in laws) != len(values):
             raise ArgumentError(
-                "Witnesses have a seed of 64 hexadecimal digits and as many values as their answers say; "
-                "these do not. Fetch the release again."
+                "Witnesses need a seed of 64 digits and a value per answer. Fetch the release again."
             )
         return cls(seed, laws, values)
 

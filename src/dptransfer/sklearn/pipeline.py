@@ -95,8 +95,7 @@ def row_wise_front(steps: Sequence[object]) -> list[object]:
     *front, last = steps or (None,)
     if not isinstance(last, PrivateClassifier):
         raise ArgumentError(
-            "A private pipeline must end in a private estimator; this one ends in "
-            f"{type(last).__name__}. End it with PrivateClassifier(...) or PrivateSearch(...)."
+            f"A private pipeline must end in PrivateClassifier or PrivateSearch; got {type(last).__name__}."
         )
     active = [step for step in front if step is not None and step != "passthrough"]
     others = [type(step).__name__ for step in active if type(step) not in ROW_WISE]

@@ -31,6 +31,7 @@ from dptransfer.api.source import Source
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import DeclaredSizes
 from dptransfer.data.labels import places
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.ledger.account import accounts
@@ -215,15 +216,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         classes = validation.declared_values(self.classes, labels)
         # Positions stand for classes inside, so that classes of any kind can be declared.
         positions = places(labels.tolist(), classes.tolist())
-        private = PrivateEmbeddings(
-            rows,
-            positions,
-            classes=validation.class_words(classes),
-            name=name,
-            people=people,
-            person_bound=self.person_bound,
-            rows_per_person=self.rows_per_person,
-        )
+        sizes: DeclaredSizes = {"person_bound": self.person_bound, "rows_per_person": self.rows_per_person}
+        words = validation.class_words(classes)
+        private = PrivateEmbeddings(rows, positions, classes=words, name=name, people=people, **sizes)
         public = validation.with_class_words(self.public, classes)
         if not checked_front.get():
             warn_at_call(FRONT)
@@ -248,12 +243,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """The likeliest declared class of each row."""
-        best = self._scores(X).argmax(axis=1)
+        best = self._scores(X).argmax(axis=1)  # which is asked before there are classes
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities, as the released model gives them: calibrated where it is."""
-        rows = self._rows(X)
+        rows = self._rows(X)  # which is asked before there is a model
         return self.model_.predict_proba(rows)
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -367,8 +362,7 @@ class PrivateSearch(PrivateClassifier):
         """Each combination of settings, with the method that has them."""
         if not isinstance(self.grid, Mapping):
             raise errors.ArgumentError(
-                f"grid must list the values to try, by setting; got {type(self.grid).__name__}. "
-                "Example: grid={'steps': [10, 30]}"
+                f"grid must list values by setting, as {{'steps': [10, 30]}}; got {type(self.grid).__name__}."
             )
         base = as_method(self.method)
         given: Mapping[str, Any] = self.grid

@@ -115,11 +115,8 @@ def labels_of(y: ArrayLike | None, *, of: object) -> AnyArray:
         raise DataError(f"This {type(of).__name__} requires y to be passed, but the target y is None.")
     labels = None if issparse(y) else array_or_none(y)
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Change its shape with y.ravel().",
-            DataConversionWarning,
-            stacklevel=3,
-        )
+        text = "A column-vector y was passed when a 1d array was expected. Change its shape with y.ravel()."
+        warnings.warn(text, DataConversionWarning, stacklevel=3)
         return labels.ravel()
     if labels is None or labels.ndim != 1:
         raise DataError("y should be a 1d array, one class per example; it is something else. Pass a list.")
