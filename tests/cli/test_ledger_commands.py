@@ -36,7 +36,7 @@ CHOICE = SelectionEvent(0.5, ADD, True, "exponential")
 def test_reading_makes_no_ledger_where_there_is_none(cli, ledger, command):
     """Behind a mistyped path a new ledger would say that nothing was spent, and that its chain holds."""
     for words in ((), ("--ledger", ledger)):
-        assert f"none at '{ledger}'" in cli("ledger", *command.split(), *words, code=2).stderr
+        assert f"no ledger at '{ledger}'" in cli("ledger", *command.split(), *words, code=2).stderr
         assert not ledger.exists()
 
 

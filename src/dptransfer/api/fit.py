@@ -457,7 +457,5 @@ def source_of(
     if not isinstance(x, Source):
         return Source(x, y, classes, people, name, reading=Reading(encoder))
     if any(value is not None for value in (y, classes, people, name, encoder)):
-        raise ArgumentError(
-            "A Source says its labels, classes, people, name and encoder itself. Leave them out beside it."
-        )
+        raise ArgumentError("A Source says its labels, classes, people, name and encoder. Leave them out.")
     return x

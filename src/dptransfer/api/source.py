@@ -410,7 +410,7 @@ class Source:
         for name, option in _ENCODING_OPTIONS.items():
             if self.is_encoded and getattr(self.reading, name) is not None:
                 raise ArgumentError(
-                    f"{name} ({option}) is for images and texts; these are rows of numbers. Leave it out."
+                    f"{name} ({option}) is for images and texts; these are rows. Leave it out."
                 )
 
     def _given_labels(self) -> ArrayLike:

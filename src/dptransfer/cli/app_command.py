@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -45,16 +45,9 @@ def app(
         say(f"Open this link, which works once: {link}", err=True)
         say("Ctrl-C ends the app.", err=True)
 
-    ended = run_app(
-        folder,
-        ledger=ledger,
-        host=host,
-        port=port,
-        token=None if token_file is None else token_in(token_file),
-        origin=origin,
-        idle_minutes=idle_minutes,
-        open_browser=not no_browser,
-        announce=announce,
-    )
+    token = None if token_file is None else token_in(token_file)
+    where: dict[str, Any] = {"host": host, "port": port, "token": token, "origin": origin}
+    where |= {"idle_minutes": idle_minutes, "open_browser": not no_browser}
+    ended = run_app(folder, ledger=ledger, announce=announce, **where)
     if ended:
         say(ended, err=True)

@@ -27,9 +27,7 @@ def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bo
     """
     where = dpt.Ledger.default_path() if path is None else path
     if must_exist and not where.exists():
-        raise ArgumentError(
-            f"A ledger is made by the first budget or charge; there is none at '{where}'. Check --ledger."
-        )
+        raise ArgumentError(f"There is no ledger at '{where}'; a budget or charge makes one. Check --ledger.")
     return dpt.Ledger(where, strict_names=strict_names)
 
 

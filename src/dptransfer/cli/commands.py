@@ -176,43 +176,28 @@ def _command(name: str, found: typer.Typer | Callable[..., object], **how: Any) 
     return typer.main.get_group(holder).commands[name]
 
 
-_PANELS = {  # each command with its file; one that has none comes with a package of its own
-    "Start here": {
-        "demo": "",
-        "app": "app_command",
-        "methods": "methods_command",
-        "check": "check_command",
-        "plan": "plan_command",
-    },
-    "Make a model": {
-        "encode": "encode_commands",
-        "encoder": "encode_commands:app",
-        "fit": "fit_command",
-        "federate": "federate_commands:app",
-    },
-    "Use it": {
-        "predict": "predict_command",
-        "evaluate": "evaluate_commands",
-        "serve": "serve_command",
-        "page": "page_command",
-        "export": "release_commands",
-        "push": "release_commands",
-    },
-    "Account for it": {
-        "card": "release_commands",
-        "verify": "release_commands",
-        "ledger": "ledger_commands:app",
-        "audit": "audit_command",
-        "attack": "evaluate_commands",
-    },
-    "Research": {"pate": "pate_commands:app", "bench": ""},
+_PANELS = {  # of the help, in the order of the story
+    "Start here": "demo app methods check plan",
+    "Make a model": "encode encoder fit federate",
+    "Use it": "predict evaluate serve page export push",
+    "Account for it": "card verify ledger audit attack",
+    "Research": "pate bench",
 }
-_PANEL_OF = {name: panel for panel, files in _PANELS.items() for name in files}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
+_FILES = {  # of commands that share one, or are groups; else that of the same name
+    "encode": "encode_commands:encode",
+    "encoder": "encode_commands:app",
+    "federate": "federate_commands:app",
+    "evaluate": "evaluate_commands:evaluate",
+    "attack": "evaluate_commands:attack",
+    **{name: f"release_commands:{name}" for name in ("export", "push", "card", "verify")},
+    "ledger": "ledger_commands:app",
+    "pate": "pate_commands:app",
+}
 _OWN = {
-    name: f"dptransfer.cli.{file if ':' in file else f'{file}:{name}'}"
-    for files in _PANELS.values()
-    for name, file in files.items()
-    if file
+    name: f"dptransfer.cli.{_FILES.get(name, f'{name}_command:{name}')}"
+    for name in _PANEL_OF
+    if name not in _ELSEWHERE
 }
 COMMANDS = Registry("command", "dptransfer.commands", _OWN, _command)
 

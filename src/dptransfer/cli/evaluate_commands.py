@@ -236,7 +236,7 @@ def run_attacks(
     by_person = released.guarantee.unit is Unit.PERSON
     if how.person is not None and not by_person:
         raise ArgumentError(
-            "--person is for releases that protect persons; this one protects single rows. Leave it out."
+            "--person is for releases that protect persons; this protects rows. Leave it out."
         )
     people = how.person if by_person else lib.NOBODY
     sources = [dpt.Source(path, people=people) for path in (members, others)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
 
@@ -78,17 +78,11 @@ def plan(
         return show_json(told | {"study": study.record, "digest": study.digest, "out": out})
     charges.show_events(planned.events)
     say()
-    show_facts(
-        {
-            "Each owner is charged": planned.guarantee,
-            "The promise holds": f"against {lib.against_whom(study.record)}",
-            "Owners": ", ".join(study.owners),
-            "Method": planned.method.name,
-            "Digest": study.digest,
-            "Written": out,
-            "Next": f"each owner: dptransfer federate share {out} ROWS --key KEY --to SHARES",
-        }
-    )
+    facts: dict[str, object] = {"Each owner is charged": planned.guarantee}
+    facts["The promise holds"] = f"against {lib.against_whom(study.record)}"
+    facts |= {"Owners": ", ".join(study.owners), "Method": planned.method.name, "Digest": study.digest}
+    next_step = f"each owner: dptransfer federate share {out} ROWS --key KEY --to SHARES"
+    show_facts({**facts, "Written": out, "Next": next_step})
 
 
 @dataclass(frozen=True)
@@ -127,32 +121,18 @@ def share(
     about = options.data_settings(settings, options.ABOUT_DATA)
     facts = agreed.facts
     bound = {} if facts.unit is dpt.Unit.ROW else {"person_bound": facts.person_bound}
-    source = dpt.Source(
-        private,
-        about.get("labels"),
-        facts.classes,
-        person,
-        owner.name,
-        columns.columns(split=about.get("split")),
-        reading.reading(),
-        lib.DeclaredSizes(**bound),  # type: ignore[typeddict-item]
-    )
+    labels, table = about.get("labels"), columns.columns(split=about.get("split"))
+    declared = lib.DeclaredSizes(**bound)  # type: ignore[typeddict-item]
+    named = facts.classes, person, owner.name
+    source = dpt.Source(private, labels, *named, table, reading.reading(), declared)
     book = charges.open_ledger(owner.ledger, strict_names=about.get("strict_names", False))
     with lib.EncodedBeside(owner.key.with_suffix(".rows")) as beside:  # others read the folder of shares
         rows = source.private(beside, of=facts)
         pool = None if public is None else dpt.Source(public).public(source.encoder, beside)
         with show_progress("Answering", count_is_private=False):
-            done = lib.share(
-                agreed,
-                rows,
-                secret,
-                [owner.to],
-                public=pool,
-                ledger=book,
-                workspace=owner.workspace,
-                wait=owner.wait,
-                new_data_set=about.get("new_data_set", False),
-            )
+            how: dict[str, Any] = {name: getattr(owner, name) for name in ("workspace", "wait")}
+            how |= {"public": pool, "ledger": book, "new_data_set": about.get("new_data_set", False)}
+            done = lib.share(agreed, rows, secret, [owner.to], **how)
     told = {"owner": done.owner, "rounds": done.rounds, "finished": done.is_finished, "note": done.note}
     told["study"] = agreed.digest
     facts_shown = {"Rounds": f"{done.rounds} answered", "Study": f"{agreed.name} {agreed.digest}"}
@@ -187,12 +167,7 @@ def join(
     if as_json:
         told = charges.privacy_json(model.provenance.method, model.guarantee, model.events)
         return show_json(told | {"owners": list(agreed.owners), "digest": agreed.digest, "out": out})
-    show_facts(
-        {
-            "Guarantee": model.guarantee,
-            "For each owner": f"against {lib.against_whom(agreed.record)}",
-            "Owners": ", ".join(agreed.owners),
-            "Written": out,
-            "Next": f"dptransfer card {out}",
-        }
-    )
+    facts: dict[str, object] = {"Guarantee": model.guarantee}
+    facts["For each owner"] = f"against {lib.against_whom(agreed.record)}"
+    facts |= {"Owners": ", ".join(agreed.owners), "Written": out, "Next": f"dptransfer card {out}"}
+    show_facts(facts)

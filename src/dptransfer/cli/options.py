@@ -369,7 +369,7 @@ class NoiseOptions:
         """Secure noise, unless a test asks for a seed and says so twice."""
         if self.seed is not None and not self.unsafe:
             raise UnsafeRelease(
-                "Noise must not be repeatable. Leave --seed out, or pass --unsafe-for-publication too."
+                "Noise must not be repeatable. Leave --seed out, or add --unsafe-for-publication."
             )
 
         return dpt.SecureNoise() if self.seed is None else dpt.SeededNoise(self.seed)

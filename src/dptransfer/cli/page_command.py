@@ -16,9 +16,7 @@ def page(
     model: options.Release,
     encoder: options.ModelEncoder,
     out: Annotated[Path, Option("--out", "-o", help="The folder to write.")],
-    runtime: Annotated[
-        Path | None, Option(help="onnxruntime-web: the .tgz that 'npm pack' writes, or a folder.")
-    ] = None,
+    runtime: Annotated[Path | None, Option(help="onnxruntime-web, packed by 'npm pack' or a folder.")] = None,
     self_test: Annotated[bool, Option("--self-test", help="Compare the page with Python.")] = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,

@@ -41,9 +41,7 @@ class Questions:
         settings |= {"threshold_noise": self.threshold_noise, "answers": self.answers, "unit": self.unit}
         if (noise is None) is (epsilon is None):
             found = "neither" if noise is None else "both"
-            raise ArgumentError(
-                f"Give either --noise, how noisy answers are, or --epsilon, their cost; got {found}."
-            )
+            raise ArgumentError(f"Give either --noise of the answers or --epsilon, their cost; got {found}.")
         if noise is not None:
             return dpt.methods.Inquiry(queries, noise, relation=self.relation, **settings)
         return dpt.methods.Inquiry.within(self.budget(epsilon), queries, **settings)

@@ -141,9 +141,7 @@ def _not_encoded(
     name = spec or lib.DEFAULT_ENCODERS[public.form]
     note = dpt.encoders.ENCODERS.find(name) if name in dpt.encoders.ENCODERS.names else None
     if note is None or note.dimension is None:
-        raise ArgumentError(
-            f"A plan does not load '{name}', and cannot know how wide its rows are. Give it: --dim 768"
-        )
+        raise ArgumentError(f"A plan loads no '{name}', and cannot know how wide its rows are: --dim 768")
     found = public.find(note.kind)
     words = None
     if note.vocabulary is not None:

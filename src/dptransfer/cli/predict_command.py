@@ -16,6 +16,7 @@ from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, sho
 from dptransfer.errors import ArgumentError
 
 Found: TypeAlias = "lib.ImageList | lib.TextList"
+Answers: TypeAlias = "Sequence[lib.Answer]"
 
 
 class NamedRows(NamedTuple):
@@ -133,18 +134,13 @@ def predict(
 
 
 def _write_report(
-    report: Path,
-    released: dpt.PrivateClassifier,
-    inputs: Sequence[Path],
-    found: Sequence[lib.Answer],
-    files: Sequence[Path],
+    report: Path, released: dpt.PrivateClassifier, inputs: Sequence[Path], found: Answers, files: list[Path]
 ) -> None:
     """Write the page, for its owner alone: it shows inputs."""
     source = inputs[0].name if len(inputs) == 1 else f"{len(inputs)} files and folders"
     inside = f"{inputs[0]}/" if len(inputs) == 1 else ""
-    likeliest = [
-        {**one, "input": one["input"].removeprefix(inside)} for one in found if one.get("rank", 1) == 1
-    ]
+    first = [one for one in found if one.get("rank", 1) == 1]
+    likeliest = [{**one, "input": one["input"].removeprefix(inside)} for one in first]
     greys = None if released.encoder is None else released.encoder.grey_range
     thumbnails = (lambda places: lib.thumbnails([files[place] for place in places], greys)) if files else None
     page = lib.prediction_report(released, source, likeliest, thumbnails).html()
@@ -169,9 +165,7 @@ def _predict_in_parts(
             f"got {len(inputs)} inputs and --out {out}. Example: --out answers/"
         )
     if answers.report is not None:
-        raise ArgumentError(
-            "--report is of answers in one file; these go to a folder of parts. Leave it out."
-        )
+        raise ArgumentError("--report is of answers in one file; these go to a folder. Leave it out.")
     (path,), workers = inputs, answers.workers.start(encoder.device)
     rows: lib.AnyArray | lib.ShardedRows
     names: Sequence[str] | None
@@ -260,7 +254,7 @@ def _say_promise(
         say(f"Scores: {released.calibration.words}.", err=True)
 
 
-def _show(found: Sequence[lib.Answer]) -> None:
+def _show(found: Answers) -> None:
     """A table for people."""
     with_sets = any("set" in one for one in found)
     cells = []
@@ -298,10 +292,9 @@ def _rows(
         else:
             found = [lib.examples_in(path, loaded, columns, labelled=False) for path in inputs]
         groups = zip(inputs, found, strict=False)
-        parts = [
-            NamedRows(_names(group, path), lib.encoded_here(group, loaded, batch), [group])
-            for path, group in groups
-        ]
+        for path, group in groups:
+            rows = lib.encoded_here(group, loaded, batch)
+            parts.append(NamedRows(_names(group, path), rows, [group]))
     if len(parts) == 1:
         return parts[0]
     every = [name for part in parts for name in part.names]

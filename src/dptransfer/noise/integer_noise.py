@@ -240,14 +240,17 @@ def exponential_interval(gap: int, scale: float | Fraction, digits: int) -> tupl
     if over > 4 * digits * under:  # too small to tell from nothing with these digits: below 10^(−1.7·digits)
         return Fraction(0), Fraction(1, 10**digits)
     # Numerator and denominator are exact as decimals of any length; only the quotient is rounded.
-    down, up = (
-        decimal_context(digits + 3, rounding).divide(decimal.Decimal(over), decimal.Decimal(under))
-        for rounding in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING)
-    )
+    down = quotient(over, under, digits + 3, decimal.ROUND_FLOOR)
+    up = quotient(over, under, digits + 3, decimal.ROUND_CEILING)
     context = decimal_context(digits)
     low = context.next_minus(context.exp(up.copy_negate()))
     high = context.next_plus(context.exp(down.copy_negate()))
     return Fraction(low), min(Fraction(high), Fraction(1))
+
+
+def quotient(over: int, under: int, digits: int, rounding: str) -> decimal.Decimal:
+    """A quotient of exact numbers, rounded one way."""
+    return decimal_context(digits, rounding).divide(decimal.Decimal(over), decimal.Decimal(under))
 
 
 def decimal_context(digits: int, rounding: str = decimal.ROUND_HALF_EVEN) -> decimal.Context:

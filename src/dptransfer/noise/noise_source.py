@@ -54,7 +54,7 @@ from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import integer_noise, race
-from dptransfer.noise.integer_noise import WordStream, decimal_context, uniform_integers
+from dptransfer.noise.integer_noise import WordStream, decimal_context, quotient, uniform_integers
 from dptransfer.noise.race import Choice, ScoreBins
 
 _CHUNK = 2**15  # rows at a time: the passes over them stay in the cache
@@ -120,10 +120,8 @@ def exact_trials(mean: float, shape: float, random_bits: Callable[[int], int]) -
 
 def _inverse(uniform: int, bits: int, mean: float, shape: float, digits: int) -> int | None:
     """The k whose interval [F(k − 1), F(k)) holds every number that begins with these bits, if one does."""
-    low, high = (
-        decimal_context(digits, rounding).divide(Decimal(uniform + step), Decimal(2**bits))
-        for step, rounding in ((0, ROUND_FLOOR), (1, ROUND_CEILING))
-    )
+    low = quotient(uniform, 2**bits, digits, ROUND_FLOOR)
+    high = quotient(uniform + 1, 2**bits, digits, ROUND_CEILING)
     with localcontext(decimal_context(digits)):
         below, error = Decimal(0), Decimal(f"1e{_LOST_DIGITS - digits}")
         for k, mass in _law(mean, shape):
