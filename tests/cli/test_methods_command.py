@@ -121,7 +121,7 @@ def test_a_tuned_fit_is_charged_as_what_it_is_and_its_card_says_so(cli, cli_json
         ("--tune stps=2,5", "--tune stps=2: "),
         ("--tune steps=", "field=value,value"),
         ("--tune steps=2,0", "--tune steps=0: "),
-        ("--tune steps=2", "two configurations"),
+        ("--tune steps=2", "two values"),
         ("--tune steps=2,5 --set steps=3", "'steps' is there twice"),
         ("--tune steps=2,5 --set stps=3", "Error: A setting"),
         ("--tune steps=2,5 --set tune_on_public=true", "Pass --public pool.emb"),

@@ -145,7 +145,7 @@ def test_a_pool_that_is_not_encoded_is_planned_for_as_rows_of_the_encoder(cli, c
     (tmp_path / "pool.txt").write_text("a word\n" * 200)
     pure = ("plan", "-e", "1", "-d", "0", "--classes", "10", "--public", tmp_path / "pool.txt")
     assert "Encode it first" in cli(*pure, code=2).stderr
-    assert "cannot know how wide" in cli(*words, flat, "--encoder", "hf:a/b", code=2).stderr
+    assert "its rows are" in cli(*words, flat, "--encoder", "hf:a/b", code=2).stderr
     assert "is for a pool" in cli("plan", *BUDGET, *SIZES, "--encoder", "minilm", code=2).stderr
 
 
