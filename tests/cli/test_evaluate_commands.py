@@ -210,7 +210,7 @@ def test_a_release_that_protects_persons_is_attacked_by_person(cli, cli_json, ro
         ("pool", (), "labels"),
         ("other", (), "dimension"),
         ("private", (), "--others must"),
-        ("test", ("--person", "patient"), "single rows"),
+        ("test", ("--person", "patient"), "this protects rows"),
     ],
 )
 def test_what_cannot_be_attacked_is_refused(cli, data, model, others, more, said):

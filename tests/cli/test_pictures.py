@@ -216,7 +216,7 @@ def test_a_release_of_pictures_is_attacked_with_pictures_that_leave_no_rows(cli,
     assert (told["members"], told["others"]) == (60, 15)
     assert sorted(one.name for one in photos.iterdir()) == ["pool", "private", "test"]
     words = ("--members", photos / "private", "--others", photos / "test", "--person", "folder")
-    assert "protects single rows" in cli("attack", film, *words, code=2).stderr
+    assert "this protects rows" in cli("attack", film, *words, code=2).stderr
 
 
 def test_rows_of_the_encoder_as_it_was_are_refused_with_what_to_give(cli, film, photos):
