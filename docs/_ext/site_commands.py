@@ -34,7 +34,7 @@ def command_pages():
     context = typer.Context(top, info_name="dptransfer")
     for panel, names in _PANELS.items():
         yield from (f"## {panel}", "")
-        for name in names:
+        for name in names.split():
             yield from _page(top.get_command(context, name), f"dptransfer {name}", context)
 
 
