@@ -6,7 +6,7 @@ every answer as far as is paid for.
 """
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -72,7 +72,8 @@ def method_of(name, steps=1, **more):
     settings = {**WORST, "steps": steps, **more}
     if name == "adamix":
         del settings["start"]
-    return replace(made, **{key: value for key, value in settings.items() if hasattr(made, key)})
+    own = {one.name for one in fields(made)}
+    return replace(made, **{key: value for key, value in settings.items() if key in own})
 
 
 def promise(method, relation, private=SOMEBODY):
