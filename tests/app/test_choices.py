@@ -69,8 +69,6 @@ def test_nobody_is_protected_by_default_and_what_is_missing_is_named():
     assert {screen: empty.first_missing(screen) for screen in FIELDS} == {
         "data": "data", "who": "unit", "accuracy": "epsilon", "charge": "", "model": ""
     }  # fmt: skip
-    assert empty.in_words() == []
-    assert len(FULL.in_words()) == 4
 
 
 def test_a_form_takes_the_fields_of_its_screen_alone():

@@ -41,6 +41,8 @@ def test_the_story_ends_with_the_release_that_the_shown_command_makes(chosen, ho
     words = command_on(page)
     assert "clinic" in words_of(page)
     assert "finds at most" in words_of(page)
+    for told in ("clinic.npz", "pool.npz", "by column patient", "ε 2", "δ 1e-5", "mean", "charged to clinic"):
+        assert told in words_of(page).partition("so far")[2].partition("What it costs")[0]
     repeat_noise(monkeypatch)
     made = chosen.fill("charge", out="model", title="Ward", confirm="clinic")
     assert screen_of(made) == "model", words_of(made)
@@ -196,7 +198,7 @@ def test_a_job_is_seen_again_after_the_tab_was_closed(chosen):
     finally:
         going.set()
         chosen.session.job.wait(20)
-    assert chosen.see("status").json() == {"running": False}
+    assert not chosen.see("status").json()["running"]
     assert screen_of(chosen.see("progress")) == "data"
 
 

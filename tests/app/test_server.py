@@ -86,7 +86,7 @@ def test_the_browser_is_shown_a_file_of_the_users_own(home, monkeypatch):
 
     def look(link):
         file = Path(url2pathname(urlsplit(link).path))
-        seen.extend([file, file.stat().st_mode & 0o777, file.read_text()])
+        seen.extend([file, file.parent.stat().st_mode & 0o777, file.read_text()])
 
     async def serve(*_):
         assert seen[0].exists()
@@ -96,7 +96,7 @@ def test_the_browser_is_shown_a_file_of_the_users_own(home, monkeypatch):
     links = []
     assert run_app(home, announce=links.append) == ""
     file, mode, content = seen
-    assert mode == 0o600
+    assert mode == 0o700
     assert links[0] in content
     assert not file.exists()
 

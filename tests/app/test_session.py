@@ -3,20 +3,25 @@
 import pytest
 
 import dptransfer as dpt
-from dptransfer.app.session import Session
+from dptransfer.app.session import NOTHING, Session
 
 
-def test_the_account_is_what_the_ledger_says_and_no_ledger_is_made(session, tmp_path):
+def test_what_the_ledger_says_before_a_charge_and_no_ledger_is_made(session, tmp_path):
     session.choose("data", {"data": "clinic.npz", "name": "ward"})
-    nothing = session.account()
+    nothing, refusal = session.quote()
+    assert refusal == ""
     assert session.open_charges() == []
     assert not (tmp_path / "ledger.sqlite").exists()
     dpt.Ledger.default().set_budget("ward", dpt.Budget(epsilon=3.0, delta=1e-5))
-    assert session.account() != nothing
+    assert session.quote()[0]["before"] != nothing["before"]
+    (tmp_path / "ledger.sqlite").write_bytes(b"not a ledger")
+    assert session.quote()[1] != ""
+    assert session.open_charges() == []
 
 
 def test_paths_become_real_ones_and_the_name_is_that_of_the_data(session, home):
-    assert session.choose("data", {"data": " clinic.npz "})
+    session.choose("data", {"data": " clinic.npz "})
+    assert session.problem == NOTHING
     assert session.choices.data == str(home / "clinic.npz")
     assert session.choices.name == "clinic"
 
@@ -37,5 +42,5 @@ def test_the_ledger_that_the_app_was_started_with_stays(home, tmp_path):
 @pytest.mark.parametrize("text", ["a cat", ""])
 def test_a_model_that_is_not_there_answers_nothing(session, text):
     with pytest.raises(dpt.errors.DPTransferError):
-        session.ask([text], text)
+        session.ask(text)
     assert session.answers == ()

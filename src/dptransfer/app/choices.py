@@ -13,6 +13,7 @@ from dptransfer.data.tables import DICOM, FOLDER, NOBODY
 
 Screen: TypeAlias = Literal["data", "who", "accuracy", "charge", "model"]
 
+# The fields of each screen, in order; what follows from one may depend on those before it.
 FIELDS: Mapping[Screen, tuple[str, ...]] = {
     "data": ("data", "public", "name", "classes", "label_column", "text_column", "path_column"),
     "who": ("unit", "whose", "whose_name"),
@@ -20,22 +21,21 @@ FIELDS: Mapping[Screen, tuple[str, ...]] = {
     "charge": ("out", "title"),
     "model": (),
 }
-"""The fields of each screen, in order; what follows from one may depend on those before it."""
 
+# For which accuracies are forecast.
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
-"""For which accuracies are forecast."""
 
+# What is said of a field that must be filled in and is not.
 MISSING = {
     "data": "Private data must be named; nothing is. Choose a folder or a file.",
     "name": "A data set needs a name in the ledger; it has none. Type one.",
     "unit": "Persons are protected, or single examples; neither is chosen. Choose one.",
     "whose": "To protect persons, the library must know whose each example is. Choose how it can tell.",
+    "confirm": "A charge must be confirmed; the name is another. Type:",
     "epsilon": "A fit needs a budget; none is chosen. Choose a line, or type ε.",
 }
-"""What is said of a field that must be filled in and is not."""
 
 _WORDS = {"folder": FOLDER, "dicom": DICOM}
-_MOST_LETTERS = 4000
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Choices:
         """The same with the fields of a screen as they were filled in; a field that did not come is empty."""
         if form.get("epsilon") == "own":
             form = {**form, "epsilon": form.get("own", "")}
-        return replace(self, **{name: form.get(name, "").strip()[:_MOST_LETTERS] for name in FIELDS[screen]})
+        return replace(self, **{name: form.get(name, "").strip()[:4000] for name in FIELDS[screen]})
 
     def first_missing(self, screen: Screen) -> str:
         """The first field of a screen that must be filled in and is not; '' where there is none."""
@@ -107,21 +107,6 @@ class Choices:
             option, value = option_of(name), getattr(self, name)
             if value:
                 yield from [f"{option}={value}"] if value.startswith("-") else [option, value]
-
-    def in_words(self) -> list[tuple[Screen, str]]:
-        """Everything chosen so far, by screen, short enough for a line."""
-        pool = f"public {Path(self.public).name}" if self.public else "no public data"
-        by = {"column": f" by column {self.whose_name}", "file": " by file", "stored": ""}
-        whom = f"each person{by.get(self.whose, f' by {self.whose}')}"
-        held = f", {self.holdout} held out" if self.holdout else ""
-        method = "" if self.method == "auto" else f", {self.method}"
-        said: list[tuple[Screen, str, str]] = [
-            ("data", self.data, f"{Path(self.data).name} with {pool}"),
-            ("who", self.unit, f"protects {whom if self.unit == 'person' else 'single examples'}"),
-            ("accuracy", self.epsilon, f"ε {self.epsilon}, δ {self.delta}{held}{method}"),
-            ("charge", self.out, f"charged to {self.name}"),
-        ]
-        return [(screen, words) for screen, chosen, words in said if chosen]
 
 
 def shown_command(words: Sequence[str]) -> str:

@@ -25,9 +25,9 @@ _COOKIE = "dptransfer"
 _LIFE = 30 * 24 * 3600  # seconds; a fit may take days, and the secret ends with the process
 _MOST_BYTES = 2**16
 _PATIENCE = 10.0  # seconds for a form to arrive
+_POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'; object-src 'none'",
+    "Content-Security-Policy": _POLICY,
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",

@@ -72,6 +72,5 @@ class Job:
                 self.problem = one_line(problem, "fit")
             except Exception as problem:
                 traceback.print_exc()
-                found = f"{type(problem).__name__}; the terminal shows where"
-                self.problem = f"This is a mistake of the software ({found}). Please report it."
+                self.problem = f"The software failed ({type(problem).__name__}); the terminal shows where."
         self.notes = [one_line(one.message) for one in caught if isinstance(one.message, PrivacyWarning)]

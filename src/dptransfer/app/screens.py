@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,37 +16,22 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-import dptransfer as dpt
 from dptransfer.app.choices import EPSILONS, FIELDS, Screen, shown_command
 from dptransfer.app.gate import read_form
 from dptransfer.app.picker import list_folder, resolve_inside
-from dptransfer.app.session import ALARMS, Session
+from dptransfer.app.session import ALARMS, NOTHING, Session
 from dptransfer.base.document import visible
 from dptransfer.base.document_html import head_html, sections_html
 from dptransfer.cli.charges import attack_sentence
 from dptransfer.errors import DPTransferError
 from dptransfer.methods import METHODS
-from dptransfer.privacy import Unit, number
-from dptransfer.release import read_evaluation
-from dptransfer.release.card import card_of
+from dptransfer.privacy import number
 from dptransfer.release.card_privacy import counted_as
 
-_TITLES: dict[Screen, tuple[str, str]] = {
-    "data": ("Data", "Which data?"),
-    "who": ("Who", "Who is protected?"),
-    "accuracy": ("Accuracy", "How accurate must it be?"),
-    "charge": ("Charge", "What it costs"),
-    "model": ("Model", "The model"),
-}
-_ORDER = tuple(_TITLES)
-_STARTS = {  # by the screen whose form does it: what is said, what is done, where that leads
-    "check": ("Checking the data", "data"),
-    "look ahead": ("Looking ahead with public data", "accuracy"),
-    "plan": ("Planning", "charge"),
-    "fit": ("Fitting the model", "model"),
-    "audit": ("Auditing the model", "model"),
-    "page": ("Writing the page", "model"),
-}
+_ORDER = tuple(FIELDS)
+_WORK = {"check": "Checking the data", "look ahead": "Looking ahead with public data", "plan": "Planning"}
+_WORK |= {"fit": "Fitting the model", "audit": "Auditing the model", "page": "Writing the page"}
+_THEN: dict[str, Screen] = {"look ahead": "accuracy", "plan": "charge", "fit": "model"}
 _DOCUMENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 
@@ -71,24 +56,23 @@ class _Screens:
         self._session = session
         own: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "finalize": _shown}
         self._pages = Environment(loader=PackageLoader("dptransfer.app"), trim_blocks=True, **own)
+        told: dict[str, Any] = {"head_html": head_html, "sections_html": sections_html, "session": session}
+        told |= {"alarms": ALARMS, "offered": [f"{one:g}" for one in EPSILONS]}
+        self._pages.globals |= {**told, "methods": METHODS.names, "attack_sentence": attack_sentence}
         self._pages.filters |= {"percent": "{:.0%}".format, "number": number, "shell": shown_command}
-        self._pages.filters["url"] = partial(quote, safe="")
+        self._pages.filters |= {"url": partial(quote, safe=""), "counted": counted_as}
 
     def _page(self, name: str, status: int = 200, **told: Any) -> Response:
-        session = self._session
-        steps = [(one, _TITLES[one][0], self._may_see(one)) for one in _ORDER]
-        told |= {"session": session, "choices": session.choices, "steps": steps, "screen": name}
+        steps = [(one, self._may_see(one)) for one in _ORDER]
+        told |= {"choices": self._session.choices, "steps": steps, "screen": name}
         return HTMLResponse(self._pages.get_template(f"{name}.html").render(told), status)
 
     def _may_see(self, screen: Screen) -> bool:
         """Whether all that comes before it is chosen."""
         session = self._session
-        if screen == "model":
-            return session.made is not None
-        before = _ORDER[: _ORDER.index(screen)]
-        return not any(map(session.choices.first_missing, before)) and (
-            screen != "charge" or session.plan is not None
-        )
+        if screen == "model" or (screen == "charge" and session.plan is None):
+            return session.made is not None and screen == "model"
+        return not any(map(session.choices.first_missing, _ORDER[: _ORDER.index(screen)]))
 
     async def door(self, _: Request) -> Response:
         """The page that exchanges the token for the cookie; it says nothing."""
@@ -96,67 +80,18 @@ class _Screens:
 
     async def home(self, _: Request) -> Response:
         """Where the story stands."""
-        if self._session.is_busy:
-            return _go("progress")
-        return _go(next(one for one in reversed(_ORDER) if self._may_see(one)))
+        here = next(one for one in reversed(_ORDER) if self._may_see(one))
+        return _go("progress" if self._session.is_busy else here)
 
     async def show(self, screen: Screen, _: Request) -> Response:
         """The page of a screen."""
         return await run_in_threadpool(self._show, screen) if self._may_see(screen) else _go("./")
 
     def _show(self, screen: Screen) -> Response:
-        session, job = self._session, self._session.job
-        wrong = session.problem is not None and session.problem[0] == screen
-        told: dict[str, Any] = {
-            "title": _TITLES[screen][1],
-            "problem": session.problem[1:] if session.problem is not None and wrong else ("", ""),
-            "notes": job.notes if job is not None and job.then == screen else [],
-        }
-        told |= getattr(self, f"_of_{screen}")()
-        return self._page(screen, 422 if wrong else 200, **told)
-
-    def _of_data(self) -> dict[str, Any]:
-        session, choices = self._session, self._session.choices
-        report = None if session.checkup is None else session.checkup.document()
-        return {
-            "command": choices.check_words() if choices.data else None,
-            "report": report,
-            "sections": "" if report is None else Markup(sections_html(report)),
-            "open_charges": [] if session.is_busy else session.open_charges(),
-        }
-
-    def _of_who(self) -> dict[str, Any]:
-        choices = self._session.choices
-        return {"command": choices.check_words() if choices.unit else None}
-
-    def _of_accuracy(self) -> dict[str, Any]:
-        words = self._session.choices.check_words(forecast=True)
-        offered = [f"{one:g}" for one in EPSILONS]
-        return {"command": words, "alarms": ALARMS, "methods": METHODS.names, "offered": offered}
-
-    def _of_charge(self) -> dict[str, Any]:
-        session, plan = self._session, self._session.plan
-        assert plan is not None
-        told: dict[str, Any] = {"command": session.choices.fit_words(), "quote": {}, "refusal": ""}
-        try:
-            told["quote"] = session.quote()
-        except DPTransferError as problem:
-            told["refusal"] = str(problem)
-        by_person = plan.facts.unit is Unit.PERSON
-        return told | {
-            "account": session.account(),
-            "attacker": attack_sentence(plan.events),
-            "person": f"A person counts as {counted_as(plan.facts.person_bound)}." if by_person else "",
-        }
-
-    def _of_model(self) -> dict[str, Any]:
-        session = self._session
-        model = dpt.load(session.made or "")
-        reads = "" if model.encoder is None else model.encoder.transform
-        return {
-            "head": Markup(head_html(card_of(model, read_evaluation(session.made or "")))),
-            "kind": reads and ("image" if reads.startswith("rgb") else "text"),
-        }
+        job, (where, *problem) = self._session.job, self._session.problem
+        notes = job.notes if job is not None and job.then == screen else []
+        problem = problem if where == screen else ["", ""]
+        return self._page(screen, 422 if where == screen else 200, notes=notes, problem=problem)
 
     async def take(self, screen: Screen, request: Request) -> Response:
         """A form that was sent from a screen."""
@@ -166,13 +101,10 @@ class _Screens:
         if screen == "model":
             return await self._use(form)
         if (wanted := form.get("browse", "")) in FIELDS[screen]:
-            session.choices = session.choices.with_form(screen, form)
+            session.keep(screen, form)
             return _go(f"pick?field={wanted}")
-        good = await run_in_threadpool(session.choose, screen, form)
-        if good and screen == "charge" and form.get("confirm", "").strip() != session.choices.name:
-            told = f"A charge must be confirmed; the name is another. Type: {session.choices.name}"
-            session.refuse(screen, told, "confirm")
-        if session.problem is not None:
+        await run_in_threadpool(session.choose, screen, form)
+        if session.problem != NOTHING:
             return await run_in_threadpool(self._show, screen)
         if screen == "data" and "check" not in form:
             return _go("who")
@@ -180,14 +112,13 @@ class _Screens:
         return self._start(work, screen)
 
     def _start(self, work: str, screen: Screen) -> Response:
-        what, then = _STARTS[work]
-        self._session.start(what, work, screen, cast(Screen, then))
+        self._session.start(_WORK[work], work, screen, _THEN.get(work, screen))
         return _go("progress")
 
     async def _use(self, form: dict[str, str]) -> Response:
         """What may be done with a model: audit it, make a page, try it, begin again."""
         session = self._session
-        if (work := form.get("do", "")) in session.model_words() and work in _STARTS:
+        if (work := form.get("do", "")) in session.model_words() and work in _WORK:
             return self._start(work, "model")
         if work == "again":
             session.reset()
@@ -196,10 +127,9 @@ class _Screens:
             return _go("pick?field=example")
         try:
             if text := form.get("text", "").strip():
-                await run_in_threadpool(session.ask, [text], text)
+                await run_in_threadpool(session.ask, text)
             elif given := form.get("example", ""):
-                path = resolve_inside(session.root, given)
-                await run_in_threadpool(session.ask, [path], path.name)
+                await run_in_threadpool(session.ask, resolve_inside(session.root, given))
         except (DPTransferError, OSError) as problem:
             session.refuse("model", problem)
         return _go("model")
@@ -215,20 +145,21 @@ class _Screens:
             found = await run_in_threadpool(list_folder, session.root, at)
         except DPTransferError as problem:
             at, why, found = session.root, str(problem), ([], [], False)
-        told = {"title": "Choose a file or folder", "at": at, "found": found, "field": name}
-        told |= {"back": back, "why": why, "above": at.parent if at != session.root else None}
+        told = {"at": at, "found": found, "field": name, "back": back, "why": why}
         return self._page("pick", 422 if why else 200, **told)
 
     async def take_pick(self, request: Request) -> Response:
         """A file or folder that was chosen."""
         session, form = self._session, await read_form(request)
         name, given = form.get("field", ""), form.get("path", "")
-        if name == "example" and session.made is not None and not session.is_busy:
-            return await self._use({"example": given})
         screen = next((one for one, names in FIELDS.items() if name in names), None)
-        if screen is not None and not session.is_busy:
+        if session.is_busy:
+            return _go("progress")
+        if name == "example" and session.made is not None:
+            return await self._use({"example": given})
+        if screen is not None:
             current = {one: getattr(session.choices, one) for one in FIELDS[screen]}
-            session.choices = session.choices.with_form(screen, {**current, name: given})
+            session.keep(screen, {**current, name: given})
         return _go(screen or "./")
 
     async def progress(self, _: Request) -> Response:
@@ -236,15 +167,14 @@ class _Screens:
         following, job = self._session.settle(), self._session.job
         if job is None or following is not None:
             return _go(following or "./")
-        return self._page("progress", job=job, title=job.what)
+        return self._page("progress", job=job)
 
     async def status(self, _: Request) -> Response:
         """The same for the script of the page."""
         job = self._session.job
-        if job is None or not job.is_running:
-            return JSONResponse({"running": False})
-        told = {"step": visible(job.step), "share": job.share, "seconds": job.seconds}
-        return JSONResponse({"running": True, **told})
+        running = job is not None and job.is_running
+        told = {"step": visible(job.step), "share": job.share, "seconds": job.seconds} if job else {}
+        return JSONResponse({"running": running, **told})
 
     async def stop(self, _: Request) -> Response:
         """End the work."""

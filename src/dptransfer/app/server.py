@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import tempfile
 import time
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from html import escape
 from pathlib import Path
 from socket import socket
@@ -64,12 +63,8 @@ def run_app(
     session = Session(root.resolve(), Choices(ledger="" if ledger is None else str(ledger.absolute())))
     token, room = token or secrets.token_urlsafe(32), secrets.token_urlsafe(16)
     with listen_on(host, port) as listener:
-        number = listener.getsockname()[1]
-        own = (
-            [origin.rstrip("/")]
-            if origin
-            else [f"http://{one}:{number}" for one in ("127.0.0.1", "localhost")]
-        )
+        number, names = listener.getsockname()[1], ("127.0.0.1", "localhost")
+        own = [origin.rstrip("/")] if origin else [f"http://{name}:{number}" for name in names]
         gate = Gate(make_app(session, room), origins=own, token=token, room=room)
         settings: dict[str, Any] = {"log_config": None, "log_level": "warning", "access_log": False}
         settings |= {"server_header": False, "proxy_headers": False, "ws": "none", "lifespan": "off"}
@@ -77,9 +72,8 @@ def run_app(
         server = uvicorn.Server(uvicorn.Config(gate, **settings))
         link = f"{own[0]}/#{token}"
         announce(link)
-        with ExitStack() as shown, suppress(KeyboardInterrupt):  # uvicorn raises a signal again at its end
-            if open_browser:
-                shown.enter_context(_opened(link))
+        shown = _opened(link) if open_browser else nullcontext()
+        with shown, suppress(KeyboardInterrupt):  # uvicorn raises a signal again at its end
             asyncio.run(_serve(server, listener, gate, session, 60 * idle_minutes))
     job = session.job
     if job is None or not job.is_running:
@@ -91,31 +85,22 @@ def run_app(
 
 async def _serve(server: Server, listener: socket, gate: Gate, session: Session, idle: float) -> None:
     """Serve, and stop once nobody has asked for anything for so long and nothing is done."""
-
-    async def watch() -> None:
-        while not server.should_exit:
-            await asyncio.sleep(min(_LOOK, idle))
-            if not session.is_busy and time.monotonic() - gate.last > idle:
-                server.should_exit = True
-
-    watching = asyncio.create_task(watch())
-    await server.serve(sockets=[listener])
-    watching.cancel()
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not serving.done():
+        await asyncio.wait([serving], timeout=min(_LOOK, idle))
+        if not session.is_busy and time.monotonic() - gate.last > idle:
+            server.should_exit = True
 
 
 def _require_safe(host: str, token: str | None, origin: str | None) -> None:
     """Raise for what would let other machines in without a token, or read along."""
-    outside = not is_loopback(host)
-    if outside and token is None:
-        raise ArgumentError(
-            f"An app that other machines can reach needs a token; --host is '{host}'. Pass --token-file, or "
-            "leave --host out and use a tunnel: ssh -L 8080:127.0.0.1:8080 MACHINE."
-        )
     parts = urlsplit(origin or "")
-    if (outside or origin) and (parts.scheme != "https" or not parts.netloc or parts.path.strip("/")):
+    has_tls = parts.scheme == "https" and bool(parts.netloc) and not parts.path.strip("/")
+    if (origin and not has_tls) or not (is_loopback(host) or (token and has_tls)):
         raise ArgumentError(
-            "Other machines must reach the app through a proxy with TLS, whose address is --origin; got "
-            f"'{origin or ''}'. Example: --origin https://box.example"
+            "Other machines reach the app with a token and by a proxy with TLS; got --host "
+            f"'{host}', --origin '{origin or ''}'. Pass --token-file and --origin https://NAME, or leave all "
+            "of these out and make a tunnel: ssh -L 8080:127.0.0.1:8080 MACHINE."
         )
 
 
@@ -125,11 +110,10 @@ def _opened(link: str) -> Iterator[None]:
 
     On the browser's command line every user of the machine could read the token.
     """
-    handle, name = tempfile.mkstemp(prefix="dptransfer-", suffix=".html")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as page:
-            page.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(link)}">')
-        webbrowser.open(Path(name).as_uri())
+    with tempfile.TemporaryDirectory(prefix="dptransfer-") as folder:  # nobody else can look into it
+        page = Path(folder) / "open.html"
+        page.write_text(
+            f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(link)}">', "utf-8"
+        )
+        webbrowser.open(page.as_uri())
         yield
-    finally:
-        Path(name).unlink(missing_ok=True)

@@ -6,10 +6,12 @@ parser reads. So what a screen shows as its command is what runs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import dptransfer as dpt
 from dptransfer.accounting import true_positive_rate
@@ -17,8 +19,8 @@ from dptransfer.api.checkup import Checkup, Forecast, forecast
 from dptransfer.app.choices import EPSILONS, FIELDS, MISSING, Choices, Screen, field_of, suggested_name
 from dptransfer.app.jobs import Job
 from dptransfer.app.picker import resolve_inside
+from dptransfer.base.document import Document
 from dptransfer.base.types import JsonObject
-from dptransfer.cli.check_command import sources_of
 from dptransfer.cli.commands import COMMANDS, read_command, run_command
 from dptransfer.cli.fit_command import request_of
 from dptransfer.cli.screen import one_line
@@ -26,13 +28,14 @@ from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.ledger import Charge
 from dptransfer.methods import METHODS
 from dptransfer.methods.fitting import FitPlan
+from dptransfer.release import read_evaluation
+from dptransfer.release.card import card_of
 
-ALARMS = 0.01
-"""False alarms of the attacker whose ceiling is shown."""
+NOTHING = "", "", ""
+ALARMS = 0.01  # false alarms of the attacker whose ceiling is shown
 
 
-@dataclass(frozen=True)
-class Outlook:
+class Outlook(NamedTuple):
     """What a fit would cost and reach at one ε, from public facts and public rows.
 
     Attributes:
@@ -62,7 +65,7 @@ class Session:
         made: the release.
         written: what else was made of it, by command.
         problem: what is wrong: the screen, the field if it is about one, and the words.
-        asked: the example that the model was asked about, in words.
+        asked: the path or text that the model was asked about.
         answers: what it says, likeliest first.
     """
 
@@ -76,7 +79,7 @@ class Session:
     plan: FitPlan | None = None
     made: Path | None = None
     written: dict[str, Path] = field(default_factory=dict)
-    problem: tuple[Screen, str, str] | None = None
+    problem: tuple[str, str, str] = NOTHING
     asked: str = ""
     answers: tuple[tuple[str, float], ...] = ()
 
@@ -90,52 +93,47 @@ class Session:
         """The file of the ledger, which may not be there yet."""
         return Path(self.choices.ledger) if self.choices.ledger else dpt.Ledger.default_path()
 
-    def choose(self, screen: Screen, form: dict[str, str]) -> bool:
-        """Take a form; whether all that the screen asks for is there and can be used."""
-        self.problem, before = None, self.choices
-        self.choices = self.choices.with_form(screen, form)
-        try:
-            self._require(screen)
-        except (DPTransferError, OSError) as problem:
-            self.refuse(screen, problem)
-        changed = {name for name in vars(before) if getattr(before, name) != getattr(self.choices, name)}
+    def keep(self, screen: Screen, form: Mapping[str, str]) -> None:
+        """Keep a form as it is filled in; what was found for other choices is forgotten."""
+        before, self.choices = vars(self.choices), self.choices.with_form(screen, form)
+        changed = {name for name, value in vars(self.choices).items() if before[name] != value}
         if changed & {*FIELDS["data"]}:
             self.checkup = None
         if changed & {*FIELDS["data"], *FIELDS["who"]}:
             self.outlooks, self.best, self.no_forecast = (), None, ""
         if changed & {*FIELDS["data"], *FIELDS["who"], *FIELDS["accuracy"]}:
             self.plan = None
-        return self.problem is None
+
+    def choose(self, screen: Screen, form: dict[str, str]) -> None:
+        """Take a form, if all that the screen asks for is there and can be used; else there is a problem."""
+        self.problem = NOTHING
+        self.keep(screen, form)
+        paths = {"data", "public", "out", *(["whose_name"] if form.get("whose") == "file" else [])}
+        try:
+            real = {name: str(resolve_inside(self.root, form[name])) for name in paths if form.get(name)}
+            form = {**form, **real, "name": form.get("name") or suggested_name(real.get("data", ""))}
+            self.keep(screen, form)
+            if name := self.choices.first_missing(screen):
+                self.refuse(screen, MISSING[name], name)
+            elif self.choices.method not in METHODS.names:  # a class of any module could be named, and loaded
+                raise ArgumentError(f"--method must be one that is listed; got '{self.choices.method}'.")
+            elif screen in ("data", "accuracy"):
+                request = self._request()
+                for source in filter(None, (request.private, request.public)):
+                    source.require_there()
+            elif screen == "charge" and form.get("confirm", "").strip() != self.choices.name:
+                self.refuse(screen, f"{MISSING['confirm']} {self.choices.name}", "confirm")
+        except (DPTransferError, OSError) as problem:
+            self.refuse(screen, problem)
 
     def refuse(self, screen: Screen, problem: BaseException | str, name: str | None = None) -> None:
         """Show what is wrong, beside the field that it is about."""
         text = problem if isinstance(problem, str) else one_line(problem, "fit")
         self.problem = screen, field_of(text, screen) if name is None else name, text
 
-    def _require(self, screen: Screen) -> None:
-        paths = {"data", "public", "out", *(["whose_name"] if self.choices.whose == "file" else [])}
-        for name in FIELDS[screen]:
-            if name in paths and (value := getattr(self.choices, name)):
-                self.choices = replace(self.choices, **{name: str(resolve_inside(self.root, value))})
-        if self.choices.data and not self.choices.name:
-            self.choices = replace(self.choices, name=suggested_name(self.choices.data))
-        if name := self.choices.first_missing(screen):
-            return self.refuse(screen, MISSING[name], name)
-        if self.choices.method not in METHODS.names:  # a class of any module could be named, and loaded
-            raise ArgumentError(f"--method must be one that is listed; got '{self.choices.method}'.")
-        if screen == "data":
-            private, pool = self._sources()
-            if pool is not None:
-                pool.require_other_than(private, "public (--public)")
-        elif screen == "accuracy":
-            self._request(self.choices)
-
-    def _sources(self) -> tuple[dpt.Source, dpt.Source | None]:
-        given = read_command("check", self.choices.check_words()[1:])
-        private, pool, _ = sources_of(given["data"], given["examples"], given["runtime"], given["public"])
-        return private, pool
-
-    def _request(self, choices: Choices) -> dpt.Fit:
+    def _request(self, epsilon: str = "") -> dpt.Fit:
+        """The request, with this ε or that which was chosen; before that some ε stands in."""
+        choices = replace(self.choices, epsilon=epsilon or self.choices.epsilon or "1")
         return request_of(**read_command("fit", choices.fit_words()[1:]))
 
     # Work
@@ -144,7 +142,7 @@ class Session:
         """Begin a piece of work; a command about the model is run as it is shown."""
         if not self.is_busy:
             own = {"check": self._check, "look ahead": self._look_ahead, "plan": self._plan, "fit": self._fit}
-            work, self.problem = own.get(command, partial(self._write, command)), None
+            work, self.problem = own.get(command, partial(self._write, command)), NOTHING
             self.job = Job(what, work, screen=screen, then=then)
 
     def settle(self) -> Screen | None:
@@ -158,29 +156,27 @@ class Session:
         return job.then
 
     def _check(self) -> None:
-        self.checkup = dpt.check(*self._sources())
+        request = self._request()
+        self.checkup = dpt.check(request.private, request.public)
 
     def _look_ahead(self) -> None:
-        choices, found = self.choices, []
-        for epsilon in EPSILONS:
-            plan = self._request(replace(choices, epsilon=f"{epsilon:g}")).plan()
-            found.append(Outlook(epsilon, true_positive_rate(plan.events, ALARMS)))
-        self.no_forecast = "they are forecast on public data, and there are none."
-        private, pool = self._sources()
+        requests, found = [self._request(f"{epsilon:g}") for epsilon in EPSILONS], []
+        for epsilon, request in zip(EPSILONS, requests, strict=True):
+            found.append(Outlook(epsilon, true_positive_rate(request.plan().events, ALARMS)))
+        self.no_forecast, pool = "they are forecast on public data, and there are none.", requests[0].public
         if pool is not None:
             try:
-                expected = forecast(private, pool, EPSILONS, float(choices.delta))
-                found = [replace(one, forecast=told) for one, told in zip(found, expected, strict=False)]
-                self.best, self.no_forecast = expected[-1], ""
+                *expected, self.best = forecast(request.private, pool, EPSILONS, request.budget.delta)
+                found = [one._replace(forecast=told) for one, told in zip(found, expected, strict=True)]
+                self.no_forecast = ""
             except DPTransferError as problem:
                 self.no_forecast = one_line(problem, "check")
         self.outlooks = tuple(found)
 
     def _plan(self) -> None:
-        self.plan = self._request(self.choices).plan()
+        self.plan = self._request().plan()
         if not self.choices.out:
-            beside = Path(self.choices.data).parent
-            beside = beside if beside.is_relative_to(self.root) else self.root
+            beside = max(self.root, Path(self.choices.data).parent)  # not above the root
             self.choices = replace(self.choices, out=str(beside / f"{self.choices.name}-model"))
 
     def reset(self) -> None:
@@ -194,27 +190,32 @@ class Session:
 
     def model_words(self) -> dict[str, list[str]]:
         """What can be done with the model, as commands, by name."""
-        made = self.made or Path("model")
-        page = made.with_name(f"{made.name}-page")
         found = {
-            "predict": [str(made), "picture.jpg", "--top", "3"],
-            "card": [str(made)],
-            "audit": [str(made), "--out", str(made.with_name(f"{made.name}-audit.html")), "--overwrite"],
-            "page": [str(made), "--out", str(page)],
-            "serve": [str(made)],
+            "predict": [self.asked if Path(self.asked).is_absolute() else "EXAMPLE", "--top", "3"],
+            "card": [],
+            "audit": ["--out", f"{self.made}-audit.html", "--overwrite"],
+            "page": ["--out", f"{self.made}-page"],
+            "serve": [],
         }
-        return {name: [name, *words] for name, words in found.items() if name in COMMANDS}
+        return {name: [name, str(self.made), *words] for name, words in found.items() if name in COMMANDS}
 
     def _write(self, command: str) -> None:
         words = self.model_words()[command]
         run_command(command, words[1:])
         self.written[command] = Path(words[words.index("--out") + 1])
 
-    def ask(self, x: object, called: str) -> None:
-        """Have the model label a picture or a text."""
-        self.problem, self.asked, self.answers = None, called, ()
+    def card(self) -> tuple[Document, str]:
+        """The card of the model, and whether it reads pictures ('image'), texts ('text') or rows ('')."""
         model = dpt.load(self.made or "")
-        shares = model.predict_proba(x)[0]
+        reads = "" if model.encoder is None else model.encoder.transform
+        kind = "image" if reads.startswith("rgb") else "text" if reads else ""
+        return card_of(model, read_evaluation(self.made or "")), kind
+
+    def ask(self, x: Path | str) -> None:
+        """Have the model label a picture or a text."""
+        self.problem, self.asked, self.answers = NOTHING, str(x), ()
+        model = dpt.load(self.made or "")
+        shares = model.predict_proba([x])[0]
         best = shares.argsort()[::-1][:3]
         self.answers = tuple((str(model.classes[place]), float(shares[place])) for place in best)
 
@@ -224,19 +225,17 @@ class Session:
         """The ledger to look something up in; one that is not there yet is not made."""
         return dpt.Ledger(self.ledger_path) if self.ledger_path.exists() else dpt.Ledger.in_memory()
 
-    def account(self) -> str:
-        """What the ledger says of the account before a charge."""
-        with suppress(LedgerError):
-            book = self._book()
-            own = book.find(self.choices.name)
-            return next(one.sentence for one in book.datasets() if one.dataset == own)
-        return "nothing is spent; no budget is set"
-
-    def quote(self) -> JsonObject:
-        """What the charge costs, and what the account would be at after it; raises where it is refused."""
-        return {} if self.plan is None else self._book().require_room(self.choices.name, self.plan.events)
+    def quote(self) -> tuple[JsonObject, str]:
+        """What the charge costs, and the account before and after it; or why it would be refused."""
+        try:
+            events = () if self.plan is None else self.plan.events
+            return self._book().require_room(self.choices.name, events), ""
+        except DPTransferError as problem:
+            return {}, one_line(problem, "fit")
 
     def open_charges(self) -> list[Charge]:
         """Charges that nobody closed: of runs that were killed, or that others do right now."""
-        entries = self._book().history(recheck=False)
-        return [one for one in entries if isinstance(one, Charge) and one.outcome is None]
+        with suppress(LedgerError):  # the charge says what is wrong with the file
+            entries = [] if self.is_busy else self._book().history(recheck=False)
+            return [one for one in entries if isinstance(one, Charge) and one.outcome is None]
+        return []

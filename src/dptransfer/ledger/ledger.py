@@ -234,11 +234,11 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """Raise BudgetExceeded where a charge would; nothing is recorded, and the charge asks again.
 
         For data sets that are addressed by name: without one the content has to be there. Returns the fields
-        `cost` and `total` that the charge would have.
+        `cost` and `total` that the charge would have, and as `before` the account now, in words.
         """
         account = self._read_register(recheck=False).account(identity_of(dataset))
         account.require_room(tuple(events))
-        return account.stated_cost(tuple(events))
+        return {"before": account.summary().sentence, **account.stated_cost(tuple(events))}
 
     def require_new_sources(
         self, digests: NDArray[np.uint64] | None, name: str | None, *, new_data_set: bool = False
