@@ -176,7 +176,7 @@ def test_the_story_from_a_folder_of_pictures_to_a_model(page, context, home, tmp
     page.get_by_role("button", name="Continue").click()
     assert page.get_by_role("radio", checked=True).count() == 0  # nobody chose for the owner
     page.get_by_role("button", name="Continue").click()
-    page.get_by_role("alert").wait_for()
+    page.locator("fieldset:focus").get_by_role("alert").wait_for()
     # By keys alone from here on.
     page.get_by_label("Each person").focus()
     page.keyboard.press("Space")

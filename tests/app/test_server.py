@@ -16,8 +16,10 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import url2pathname
 
 import pytest
+import uvicorn
 
 from dptransfer.app import run_app, server
+from dptransfer.app.screens import make_app
 from dptransfer.errors import ArgumentError
 
 
@@ -88,11 +90,8 @@ def test_the_browser_is_shown_a_file_of_the_users_own(home, monkeypatch):
         file = Path(url2pathname(urlsplit(link).path))
         seen.extend([file, file.parent.stat().st_mode & 0o777, file.read_text()])
 
-    async def serve(*_):
-        assert seen[0].exists()
-
     monkeypatch.setattr(webbrowser, "open", look)
-    monkeypatch.setattr(server, "_serve", serve)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: seen[0].exists() or pytest.fail("gone"))
     links = []
     assert run_app(home, announce=links.append) == ""
     file, mode, content = seen
@@ -104,11 +103,13 @@ def test_the_browser_is_shown_a_file_of_the_users_own(home, monkeypatch):
 def test_work_is_ended_with_the_app_and_what_became_of_it_is_told(home, monkeypatch):
     from dptransfer.base.progress import steps
 
-    async def serve(_, __, ___, session, ____):
+    def begin(session, room):
         session._check = lambda: [time.sleep(0.01) for _ in steps(10**6, "step")]
         session.start("Checking", "check", "data", "data")
+        return make_app(session, room)
 
-    monkeypatch.setattr(server, "_serve", serve)
+    monkeypatch.setattr(server, "make_app", begin)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
     assert "Interrupted" in run_app(home, announce=lambda _: None, open_browser=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import tempfile
 import time
@@ -11,8 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from html import escape
 from pathlib import Path
-from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from dptransfer.app.choices import Choices
@@ -22,10 +20,7 @@ from dptransfer.app.session import Session
 from dptransfer.errors import ArgumentError
 from dptransfer.serve.server import is_loopback, listen_on
 
-if TYPE_CHECKING:
-    from uvicorn import Server
-
-_LOOK = 5.0  # seconds between looks at whether somebody is there
+_LOOK = 5  # seconds between looks at whether somebody is there
 _GRACE = 15.0  # seconds for work to end when the app does
 
 
@@ -66,30 +61,26 @@ def run_app(
         number, names = listener.getsockname()[1], ("127.0.0.1", "localhost")
         own = [origin.rstrip("/")] if origin else [f"http://{name}:{number}" for name in names]
         gate = Gate(make_app(session, room), origins=own, token=token, room=room)
+
+        async def look() -> None:
+            if not session.is_busy and time.monotonic() - gate.last > 60 * idle_minutes:
+                server.should_exit = True
+
         settings: dict[str, Any] = {"log_config": None, "log_level": "warning", "access_log": False}
         settings |= {"server_header": False, "proxy_headers": False, "ws": "none", "lifespan": "off"}
         settings |= {"limit_concurrency": 64, "timeout_graceful_shutdown": 2}
-        server = uvicorn.Server(uvicorn.Config(gate, **settings))
+        server = uvicorn.Server(uvicorn.Config(gate, callback_notify=look, timeout_notify=_LOOK, **settings))
         link = f"{own[0]}/#{token}"
         announce(link)
         shown = _opened(link) if open_browser else nullcontext()
         with shown, suppress(KeyboardInterrupt):  # uvicorn raises a signal again at its end
-            asyncio.run(_serve(server, listener, gate, session, 60 * idle_minutes))
+            server.run(sockets=[listener])
     job = session.job
     if job is None or not job.is_running:
         return ""
     job.stop()
     job.wait(_GRACE)
     return job.problem or f"{job.what}: ended with the app. 'dptransfer ledger show' shows what was charged."
-
-
-async def _serve(server: Server, listener: socket, gate: Gate, session: Session, idle: float) -> None:
-    """Serve, and stop once nobody has asked for anything for so long and nothing is done."""
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    while not serving.done():
-        await asyncio.wait([serving], timeout=min(_LOOK, idle))
-        if not session.is_busy and time.monotonic() - gate.last > idle:
-            server.should_exit = True
 
 
 def _require_safe(host: str, token: str | None, origin: str | None) -> None:
