@@ -275,7 +275,7 @@ def encoder_of(
     """
     asked = spec or identity.name
     if asked not in ENCODERS.names and not _is_model(asked) and not (spec and is_place(spec)):
-        rule = f"The encoder '{asked}' is of no installed package, nor is its place on record. Install it,"
+        rule = f"The encoder '{asked}' is of no installed package, and its place not on record. Install it,"
         place = "a folder with config.json, an .onnx file, hf:ORG/NAME or package.module:Name"
         raise DataError(f"{rule} or say where it is: {place}.")
     note = None if _is_model(asked) else ENCODERS.find(asked)
