@@ -18,13 +18,22 @@ from dptransfer.testing.query_rules import (
     share_of_sensitivity,
     squared_bound,
     squared_gap,
-    with_example,
     with_people,
     worst_people,
 )
 
 WIDTH = 3
 CLASSES = 3
+
+
+def with_example(data, example):
+    """The data set with one more example, at a place in the middle."""
+    x, y = data
+    values, label = example
+    place = len(x) // 2
+    return np.insert(x, place, values, axis=0), np.insert(y, place, label)
+
+
 POOL = PublicEmbeddings(np.random.default_rng(0).normal(size=(20, WIDTH)))
 MAPS = {
     "unit norm": UnitNorm().fit(WIDTH, None),

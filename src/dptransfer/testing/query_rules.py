@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,14 +61,6 @@ def squared_bound(query: L2Query, relation: Relation) -> Fraction:
 def share_of_sensitivity(query: L2Query, one: DataSet, other: DataSet, relation: Relation) -> float:
     """The share of the claimed sensitivity that these neighbours use; at most 1 if the claim is true."""
     return math.sqrt(Fraction(squared_gap(query, one, other)) / squared_bound(query, relation))
-
-
-def with_example(data: Table, example: tuple[ArrayLike, ArrayLike]) -> Table:
-    """The data set with one more example, at a place in the middle."""
-    x, y = data
-    values, label = example
-    place = len(x) // 2
-    return np.insert(x, place, values, axis=0), np.insert(y, place, label)
 
 
 def with_people(people: Sequence[Table], seed: int | None = None) -> DataSet:
@@ -251,36 +242,23 @@ def _data_sets(trial: _Trial, count: int) -> Iterator[DataSet]:
 
 
 def _neighbours(trial: _Trial) -> Iterator[tuple[DataSet, DataSet, DataSet]]:
-    """A data set, the same with a unit more, and with another in that one's place."""
-    rng = np.random.default_rng(trial.seed)
-    x, y = trial.draw(rng, 0)
-    if trial.has_people:
-        nobody = (x, y, np.zeros(0, dtype=np.int64))
-        drawn = [trial.draw(rng, int(rng.integers(1, 9))) for _ in range(2 * trial.cases)]
-        extreme = list(worst_people(trial.width, trial.classes).values()) if _is_table(trial, x) else []
-        for first, second in [*product(extreme, repeat=2), *zip(drawn[::2], drawn[1::2], strict=True)]:
-            others = [drawn[place] for place in rng.integers(0, len(drawn), rng.integers(0, 4))]
-            mixed = int(rng.integers(2**31))
-            data = with_people(others, mixed) if others else nobody
-            yield data, with_people([*others, first], mixed), with_people([*others, second], mixed)
-        return
-    rows = [*_extreme_rows(trial.width)] if _is_table(trial, x) else []
-    extremes = list(product(rows, {0, trial.classes - 1}))
-    for one_row, other_row in product(extremes, repeat=2):
-        yield (x, y), with_example((x, y), one_row), with_example((x, y), other_row)
-    for _ in range(trial.cases):
-        data = trial.draw(rng, int(rng.integers(0, 7)))
-        one, other = (with_example(data, example) for example in zip(*trial.draw(rng, 2), strict=True))
-        yield data, one, other
+    """A data set, the same with a unit more, and with another in that one's place.
 
-
-def _is_table(trial: _Trial, rows: AnyArray) -> bool:
-    return bool(np.ndim(rows) == 2 and rows.shape[1] == trial.width and rows.dtype.kind == "f")
-
-
-def _extreme_rows(width: int) -> Iterator[Floats]:
-    along, across = np.eye(width)[0], np.eye(width)[1]
-    yield from (along, -along, across, np.ones(width), np.full(width, 1e308), np.full(width, np.nan))
+    A unit is a person; or one row, as which a person with a single one is written.
+    """
+    rng, most = np.random.default_rng(trial.seed), 8 if trial.has_people else 1
+    drawn = [trial.draw(rng, int(rng.integers(1, most + 1))) for _ in range(2 * trial.cases)]
+    pairs, nobody = list(zip(drawn[::2], drawn[1::2], strict=True)), trial.draw(rng, 0)
+    if nobody[0].shape == (0, trial.width) and nobody[0].dtype.kind == "f":
+        cut = slice(None if trial.has_people else 1)
+        extreme = [(x[cut], y[cut]) for x, y in worst_people(trial.width, trial.classes).values()]
+        pairs = [(first, second) for first in extreme for second in extreme] + pairs
+    for first, second in pairs:
+        others = [drawn[place] for place in rng.integers(0, len(drawn), rng.integers(0, 4))]
+        mixed = int(rng.integers(2**31))
+        data = [with_people([nobody, *others, *more], mixed) for more in ((), (first,), (second,))]
+        less, one, other = data if trial.has_people else (units[:2] for units in data)
+        yield less, one, other
 
 
 QUERY_CHECKS: Mapping[str, Callable[[_Trial], None]] = {
