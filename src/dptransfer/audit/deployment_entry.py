@@ -49,17 +49,11 @@ def registry_yaml(model: PrivateClassifier) -> str:
 def assessment_paragraphs(model: PrivateClassifier) -> str:
     """Paragraphs to paste into a data protection impact assessment, in Markdown."""
     told, promise = model.provenance, model.guarantee
-    return _template("dpia.md").format(
-        name=told.title or f"the model '{told.method}'",
-        version=told.versions.get("dptransfer", ""),
-        summary=told.summary,
-        classes=len(model.classes),
-        promise=promise,
-        unit=promise.unit.words,
-        right=percent_up((1 + membership_advantage(model.events)) / 2),
-        epsilon=rounded_up(promise.epsilon),
-        delta=rounded_up(promise.delta),
-    )
+    name, version = told.title or f"the model '{told.method}'", told.versions.get("dptransfer", "")
+    right = percent_up((1 + membership_advantage(model.events)) / 2)
+    numbers = {"classes": len(model.classes), "right": right}
+    numbers |= {name: rounded_up(getattr(promise, name)) for name in ("epsilon", "delta")}
+    return _template("dpia.md").format(model=model, name=name, version=version, **numbers)
 
 
 def _template(name: str) -> str:

@@ -48,8 +48,6 @@ def audited_epsilon(
     *,
     trials: int,
     delta: float,
-    error: float = ERROR,
-    seed: int = 0,
     gaussian: bool = False,
 ) -> float:
     """Lower bound on ε at `delta` from repeated runs on two neighbours, with seeded noise.
@@ -59,8 +57,6 @@ def audited_epsilon(
         neighbour: the same on its neighbour.
         trials: how many numbers to collect from each.
         delta: δ of the claim.
-        error: probability that the bound is wrong.
-        seed: first seed; every run has its own.
         gaussian: whether the statistic is known to be normal on both, with one standard deviation.
 
     >>> from dptransfer.accounting import epsilon_of_mu, rate_ceilings
@@ -71,9 +67,9 @@ def audited_epsilon(
     True
     """
     checks.whole("trials", trials)
-    first, second = samples(run, trials, seed), samples(neighbour, trials, seed + 2**32)
+    first, second = samples(run, trials, 0), samples(neighbour, trials, 2**32)
     bound = gaussian_epsilon if gaussian else counted_epsilon
-    return bound(first, second, delta, error=error)
+    return bound(first, second, delta)
 
 
 def samples(run: Run, trials: int, seed: int) -> Floats:

@@ -249,11 +249,10 @@ def _accounting(model: PrivateClassifier) -> Iterator[doc.Block]:
 def _numerics(model: PrivateClassifier) -> doc.Block:
     if not model.events:
         return doc.Paragraph("No noise was drawn.")
-    exact = "Private rows are converted to integers before they are summed"
-    odd = "A row with a NaN or an infinity counts as a row of zeros"
-    if example_word(model) == "picture":
-        exact = "What a private picture adds is converted to integers before it is summed"
-        odd = "A picture that cannot be read counts as a black one"
+    exact = f"What a private {example_word(model)} adds is converted to integers before it is summed"
+    odd = "A picture that cannot be read counts as a black one"
+    if example_word(model) == "row":
+        odd = "A row with a NaN or an infinity counts as a row of zeros"
     if model.provenance.answers is not None:
         exact = "Votes of teachers are whole numbers"
     source = (
