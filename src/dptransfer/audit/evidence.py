@@ -190,11 +190,10 @@ def nothing_beside(made: Replay) -> Evidence:
     name = "Nothing but noisy answers is released"
     if not made.plan.mechanisms:
         return Evidence(name, "holds", "no private row is used")
-    if made.same_release is None:
+    if made.difference is None:
         return Evidence(name, "not tried", "a second run would take too long")
     said = "other rows, without one of the classes, gave the same release with the same answers"
-    found = said if made.same_release else made.difference
-    return Evidence(name, _verdict(made.same_release), found, "these two sets of rows", 2)
+    return Evidence(name, _verdict(not made.difference), made.difference or said, "these two sets of rows", 2)
 
 
 def samples(made: Replay) -> list[Evidence]:

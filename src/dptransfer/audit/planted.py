@@ -10,7 +10,7 @@ import numpy as np
 
 from dptransfer.audit import evidence
 from dptransfer.audit.evidence import Evidence
-from dptransfer.audit.replay import KeyedNoise, Replay, WatchedAnswer, same_arrays
+from dptransfer.audit.replay import KeyedNoise, Replay, WatchedAnswer, changed_array
 from dptransfer.base.types import AnyArray, Floats, Integers
 from dptransfer.mechanisms import LaplaceNoisyMax
 
@@ -72,7 +72,7 @@ def _faults(made: Replay, delta: float) -> Iterator[tuple[str, list[Evidence]]]:
     if made.asked:
         unpaid = replace(made, asked=[*made.asked, *made.asked[-1:]])
         yield "one answer that was not paid for", [evidence.price(unpaid, delta)]
-    if made.same_release is not None:
+    if made.difference is not None:
         yield "a list of classes read off the rows", [evidence.nothing_beside(_class_list(made))]
 
 
@@ -84,5 +84,4 @@ def _class_list(made: Replay) -> Replay:
     """The replay, had the release only the classes that are among the rows: the second set lacks one."""
     classes = {name: array for name, array in made.arrays.items() if array.ndim}
     fewer = {name: array[:-1] for name, array in classes.items()}
-    same, difference = same_arrays(classes, fewer)
-    return replace(made, same_release=same, difference=difference)
+    return replace(made, difference=changed_array(classes, fewer))

@@ -27,7 +27,7 @@ from dptransfer.mechanisms.mechanism import Step, exact_answer
 from dptransfer.mechanisms.row_shares import Watcher, watch
 from dptransfer.mechanisms.witness import draw_witnesses
 from dptransfer.methods.deep.fine_tuning import FineTuning
-from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, Task
+from dptransfer.methods.method import EmbeddingMethod, Plan, Task
 from dptransfer.methods.replan import budget_of, check_steps
 from dptransfer.methods.tuning import Trials
 from dptransfer.methods.votes.voting import Voting
@@ -218,9 +218,8 @@ class Replay:
         plan: the plan that ran.
         asked: all answers, in order.
         canaries: numbers of the units that are canaries, with words for each.
-        same_release: whether the same noisy answers about other rows gave the same release; None if it was
-            not tried.
-        difference: in what the two differed, in words.
+        difference: in what the same noisy answers about other rows gave another release, in words; nothing
+            if in nothing, None if it was not tried.
         note: what was run in place of the release's own steps, if it was another number.
         seed: of its noise.
         arrays: what it released.
@@ -231,8 +230,7 @@ class Replay:
     plan: Plan
     asked: Sequence[WatchedAnswer]
     canaries: dict[int, str]
-    same_release: bool | None
-    difference: str
+    difference: str | None
     note: str = ""
     seed: int = 0
     arrays: Mapping[str, AnyArray] = field(default_factory=dict)
@@ -255,7 +253,7 @@ def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> R
     if any(isinstance(step, Trials) for step in plan.mechanisms):
         raise NotReplayed("how many trials it made, and of what, must stay unknown, so nobody can count them")
     if not plan.mechanisms:
-        return Replay(plan, [], {}, None, "", seed=seed)
+        return Replay(plan, [], {}, None, seed=seed)
     most = _MOST_QUESTIONS if isinstance(method, Voting) else _MOST_PUBLIC
     facts, note = model.facts, ""
     public: Any = _public(model, most)
@@ -279,13 +277,13 @@ def replay(model: PrivateClassifier, *, seed: int = 0, quick: bool = False) -> R
                 start = time.perf_counter()
                 outcome = method.run(task)
                 took = time.perf_counter() - start
-            same, difference = (None, "") if took > (1 if quick else 60) else _same_release(task, facts, seed)
+            difference = None if took > (1 if quick else 60) else _beside_answers(task, facts, seed)
     except (DPTransferError, LookupError, TypeError, ValueError, AssertionError) as problem:
         raise NotReplayed(f"its run on made-up rows stopped: {problem}") from problem
     if outcome.events != plan.events:
         raise NotReplayed("its run took other steps than it planned")
     arrays = head_arrays(outcome.head)
-    return Replay(plan, seen.asked, canaries, same, difference, note, seed, arrays, seen.samples)
+    return Replay(plan, seen.asked, canaries, difference, note, seed, arrays, seen.samples)
 
 
 def made_up(
@@ -360,8 +358,8 @@ def _public(model: PrivateClassifier, most: int) -> Any:
     return rows.with_shots(PublicEmbeddings(shots, Labelled(y, classes)))
 
 
-def _same_release(task: Task[Any, Any, Any], facts: Facts, seed: int) -> tuple[bool, str]:
-    """Whether the noisy answers of a run, given to a run on other rows, make the same release.
+def _beside_answers(task: Task[Any, Any, Any], facts: Facts, seed: int) -> str:
+    """In what a release follows from more than noisy answers: those of a run are given to one on other rows.
 
     The other rows have other values and no example of the last class; under add/remove one is missing.
     """
@@ -376,21 +374,17 @@ def _same_release(task: Task[Any, Any, Any], facts: Facts, seed: int) -> tuple[b
     try:
         again = method.run(replace(task, private=other, noise=RecordedAnswers(seed, first.answers)))
     except Exception as problem:  # of a run that asks otherwise: ContractBroken, or whatever comes of it
-        return False, f"about other rows it went another way: {problem}"
-    return _difference(made, again)
+        return f"about other rows it went another way: {problem}"
+    listed = (
+        made.notes == again.notes and made.prototypes == again.prototypes and made.answers == again.answers
+    )
+    said = "" if listed else "a note or a list follows from more than noisy answers"
+    return changed_array(head_arrays(made.head), head_arrays(again.head)) or said
 
 
-def _difference(one: Outcome, other: Outcome) -> tuple[bool, str]:
-    same, words = same_arrays(head_arrays(one.head), head_arrays(other.head))
-    if not same:
-        return same, words
-    listed = one.notes == other.notes and one.prototypes == other.prototypes and one.answers == other.answers
-    return listed, "" if listed else "a note or a list follows from more than noisy answers"
-
-
-def same_arrays(one: Mapping[str, AnyArray], other: Mapping[str, AnyArray]) -> tuple[bool, str]:
-    """Whether two releases have the same arrays, and the words for it if not."""
+def changed_array(one: Mapping[str, AnyArray], other: Mapping[str, AnyArray]) -> str:
+    """The first array that two releases do not share, in words; nothing where they share all."""
     for name in one:
         if name not in other or not np.array_equal(one[name], other[name], equal_nan=True):
-            return False, f"the released array '{name}' follows from more than noisy answers"
-    return True, ""
+            return f"the released array '{name}' follows from more than noisy answers"
+    return ""
