@@ -73,7 +73,7 @@ async function start() {
     }
     busy = false;
     const [latest] = given; // is read aloud by screen readers
-    const told = latest && (latest.problem ?? `${about.classes[latest.answer.label]}.`);
+    const told = latest && (latest.problem ?? `Answer: ${about.classes[latest.answer.label]}.`);
     say([told, ready()].filter(Boolean).join(" "));
   }
 
@@ -108,7 +108,7 @@ function prepare(about, model, ask, again) {
   if (about.sets.length > 0) {
     find("coverage").append(...about.sets.map(({ coverage }, place) =>
       make("option", { value: place, selected: coverage === 0.9 }, `${Math.round(100 * coverage)}%`)));
-    find("confidence").textContent = percent(about.sets[0].confidence);
+    find("confidence").textContent = `${Math.round(100 * about.sets[0].confidence)}%`;
     find("coverage-line").hidden = false;
     find("coverage").addEventListener("change", again);
   }
