@@ -100,7 +100,7 @@ def test_tasks_of_people_have_as_many_as_asked_for(pool, sample):
         (3, {"people": 0}, "People have"),
         (3, {"people": 101}, "People have"),
         (3, {"people": 10, "person_bound": 0.0}, "person_bound"),
-        (3, {"person_bound": 2.0}, "without people"),
+        (3, {"person_bound": 2.0}, "needs people"),
         (1, {}, "classes"),
         (3, {"imbalance": 0.5}, "ratio"),
     ],

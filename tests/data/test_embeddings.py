@@ -124,7 +124,7 @@ def test_rows_of_people_protect_persons_and_say_no_more_than_that():
         ({"people": [0, 1], "person_bound": 0}, "positive"),
         ({"people": [0, 1], "person_bound": 4096.0}, "between"),
         ({"people": [0, 1], "rows_per_person": 0.5}, "at least 1"),
-        ({"person_bound": 2.0}, "without people"),
+        ({"person_bound": 2.0}, "needs people"),
         ({"rows_per_person": 2.0}, "without people"),
         ({"class_counts": [-1, 1]}, "class_counts"),
         ({"columns": ["a"]}, "columns"),

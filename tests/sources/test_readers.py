@@ -239,7 +239,7 @@ def test_rows_with_people_on_record_protect_persons_unless_that_is_declined(emb)
     alone = read_private(path, people=None)
     assert (alone.people, alone.facts.unit) == (None, Unit.ROW)
     assert alone.fingerprint == private.fingerprint  # one data set, one account
-    with pytest.raises(ArgumentError, match="without people"):
+    with pytest.raises(ArgumentError, match="needs people"):
         read_private(path, people=None, person_bound=2.0)
 
 

@@ -308,9 +308,8 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     there = {file.name for file in folder.iterdir() if file.name.endswith(".npy") or file.name == SOURCES}
     for name in sorted(there ^ manifest.files.keys()):
         found = "is there but not in the manifest" if name in there else "is missing"
-        raise unreadable(
-            folder / name, f"an .emb folder holds what its manifest lists; this {found}.", _AGAIN
-        )
+        rule = f"an .emb folder holds what its manifest lists; this {found}."
+        raise unreadable(folder / name, rule, _AGAIN)
     rows = _rows(folder, manifest)
     if verify:
         digests_now = _file_digests([folder / name for name in manifest.files])

@@ -81,10 +81,7 @@ def require_same_encoder(
     if first.name.startswith(f"{second.name}+"):  # a release changes it, see `EncoderDelta.identity`
         remedy = f"Rows of {second.name} as it was are of no use here: give the pictures themselves."
     if replace(first, runtime=second.runtime) == second:
-        remedy = (
-            "They differ in their last digits alone, but an example has one row. Encode both the same way, "
-            "with 'dptransfer encode --runtime torch', as versions up to 0.5 did, or with --runtime onnx."
-        )
+        remedy = "They differ in their last digits alone: make both with --runtime torch, or --runtime onnx."
     rule = f"{names[0]} and {names[1]} must come from one encoder; got {first} and {second}."
     raise Incompatible(f"{rule} {remedy}")
 
@@ -157,17 +154,16 @@ class Facts:
         if each is not None and self.unit is Unit.ROW:
             rule = f"rows_per_person says how many examples a person has; got {each!r} without people."
             raise ArgumentError(f"{rule} Say whose each example is, or leave it out.")
-        for name, value in (
-            ("shape", shape),
-            ("size", checks.or_none(whole)("size", self.size)),
-            (
-                "class_counts",
-                None if counts is None else tuple(whole("class_counts", one, at_least=0) for one in counts),
-            ),
-            ("columns", None if self.columns is None else named_columns(self.columns, shape)),
-            ("person_bound", self.bound.examples),
-            ("rows_per_person", checks.or_none(checks.positive)("rows_per_person", each)),
-        ):
+        sizes = None if counts is None else tuple(whole("class_counts", one, at_least=0) for one in counts)
+        checked = {
+            "shape": shape,
+            "size": checks.or_none(whole)("size", self.size),
+            "class_counts": sizes,
+            "columns": None if self.columns is None else named_columns(self.columns, shape),
+            "person_bound": self.bound.examples,
+            "rows_per_person": checks.or_none(checks.positive)("rows_per_person", each),
+        }
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     @property

@@ -418,10 +418,7 @@ def _safetensors(path: Path) -> dict[str, AnyArray]:
 
 def _torch(path: Path) -> dict[str, AnyArray]:
     torch = checks.import_optional("torch", "torch", "Reading a .pt file")
-    plain = (
-        "a .pt file must hold only plain tensors, lists and words (it is opened with weights_only=True); "
-        "this holds more, or is damaged."
-    )
+    plain = "a .pt file must hold plain tensors, lists and words alone (weights_only=True); it does not."
     arrays: dict[str, AnyArray] = {}
     with parsing(path, plain, "Save a dict of tensors: torch.save({'x': rows, 'y': labels}, path)."):
         loaded = torch.load(path, map_location="cpu", weights_only=True)

@@ -109,9 +109,8 @@ class Vocabulary:
     def save(self, path: str | Path) -> Path:
         """Write it as an `.npz` file, where there is none yet."""
         target = Path(path)
-        require(
-            target.suffix == ".npz", target, "the name of a vocabulary's file ends in '.npz'.", "Rename it."
-        )
+        rule = "the name of a vocabulary's file ends in '.npz'."
+        require(target.suffix == ".npz", target, rule, "Rename it.")
         require(not target.exists(), target, "there must be nothing yet.", "Choose another name.")
         content = io.BytesIO()
         arrays: dict[str, Any] = {one.name: np.array(getattr(self, one.name)) for one in fields(self)}

@@ -244,10 +244,7 @@ class EfficientNetOnnx(ImageEncoder):
 
 def efficientnet_in_torch(name: str, weights: Path, size: int, device: str) -> TorchModuleEncoder:
     """One of the family of EfficientNet-Lite, by its name there, with the file of its weights."""
-    torch, networks = (
-        checks.import_optional(module, "torch", f"The encoder {name}")
-        for module in ("torch", "efficientnet_lite_pytorch")
-    )
+    networks = checks.import_optional("efficientnet_lite_pytorch", "torch", f"The encoder {name}")
     # The network's 'same' padding is worked out from the picture size when it is built, so it is told.
     network = networks.EfficientNet.from_name(name, image_size=size)
     state = torch.load(weights, map_location="cpu", weights_only=True)

@@ -24,16 +24,9 @@ from dptransfer.base.lazy_torch import torch
 from dptransfer.base.types import AnyArray, EncodedRows, Floats32, JsonObject, Picture
 from dptransfer.data.facts import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
+from dptransfer.encoders import torch_module
 from dptransfer.encoders.encoder import Encoder, EncoderDelta, Kind, weights_digest
-from dptransfer.encoders.torch_module import (
-    PixelMap,
-    Preprocessing,
-    ResizeCrop,
-    TorchEncoder,
-    repeatable,
-    torch_device,
-    words_of_layer,
-)
+from dptransfer.encoders.torch_module import PixelMap, Preprocessing, ResizeCrop, TorchEncoder
 from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:
@@ -203,7 +196,7 @@ class TransformersText:
         longest: int | None = None,
         unit_norm: bool = False,
     ) -> None:
-        self._device = torch_device(device)
+        self._device = torch_module.torch_device(device)
         self._tokenizer = _load_part("AutoTokenizer", folder, name, "a tokenizer", "image")
         model, digest, _ = _load_model(folder, name)
         self._model = model.to(self._device)
@@ -246,7 +239,7 @@ class TransformersText:
         for i, row in enumerate(rows):
             ids[i, : len(row)] = row
             mask[i, : len(row)] = 1
-        with repeatable():
+        with torch_module.repeatable():
             inputs = torch.from_numpy(ids).to(self._device)
             attended = torch.from_numpy(mask).to(self._device)
             if self._clip_like:
@@ -295,7 +288,7 @@ class TransformersImage(TorchEncoder):
     """
 
     def __init__(self, folder: Path, *, name: str, device: str = "cpu") -> None:
-        self._device = torch_device(device)
+        self._device = torch_module.torch_device(device)
         # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
         before_five = _transformers().__version__.startswith("4.")
         pillow: JsonObject = {"use_fast": False} if before_five else {"backend": "pil"}
@@ -348,7 +341,7 @@ class TransformersImage(TorchEncoder):
         if missing or not layers or layers[-1].in_features != self.dimension:
             return None
         side = self.pixel_map.side
-        with repeatable():
+        with torch_module.repeatable():
             wave = torch.linspace(-1, 1, 3 * side * side, device=self._device).reshape(1, 3, side, side)
             logits, own = whole(pixel_values=wave).logits, layers[-1](self.rows_of(wave))
             same = torch.allclose(own, logits, rtol=1e-3, atol=1e-3)
@@ -361,7 +354,7 @@ class TransformersImage(TorchEncoder):
             return None
         told = json.loads((self._folder / "config.json").read_text()).get("id2label") or {}
         names = tuple(str(told[key]) for key in sorted(told, key=int))
-        return words_of_layer(self.source_head, names)
+        return torch_module.words_of_layer(self.source_head, names)
 
     def with_delta(self, delta: EncoderDelta) -> Self:
         """The same encoder with some of its parameters changed; this one stays as it is.

@@ -285,9 +285,8 @@ def slices(rows: slice, step: int) -> list[slice]:
     >>> slices(slice(2, 7), 3)
     [slice(2, 5, None), slice(5, 7, None)]
     """
-    return [
-        slice(start, min(rows.stop, start + step)) for start in range(rows.start, rows.stop, max(1, step))
-    ]
+    starts = range(rows.start, rows.stop, max(1, step))
+    return [slice(start, min(rows.stop, start + step)) for start in starts]
 
 
 def mapped_rows(work: Callable[[AnyArray], AnyArray], rows: AnyArray, width: int) -> Integers:

@@ -270,10 +270,6 @@ def _libtiff() -> ctypes.CDLL | None:
 SECONDS = 60
 """For one picture; Pillow refuses those of over 179 megapixels, which take seconds."""
 
-_NO_ANSWER = (
-    "A picture must be opened within a minute, without a crash; this one was not. Repair or remove it."
-)
-
 
 class SandboxedDecoder:
     """Opens pictures in a subprocess with a timeout, one at a time, from any thread; close it at the end.
@@ -298,7 +294,8 @@ class SandboxedDecoder:
         with self._turn:
             found = self._answer(path)
         if found is None:
-            raise DataError(_NO_ANSWER)
+            rule = "A picture must be opened within a minute, without a crash; this one was not."
+            raise DataError(f"{rule} Repair or remove it.")
         return found
 
     def close(self) -> None:

@@ -99,9 +99,8 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
         grey_levels.require_in_range(apply_modality_lut(samples, header), grey_range)
     found = grey_levels.as_bytes(samples, shade)
     if _depth_unstated(header, grey_range):
-        grey_levels.require_not_dark(
-            255 - found if header.PhotometricInterpretation == "MONOCHROME1" else found
-        )
+        inverted = header.PhotometricInterpretation == "MONOCHROME1"
+        grey_levels.require_not_dark(255 - found if inverted else found)
     return found
 
 

@@ -101,14 +101,11 @@ def pixels_of(
 
 def source_digests_of(pixels: PixelArray | DecodedFiles, given: ArrayLike | None) -> NDArray[np.uint64]:
     """Digests as given, or else of the files, or of the pictures of an array."""
-    digests = examples.one_digest_each(given, len(pixels))
-    if digests is not None:
+    if (digests := examples.one_digest_each(given, len(pixels))) is not None:
         return digests
-    return (
-        examples.file_digests(pixels.paths)
-        if isinstance(pixels, DecodedFiles)
-        else examples.picture_digests(pixels)
-    )
+    if isinstance(pixels, DecodedFiles):
+        return examples.file_digests(pixels.paths)
+    return examples.picture_digests(pixels)
 
 
 class PrivateImages(PrivateData):
