@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.conftest import OWN, ROOM, Browser, screen_of, words_of
+from dptransfer.api.checkup import Forecast
 from dptransfer.app import session as session_module
 from dptransfer.cli.commands import app as command_line
 from dptransfer.ledger import Ledger
@@ -23,8 +24,10 @@ ACCURACY = {"epsilon": "2", "delta": "1e-5", "holdout": "", "method": "mean"}
 
 @pytest.fixture
 def chosen(browser, monkeypatch) -> Browser:
-    """As far as the charge; accuracies are forecast for one ε alone, which is quick."""
+    """As far as the charge; the accuracies are made up, which is quick."""
+    told = [Forecast(epsilon, 0.7, 0.6, 0.8, 0.5) for epsilon in (2.0, 100.0)]
     monkeypatch.setattr(session_module, "EPSILONS", (2.0,))
+    monkeypatch.setattr(session_module, "forecast", lambda *_: told)
     assert screen_of(browser.fill("data", **DATA, go="1")) == "who"
     assert screen_of(browser.fill("who", **WHO)) == "accuracy"
     assert screen_of(browser.fill("accuracy", **ACCURACY)) == "charge"
@@ -78,12 +81,14 @@ def test_the_check_is_shown_and_charges_nothing(browser, tmp_path):
     assert "300 rows" not in browser.see("data").text  # it was about other choices
 
 
-def test_accuracies_are_forecast_for_each_budget_before_the_charge(chosen, tmp_path):
-    page = words_of(chosen.see("accuracy"))
-    assert re.search(r"\d+% right", page)
-    assert "worst class" in page
-    assert "people" in page
-    assert "--forecast" in command_on(chosen.see("accuracy"))
+def test_accuracies_are_forecast_for_each_budget_before_the_charge(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(session_module, "EPSILONS", (2.0,))
+    browser.fill("data", **DATA, go="1")
+    page = browser.fill("who", **WHO)
+    shown = re.search(r"(\d+)% right ε = 2 worst class (\d+)%", words_of(page))
+    assert 0 < int(shown[2]) < int(shown[1]) < 100
+    assert "people" in page.text
+    assert "--forecast" in command_on(page)
     assert not (tmp_path / "ledger.sqlite").exists()
 
 

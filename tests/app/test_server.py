@@ -122,3 +122,38 @@ def test_the_command_ends_after_sigterm(home):
     app.send_signal(signal.SIGTERM)
     assert "Traceback" not in app.communicate(timeout=30)[1]
     assert app.returncode == 0
+
+
+KILLED = """
+import os, signal, sys
+from dptransfer.methods import METHODS
+METHODS["mean"].run = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+from dptransfer.cli.main import run
+sys.argv[:] = ["dptransfer", *sys.argv[1:]]
+run()
+"""
+
+
+@pytest.mark.slow
+def test_an_app_that_was_killed_has_spent_and_the_next_one_says_so(home, browser):
+    words = [sys.executable, "-c", KILLED, "app", "--root", str(home), "--no-browser"]
+    app = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    link = app.stderr.readline().split()[-1]
+    _, content, headers = ask(link, "POST", "/open", {"token": urlsplit(link).fragment})
+    room, own = json.loads(content)["room"], {"Cookie": headers["set-cookie"].partition(";")[0]}
+    forms = {
+        "data": {"data": "clinic.npz", "classes": "cat,dog,eel", "go": "1"},
+        "who": {"unit": "example"},
+        "accuracy": {"epsilon": "own", "own": "1", "delta": "1e-5", "holdout": "", "method": "mean"},
+        "charge": {"out": "model", "confirm": "clinic"},
+    }
+    for screen, form in forms.items():
+        assert ask(link, "POST", room + screen, form, **own)[0] == 303
+        while screen != "charge" and json.loads(ask(link, "GET", room + "status", **own)[1])["running"]:
+            time.sleep(0.1)
+    app.communicate(timeout=60)
+    assert app.returncode == -signal.SIGKILL
+    page = browser.see("data").text
+    assert "Charge 1 of" in page
+    assert "clinic" in page
+    assert not (home / "model").exists()
