@@ -123,6 +123,8 @@ REFUSED = {
     "a length that is none": lambda: read_infer_request(b"{}", -1, (ROWS,)),
     "no JSON": lambda: read_infer_request(b"\xff{", None, (ROWS,)),
     "deep JSON": lambda: read_infer_request(b"[" * 100_000, None, (ROWS,)),
+    "half a surrogate pair": lambda: read(tensor(data=X.tolist()), id="\ud800"),
+    "UTF-16": lambda: read_infer_request("{}".encode("utf-16"), None, (ROWS,)),
     "a list": lambda: read_infer_request(b"[]", None, (ROWS,)),
     "parameters that are none": lambda: read(tensor(data=X.tolist()), parameters=[1]),
     "a coverage that is no number": lambda: read(tensor(data=X.tolist()), parameters={"coverage": "high"}),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -195,7 +196,7 @@ def _require_token(request: Request, token: str | None) -> None:
 async def _infer(served: _Served, request: Request) -> Response:
     body = await _body(request, served.limits)
     told = request.headers.get(_HEADER)
-    length = None if told is None else int(told) if told.isascii() and told.isdigit() else -1
+    length = None if told is None else int(told) if re.fullmatch("[0-9]{1,15}", told) else -1
     asked = protocol.read_infer_request(body, length, served.inputs)
     found = await _outputs(served, request, asked)
     content, length = protocol.infer_answer(asked, served.name, found)

@@ -278,7 +278,9 @@ def _text(content: bytes) -> str:
 
 def _json_object(content: bytes) -> JsonObject:
     try:
-        found = json.loads(content)
+        found = json.loads(content.decode())
+        if b"\\ud" in content.lower():  # half of a surrogate pair is no text, and no answer could repeat it
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise DataError("The body must be JSON; it cannot be read.") from None
     if not isinstance(found, dict):
