@@ -1,6 +1,7 @@
 """A page in Chromium: pixels, rows and labels as Python's, no request, offline, keys, widths."""
 
 import base64
+import csv
 import io
 import json
 import shutil
@@ -78,7 +79,7 @@ def opened(chromium):
         )
         page.goto(url)
         page.wait_for_selector("html[data-state=ready][data-offline=yes]")
-        page.on("request", lambda asked: page.requests.append(asked.url))
+        contexts[-1].on("request", lambda asked: page.requests.append(asked.url))
         return page
 
     yield open_page
@@ -212,6 +213,11 @@ def test_a_picture_gets_pythons_label_scores_and_set(pictures_site, serve, opene
         assert item.locator("h3").inner_text() == labels[place]
         assert item.locator(".number").first.inner_text() == f"{100 * chances[place].max():.1f}%"
         assert ", ".join(sets[place]) in item.locator(".also").first.inner_text() or len(sets[place]) == 3
+    with page.expect_download() as saved:
+        page.click("#save")
+    told = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text())))
+    assert [(one["input"], one["label"]) for one in told] == list(zip(names, labels, strict=True))
+    assert [json.loads(one["set"]) for one in told] == [list(map(str, own)) for own in sets]
     assert not page.problems
 
 

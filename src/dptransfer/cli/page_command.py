@@ -21,7 +21,7 @@ def page(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a static page that runs a release in the browser: nothing that visitors give it leaves them.
+    """Write a static page that runs a release in the browser. What visitors enter stays on their computer.
 
     Upload the folder to any web server, or run serve.py in it. The release must verify. With --self-test
     rows, probabilities, labels and sets are compared with Python's; the exit code is 2 where they differ.
