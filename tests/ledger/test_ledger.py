@@ -156,7 +156,7 @@ def test_a_charge_is_closed_once_and_only_by_its_own_receipt(ledger):
         replace(receipt, entry=0),
         replace(receipt, entry=99),
     ):
-        with pytest.raises(LedgerError, match="not that charge"):
+        with pytest.raises(LedgerError, match="is another"):
             ledger.complete(foreign)
     with pytest.raises(ArgumentError, match="outcome"):
         ledger.complete(receipt, "refunded")

@@ -54,8 +54,7 @@ def fits(events: Sequence[Event], budget: Budget) -> bool:
     relation = same_relation(events)
     if relation is not budget.relation:
         raise RelationMismatch(
-            f"Events and budget must share one neighbouring relation; got {relation.value} events and a "
-            f"{budget.relation.value} budget. Plan the mechanisms under the budget's relation."
+            f"Events are {relation.value}, the budget {budget.relation.value}. Plan under the budget's."
         )
     if budget.flavour == "approximate":
         return compose.delta_of(events, budget.amount) <= budget.delta
@@ -218,10 +217,7 @@ def weaknesses(budget: Budget, size: int | None = None) -> list[str]:
             f"epsilon must be at most {LARGEST_EPSILON:g}; that of this budget, {budget}, is larger. Use 1."
         )
     if not budget.delta < LARGEST_DELTA:
-        raise BudgetError(
-            f"delta must be below {LARGEST_DELTA:g}, or examples may be given away outright; got "
-            f"{budget.delta:g}. Use a small fraction of 1/n, such as 1e-5 for ten thousand examples."
-        )
+        raise BudgetError(f"delta must be below {LARGEST_DELTA:g}; got {budget.delta:g}. Take 1e-5, say.")
     found = [WEAK_EPSILON_WARNING] if epsilon > WEAK_EPSILON else []
     if budget.delta * (size or _USUAL_SIZE) > _WEAK_SHARE:
         found.append(WEAK_DELTA_WARNING)

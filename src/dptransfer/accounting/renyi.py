@@ -201,8 +201,7 @@ def required_order(order: float, mu: float) -> float:
     """An order above 1 at which divergences of noise of parameter `mu` stay within the floats."""
     if checks.positive("order", order) <= 1 or order * (order - 1) * mu * mu / 2 > LARGEST_EXPONENT:
         raise ArgumentError(
-            f"The order must be above 1, and not too large for the noise; got {order!r}. Such as 20 suits a "
-            "noise of 20 votes or more."
+            f"The order must be above 1, and not too large for the noise; got {order!r}. Try 20."
         )
     return float(order)
 

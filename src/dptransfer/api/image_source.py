@@ -34,8 +34,7 @@ def require_images(source: Source, method: ImageMethod) -> None:
     if source.form == "rows":
         shown = f"'{source.path}' holds" if source.path else "these are"
         raise ArgumentError(
-            f"The method '{method.name}' takes images; {shown} rows of numbers. Give a folder of images or a "
-            "CSV that lists them, or choose a method for rows."
+            f"'{method.name}' takes images; {shown} rows of numbers. Give images, or use a method for rows."
         )
 
 

@@ -144,8 +144,7 @@ class Source:
         if texts := _list_of(x, str):
             if all(Path(one).suffix.lower() in IMAGE_ENDINGS for one in texts):
                 raise DataError(
-                    "A list of strings is a list of texts; all of these end like names of images. Pass files "
-                    "as paths: [Path(one) for one in files]."
+                    "These texts end like names of images. Pass files as paths: [Path(one) for one in files]."
                 )
             return "texts"
         pixels = isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim == 4
@@ -301,8 +300,7 @@ class Source:
         given = any(one is not None for one in (self.y, self.classes, self.people, self.name))
         if given or (self.columns, self.reading, self.declared) != (USUAL_COLUMNS, Reading(), {}):
             raise ArgumentError(
-                f"{type(self.x).__name__} has its labels, classes, name and people, and is read or encoded "
-                "already; some of that was given beside it. Leave those out."
+                f"{type(self.x).__name__} says its labels, classes, name and people. Leave them out."
             )
 
     # Public examples
@@ -384,8 +382,7 @@ class Source:
             tested = read_public(self.path, columns, classes=facts.classes, labels=self.y, private_too=True)
         if tested.labelled is None:
             raise DataError(
-                f"'{self.path}': test rows must have labels; these have none. Name their column, "
-                "--label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."
+                f"'{self.path}': test rows must have labels; these have none. Name them: --label-column."
             )
         tested.require_match(facts, names=("The model", f"'{self.path or 'the test set'}'"))
         return tested, tested.labelled, name
@@ -423,8 +420,7 @@ class Source:
         if not isinstance(self.told_people, str | Path):
             return self.told_people
         raise ArgumentError(
-            "people must be ids, one for each example, where examples are not at a path; got "
-            f"'{self.people}'. Pass the ids, or a path for the examples."
+            f"people must be ids, one for each example; got '{self.people}'. Pass ids, or a path of examples."
         )
 
 

@@ -361,9 +361,8 @@ def _one_line(address: str) -> Iterator[None]:
     except OSError as problem:
         said, *_ = (problem.strerror or str(problem) or type(problem).__name__).splitlines()
         raise DPTransferError(
-            f"The Ray cluster '{address}' must answer; {said.rstrip(':')}. Check the address, whether the "
-            "cluster runs (ray status --address ...), and, if it asks for a token, that it is given one: "
-            "RAY_AUTH_MODE=token."
+            f"The Ray cluster '{address}' must answer; {said.rstrip(':')}. Check the address (ray status "
+            "--address ...) and, if it asks for a token, that it is given one: RAY_AUTH_MODE=token."
         ) from problem
     except Exception as problem:
         raise DPTransferError(

@@ -218,8 +218,7 @@ def _count(losses: Counter[int], numbers: Sequence[int], what: str, why: str) ->
     losses.update(numbers)
     if max(losses.values()) >= ATTEMPTS:
         raise DPTransferError(
-            f"Workers must live to finish a {what}; {ATTEMPTS} times one was lost, and none finished in "
-            f"between: {why}. "
+            f"Workers must live to finish a {what}; {ATTEMPTS} times one was lost: {why}. "
             "Give each more memory or time: fewer workers, smaller pieces, or a larger machine."
         )
 

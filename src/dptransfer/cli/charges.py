@@ -79,8 +79,7 @@ def claim_release(
     """
     if workspace is not None and workspace.resolve().is_relative_to(target.resolve()):
         raise ReleaseError(
-            f"Nothing was charged: a workspace is private and must not be in a release; '{workspace}' is "
-            f"in '{target}'. Choose another folder for it."
+            f"Nothing was charged: a workspace must not be in a release; '{workspace}' is in '{target}'."
         )
     with ExitStack() as held:
         try:

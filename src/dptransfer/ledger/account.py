@@ -95,9 +95,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
         charged = Requests.of(asked, self.declared_rule)
         if charged.first and charged.rule != rule:
             raise LedgerError(
-                f"How requests are counted is settled before the first of them; {self.dataset} was charged "
-                f"already and counts by '{charged.rule}'. Leave the rule out, or file other data under "
-                "another name."
+                f"The rule comes before charges; {self.dataset} counts by '{charged.rule}'. Leave it out."
             )
 
     def privacy_spent(self, delta: float | None = None, relation: Relation | None = None) -> Guarantee | None:

@@ -182,8 +182,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """
         if workspace is not None and not re.fullmatch("[0-9a-f]{32,}", workspace):
             raise ArgumentError(
-                f"workspace must be a random number of 32 hexadecimal digits or more; got {workspace!r}. "
-                "A word might be used for two runs, of which the second would be charged nothing."
+                f"workspace must be a random number of 32 hexadecimal digits or more; got {workspace!r}."
             )
         events, label = tuple(events), records.short_text("label", label)
         steps = records.event_fields(events)
@@ -272,8 +271,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             charge = entries[receipt.entry - 1] if 0 < receipt.entry <= len(entries) else None
             if not isinstance(charge, Charge) or charge.hash != receipt.head:
                 raise LedgerError(
-                    f"A receipt closes a charge of the ledger that gave it; entry {receipt.entry} of "
-                    f"{self._store} is not that charge. Complete it on the ledger that was charged."
+                    f"A receipt is of its own ledger; entry {receipt.entry} of {self._store} is another."
                 )
             if charge.outcome is not None:
                 raise LedgerError(

@@ -158,10 +158,8 @@ class OverlapCheck:
         """Raise if any private example was found."""
         if self._sources_shared or any(rows.has_shared_rows for _, rows in self._rows):
             raise PrivateOverlap(
-                "Public and test data are not protected and may be published; these contain private "
-                "examples of this fit, or copies of them. Nothing was charged. Remove the shared examples "
-                "('dptransfer check' lists them) and whatever else came from the same place, or use other "
-                "data."
+                "Public and test data may be published; these contain private examples of this fit. Nothing "
+                "was charged. Remove them ('dptransfer check' lists them), or use other data."
             )
 
     def on_record(self, rows: Sequence[Sketch], sources: Sequence[Sketch]) -> bool:

@@ -79,8 +79,7 @@ class Register:
             return self.accounts[identity.id]
         if identity.name is None and self._key is None:
             raise LedgerError(
-                "A data set without a name is known by its content, for which the ledger's key is needed; it "
-                "is missing. Put the key back beside the ledger, or address the data set by its id."
+                "A data set without a name needs the ledger's key, which is missing. Put it back."
             )
         own = b"" if self._key is None else hmac.digest(self._key, identity.text.encode(), "sha256")
         new = DataSet(own.hex(), identity.name)

@@ -106,8 +106,7 @@ def exact_trials(mean: float, shape: float, random_bits: Callable[[int], int]) -
     is_odd = not -1 < shape <= _LARGEST_SHAPE or 0 < abs(shape) < _SMALLEST_SHAPE
     if shape != math.inf and is_odd:
         raise ArgumentError(
-            f"shape must be infinite, 0, or between -1 and {_LARGEST_SHAPE:g} and at least "
-            f"{_SMALLEST_SHAPE:g} in size; got {shape!r}."
+            f"shape must be infinite, 0, or -1 to {_LARGEST_SHAPE:g} and not tiny; got {shape!r}."
         )
     mean, shape = float(mean), float(shape)
     uniform, bits, digits = random_bits(64), 64, _DIGITS
@@ -340,8 +339,7 @@ def _require_room(scale: float, largest: float) -> None:
     """A cut-off draw would tell the answer it is added to, so noise too wide for int64 is refused."""
     if not sys.float_info.min <= scale <= largest:
         raise ArgumentError(
-            f"The noise must be at most {largest:g} grid steps wide to fit 64-bit integers; got {scale!r}. "
-            "Raise epsilon: this budget allows no useful release."
+            f"Noise must be at most {largest:g} grid steps wide; got {scale!r}. Raise epsilon."
         )
 
 

@@ -174,8 +174,7 @@ class SampledGaussianEvent(_GaussianNoise):
     def for_rows(self, relation: Relation) -> Self:
         """Refused: the pair that a row makes of two samples is another than the one that is priced."""
         raise RelationMismatch(
-            "A step on samples of persons is not restated for single rows: a row more changes what its "
-            "person contributes to a sample, which is not priced. Keep an account by person."
+            "Steps on samples of persons are not restated for single rows. Keep an account by person."
         )
 
     def of_group(self, size: int) -> Self:

@@ -279,8 +279,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     def _name(self) -> str:
         if not isinstance(self.name, str) or not self.name.strip():
             raise errors.ArgumentError(
-                "A fit must say which data set it reads, so that folds and repeated fits are charged to one "
-                f"account; got name={self.name!r}. Pass name='...', the same for all rows of one data set."
+                f"A fit is charged to one account; got name={self.name!r}. Pass name='...'."
             )
         return self.name
 
