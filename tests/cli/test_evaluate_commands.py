@@ -174,7 +174,7 @@ def test_an_attack_finds_what_the_librarys_does(cli, cli_json, data, rows, model
     assert (found["members"], found["others"]) == (300, 60)
     assert "Do not publish" in found["statement"]
     text = cli("attack", model, *against(data)).stdout
-    for rate in ("0.1%", "1%", "10%"):
+    for rate in ("0.1%", "1.0%", "10.0%"):
         (line,) = [line for line in text.splitlines() if line.lstrip().startswith(rate)]
         assert len(re.findall(r"[\d.]+%", line)) == 6  # aimed at, limit, found, two ends, allowed
 
@@ -195,7 +195,7 @@ def test_a_release_that_protects_persons_is_attacked_by_person(cli, cli_json, ro
     found = cli_json(*words, "--person", "patient")
     assert (found["members"], found["others"]) == (75, 20)
     told = cli(*words, "--person", "patient")
-    assert "Given one person" in told.stdout
+    assert "75 members" in told.stdout
     assert "Unfair comparison" not in told.stdout
     assert not told.stderr
     lines = cli(*words).stderr.splitlines()

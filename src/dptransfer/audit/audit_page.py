@@ -248,7 +248,7 @@ def attack_document(attacks: Mapping[str, MembershipResult]) -> doc.Document:
         sentence=typeset(first.verdict),
         warning=first.statement,
         sections=tuple(doc.Section(name, tuple(_attack(found))) for name, found in attacks.items()),
-        footer="Written by dptransfer audit --members. Do not publish.",
+        footer=f"{first.guarantee} Do not publish.",
     )
 
 

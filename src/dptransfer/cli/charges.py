@@ -79,7 +79,7 @@ def claim_release(
     """
     if workspace is not None and workspace.resolve().is_relative_to(target.resolve()):
         raise ReleaseError(
-            f"Nothing was charged: a workspace must not be in a release; '{workspace}' is in '{target}'."
+            f"Nothing was charged: '{workspace}' is a workspace, and must not be in '{target}'."
         )
     with ExitStack() as held:
         try:

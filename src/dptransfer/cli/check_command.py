@@ -20,9 +20,7 @@ _ABOUT = ("size", "person_bound", "rows_per_person", "split", "labels")
 class EstimateOptions:
     """What is estimated, and where the report goes."""
 
-    forecast: Annotated[
-        bool, Option("--forecast", help="Encode the public pool, where it is not, for the accuracies.")
-    ] = False
+    forecast: Annotated[bool, Option("--forecast", help="Encode the pool for the accuracies.")] = False
     epsilon: Annotated[str, Option("--epsilon", "-e", help="The ε for which to estimate accuracies.")] = "1,4"
     delta: Annotated[float, Option("--delta", "-d", help="The δ for these ε.")] = 1e-5
     out: Annotated[Path | None, Option("--out", "-o", help="HTML page to write, for you alone.")] = None

@@ -194,11 +194,8 @@ _FILES = {  # of commands that share one, or are groups; else that of the same n
     "ledger": "ledger_commands:app",
     "pate": "pate_commands:app",
 }
-_OWN = {
-    name: f"dptransfer.cli.{_FILES.get(name, f'{name}_command:{name}')}"
-    for name in _PANEL_OF
-    if name not in _ELSEWHERE
-}
+_NAMES = [name for name in _PANEL_OF if name not in _ELSEWHERE]
+_OWN = {name: f"dptransfer.cli.{_FILES.get(name, f'{name}_command:{name}')}" for name in _NAMES}
 COMMANDS = Registry("command", "dptransfer.commands", _OWN, _command)
 
 

@@ -71,9 +71,7 @@ def evaluate(
     source = dpt.Source(test, labels, columns=columns.columns(split=split))
     if charge.private:
         if add_to_card or (encoder.device != "cpu" and source.is_encoded):
-            raise ArgumentError(
-                "--add-to-card and --device are for unprotected rows; this test is --private. Leave them out."
-            )
+            raise ArgumentError("Leave out --add-to-card and --device: this test is --private.")
         return _evaluate_privately(model, released, source, encoder, charge, as_json=as_json)
     of_method, about = options.settings_of(charge.settings, options.ABOUT_TEST)
     if of_method or charge.budget.has_amount or charge.person is not None or charge.name is not None:
@@ -180,52 +178,15 @@ def attack(
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
     released = dpt.load(model)
-    by_person = released.guarantee.unit is Unit.PERSON
     attacks = run_attacks(model, released, members, others, how)
     found = next(iter(attacks.values()))
     if as_json:
         more = {name: one.to_dict() for name, one in list(attacks.items())[1:]}
         return show_json({**found.to_dict(), "statement": found.statement, **more})
-    low, high = found.interval
-    one = "person, with all their rows," if by_person else "row"
-    say(
-        f"Given one {one} that the model was fitted on and one that it was not, the attack picks the right "
-        f"one {found.auc:.1%} of the time (area under the curve; interval {low:.1%} to {high:.1%}). Guessing "
-        f"gets 50%. The guarantee allows no attack more than {found.auc_ceiling:.1%}."
-    )
-    say()
-    rows = []
-    for point in found.points:
-        limits = point.false_positive_limit, point.true_positive_rate
-        shares = (*limits, *point.interval, point.ceiling_at_limit)
-        limit, rate, least, most, allowed = (f"{one:.2%}" for one in shares)
-        alarms = f"{100 * point.false_positive_rate:.4g}%"
-        rows.append((alarms, limit, rate, f"{least} to {most}", allowed))
-    header = ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there")
-    show_table(header, rows, numbers=range(5))
-    each = f"each {found.confidence:.2%}; Clopper and Pearson's for rates"
-    say(f"All intervals hold together with {lib.CONFIDENCE:.0%} confidence ({each}).")
-    say()
-    apart = found.without_model
-    if apart is None:
-        say("Too few members or others to test whether the two sets differ without the model.")
-    else:
-        ends = f"interval {apart.interval[0]:.1%} to {apart.interval[1]:.1%} at {lib.UNFAIR_CONFIDENCE:.0%}"
-        say(f"A classifier that never sees the model tells them apart {apart.auc:.1%} of the time ({ends}).")
-    say()
-    bad = "bold red" if found.contradicts_guarantee else "bold yellow"
-    say(found.verdict, style="bold" if found.within_ceiling and found.fair else bad)
-    for name, other in list(attacks.items())[1:]:
-        low, high = other.interval
-        rates = ", ".join(
-            f"{one.true_positive_rate:.2%} at {100 * one.false_positive_rate:.4g}%" for one in other.points
-        )
-        say(f"{name}: area {other.auc:.1%} ({low:.1%} to {high:.1%}); members found: {rates}.")
-        say(other.verdict, style="bold" if other.within_ceiling and other.fair else bad)
+    show_document(lib.attack_document(attacks))
     if released.charged is not None and released.charged.holdout is not None:
         kept = f"each member was kept out of training with probability {released.charged.holdout:g}"
         say(f"Note: {kept}, and the release does not say who. Every attack then looks weaker.", err=True)
-    say(f"{found.guarantee} {found.statement}", style="yellow")
 
 
 def run_attacks(
@@ -235,9 +196,7 @@ def run_attacks(
     dpt.Source(others).require_other_than(dpt.Source(members), "--others")
     by_person = released.guarantee.unit is Unit.PERSON
     if how.person is not None and not by_person:
-        raise ArgumentError(
-            "--person is for releases that protect persons; this protects rows. Leave it out."
-        )
+        raise ArgumentError("--person is for releases that protect persons; this protects rows. Omit it.")
     people = how.person if by_person else lib.NOBODY
     sources = [dpt.Source(path, people=people) for path in (members, others)]
     for source in sources:

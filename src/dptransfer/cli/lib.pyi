@@ -8,8 +8,6 @@ from dptransfer.audit.audit_page import attack_document as attack_document
 from dptransfer.audit.audit_page import audit_document as audit_document
 from dptransfer.audit.deployment_entry import assessment_paragraphs as assessment_paragraphs
 from dptransfer.audit.deployment_entry import registry_yaml as registry_yaml
-from dptransfer.audit.membership import CONFIDENCE as CONFIDENCE
-from dptransfer.audit.membership import UNFAIR_CONFIDENCE as UNFAIR_CONFIDENCE
 from dptransfer.audit.membership import Given as Given
 from dptransfer.audit.membership import membership_attack as membership_attack
 from dptransfer.audit.release_audit import audit_release as audit_release

@@ -368,8 +368,6 @@ class NoiseOptions:
     def noise(self) -> lib.NoiseSource:
         """Secure noise, unless a test asks for a seed and says so twice."""
         if self.seed is not None and not self.unsafe:
-            raise UnsafeRelease(
-                "Noise must not be repeatable. Leave --seed out, or add --unsafe-for-publication."
-            )
+            raise UnsafeRelease("A seed makes noise repeatable. Omit it, or add --unsafe-for-publication.")
 
         return dpt.SecureNoise() if self.seed is None else dpt.SeededNoise(self.seed)
