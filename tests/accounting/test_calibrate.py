@@ -125,7 +125,7 @@ def test_every_flavour_is_counted_in_its_own_currency():
 
 
 def test_the_budgets_relation_must_be_the_events():
-    with pytest.raises(RelationMismatch, match="neighbouring relation"):
+    with pytest.raises(RelationMismatch, match="the budget add"):
         fits([noise(1.0, relation=REPLACE)], Budget(epsilon=1.0, delta=1e-5))
     with pytest.raises(RelationMismatch):
         noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5, relation=REPLACE), lambda z: [noise(z)])

@@ -133,7 +133,7 @@ def test_what_does_not_go_together_is_refused(take, tmp_path):
     rows, labels = np.eye(2), ["a", "b"]
     with pytest.raises(ArgumentError, match="own grey_range"):
         take(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
-    with pytest.raises(ArgumentError, match="rows of numbers"):
+    with pytest.raises(ArgumentError, match="these are rows"):
         take(rows, labels, encoder=MeanColour())
     with pytest.raises(ArgumentError, match="is for images"):
         take(rows, labels, classes=labels, grey_range=(0, 9))

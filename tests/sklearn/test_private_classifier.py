@@ -62,7 +62,7 @@ def test_a_release_of_its_model_names_the_classes(tmp_path, blobs):
     ("wrong", "said"),
     [
         ({"relation": "neighbours"}, "relation"),
-        ({"name": None}, "data set"),
+        ({"name": None}, "one account"),
     ],
 )
 def test_a_wrong_declaration_is_refused_before_the_charge(wrong, said, blobs):
@@ -354,7 +354,7 @@ def test_what_won_is_told_as_it_was_listed_and_as_the_release_tells_it(blobs):
     [
         ({"grid": None}, "grid"),
         ({"grid": {"stps": [1, 2]}}, "Did you mean"),
-        ({"name": None}, "data set"),
+        ({"name": None}, "one account"),
     ],
 )
 def test_what_is_wrong_is_refused_before_the_charge(wrong, said, blobs):
