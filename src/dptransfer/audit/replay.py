@@ -18,7 +18,7 @@ import numpy as np
 
 from dptransfer.base.progress import reported_to
 from dptransfer.base.types import AnyArray, Floats, Integers, Labels, People
-from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PrivateData, PrivateEmbeddings
 from dptransfer.data.labels import Labelled
 from dptransfer.errors import DPTransferError
 from dptransfer.exact.chunks import plain_floats
@@ -39,7 +39,7 @@ from dptransfer.release.charged_evaluation import without_holdout
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import head_arrays
 from dptransfer.sources import PrivateImages, PublicImages
-from dptransfer.testing.sample_data import RecordedAnswers
+from dptransfer.testing.sample_data import RecordedAnswers, public_rows
 
 _ORDINARY = 24  # rows that are no canary
 _PICTURES = 6
@@ -348,14 +348,11 @@ def _public(model: PrivateClassifier, most: int) -> Any:
     record = model.provenance.public
     if record is None:
         return None
-    rng, shape, classes = np.random.default_rng(1), model.facts.shape, model.classes
+    shape = model.facts.shape
     if len(shape) > 1:
-        return PublicImages(rng.integers(0, 256, (2 * _ORDINARY, *shape), dtype=np.uint8))
-    width = model.facts.dimension
-    rows = PublicEmbeddings(rng.normal(size=(min(int(record["rows"]), most), width)))
-    y = np.repeat(np.arange(len(classes)), 2)
-    shots = rng.normal(size=(len(y), width)) + 2 * np.eye(len(classes), width)[y]
-    return rows.with_shots(PublicEmbeddings(shots, Labelled(y, classes)))
+        pixels = np.random.default_rng(1).integers(0, 256, (2 * _ORDINARY, *shape), dtype=np.uint8)
+        return PublicImages(pixels)
+    return public_rows(min(int(record["rows"]), most), model.facts.dimension, model.classes, seed=1)
 
 
 def _beside_answers(task: Task[Any, Any, Any], facts: Facts, seed: int) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.base.types import AnyArray, Floats, Integers, JsonObject, Labels, People, PixelArray
 from dptransfer.data import Facts, PrivateData, PrivateEmbeddings, PublicData, PublicEmbeddings
+from dptransfer.data.labels import Labelled
 from dptransfer.encoders import apply_delta, encode_pixels, encoder_of
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Charge, Ledger
@@ -125,15 +126,15 @@ def odd_rows() -> dict[str, Examples]:
     }
 
 
-def public_rows() -> PublicEmbeddings:
+def public_rows(count: int, width: int, classes: Sequence[str | int], seed: int = 100) -> PublicEmbeddings:
     """Unlabelled rows, and two labelled ones of each class at their side."""
-    rng, y = np.random.default_rng(100), np.repeat(np.arange(3), 2)
-    rows = PublicEmbeddings(rng.normal(size=(25, WIDTH)))
-    shots = rng.normal(size=(len(y), WIDTH)) + 2 * np.eye(3, WIDTH)[y]
-    return rows.with_shots(PublicEmbeddings(shots, y, classes=CLASSES))
+    rng, y = np.random.default_rng(seed), np.repeat(np.arange(len(classes)), 2)
+    rows = PublicEmbeddings(rng.normal(size=(count, width)))
+    shots = rng.normal(size=(len(y), width)) + 2 * np.eye(len(classes), width)[y]
+    return rows.with_shots(PublicEmbeddings(shots, Labelled(y, tuple(classes))))
 
 
-POOL = public_rows()
+POOL = public_rows(25, WIDTH, CLASSES)
 FACTS = Facts(CLASSES, (WIDTH,), size=SIZE, class_counts=COUNTS)
 ROWS = SampleData(FACTS, POOL, CountedRows, ordinary_rows, odd_rows, lambda method, x, model: [x])
 
