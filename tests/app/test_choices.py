@@ -17,6 +17,7 @@ FULL = Choices(
     unit="person",
     whose="column",
     whose_name="--ledger",
+    size="900",
     epsilon="0.5",
     delta="1e-6",
     method="mean",
@@ -36,6 +37,7 @@ def test_the_command_that_is_shown_is_read_back_as_what_was_chosen():
     assert request.private.name == "-ward 7"
     assert request.private.people == "--ledger"
     assert request.private.classes == ("a", "b")
+    assert request.private.declared == {"size": 900}
     assert request.private.columns.label == "-y"
     assert (request.budget.epsilon, request.budget.delta, request.holdout) == (0.5, 1e-6, 0.2)
     assert request.resolved_method().name == "mean"

@@ -83,6 +83,13 @@ def test_without_the_cookie_there_is_the_door_alone(stranger):
         assert stranger.get(f"/{ROOM}/data", headers={"Cookie": cookie.encode()}).status_code == 403
 
 
+def test_a_cookie_that_another_port_sets_does_not_lock_its_owner_out(browser):
+    browser.cookies.set("dptransfer", "evil", path="/")
+    sent = browser.see("data").request.headers["cookie"]
+    assert sent.count("dptransfer=") == 2
+    assert browser.see("data").status_code == 200
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_other_pages_do_not_even_read(browser, site):
     assert browser.get(f"/{ROOM}/data", headers={"Sec-Fetch-Site": site}).status_code == 403

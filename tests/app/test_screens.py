@@ -110,6 +110,7 @@ WRONG = (
     ("who", {"unit": "everybody"}, "unit"),
     ("who", {"unit": "person"}, "whose"),
     ("who", {**WHO, "whose_name": "nobody"}, ""),
+    ("who", {**WHO, "size": "many"}, ""),
     ("accuracy", {**ACCURACY, "epsilon": ""}, "epsilon"),
     ("accuracy", {**ACCURACY, "epsilon": "much"}, "epsilon"),
     ("accuracy", {**ACCURACY, "method": "os:system"}, "method"),

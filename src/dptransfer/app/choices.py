@@ -16,7 +16,7 @@ Screen: TypeAlias = Literal["data", "who", "accuracy", "charge", "model"]
 # The fields of each screen, in order; what follows from one may depend on those before it.
 FIELDS: Mapping[Screen, tuple[str, ...]] = {
     "data": ("data", "public", "name", "classes", "label_column", "text_column", "path_column"),
-    "who": ("unit", "whose", "whose_name"),
+    "who": ("unit", "whose", "whose_name", "size"),
     "accuracy": ("epsilon", "delta", "holdout", "method"),
     "charge": ("out", "title"),
     "model": (),
@@ -46,6 +46,7 @@ class Choices:
         unit: 'person' or 'example'; there is no default.
         whose: how persons are told: 'folder', 'dicom', 'column', 'file' or 'stored'.
         whose_name: the column or the file.
+        size: about how many examples there are, declared public.
     """
 
     data: str = ""
@@ -58,6 +59,7 @@ class Choices:
     unit: str = ""
     whose: str = ""
     whose_name: str = ""
+    size: str = ""
     epsilon: str = ""
     delta: str = "1e-5"
     holdout: str = "0.2"
@@ -99,7 +101,8 @@ class Choices:
 
     def _data_words(self) -> list[str]:
         own = [name for name in FIELDS["data"] if name not in ("data", "name")]
-        return [self.data, *self._given(*own, "person")]
+        size = ["--set", f"data.size={self.size}"] if self.size else []
+        return [self.data, *self._given(*own, "person"), *size]
 
     def _given(self, *names: str) -> Iterator[str]:
         """Options with their values, one of which may look like an option itself."""
