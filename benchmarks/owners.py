@@ -77,12 +77,12 @@ def with_noise(method, private, public, budget, factor) -> np.ndarray:
     return lambda rows: outcome.head.scores(apply(features, rows)).argmax(axis=1)
 
 
-def fedavg(shares, classes: int, budget, rng) -> list:
+def fedavg(shares, classes: int, budget, rng, rates=LEARNING_RATES) -> list:
     """Weights by learning rate: DP-SGD at every owner, averaged after each round; rows are protected."""
     event = lambda z: [SampledGaussianEvent(z, RATE, ROUNDS * LOCAL, Relation.ADD_REMOVE, 1.0, "steps")]  # noqa: E731
     z = noise_multiplier_for(budget, event)
     found = []
-    for rate in LEARNING_RATES:
+    for rate in rates:
         weights = np.zeros((classes, shares[0][0].shape[1]))
         for _ in range(ROUNDS):
             local = []
@@ -196,8 +196,17 @@ def timed(owners: int, rows: int, width: int, classes: int) -> dict:
         start = time.perf_counter()
         join(study, [folder / "shares"])
         joining = time.perf_counter() - start
+    unit, rng = UnitNorm().fit(width, None), np.random.default_rng(0)
+    mapped = apply(unit, rng.normal(size=(rows, width)))
+    start = time.perf_counter()
+    fedavg([(mapped, rng.integers(classes, size=rows))] * owners, classes, budget, rng, rates=(1.0,))
+    rival = time.perf_counter() - start
     mine = {"share": np.median(size), "sent by an owner": sum(size) / owners, "files": len(size)}
-    return mine | {"slowest owner, s": max(each), "all with made-up rows, s": whole, "join, s": joining}
+    return (
+        mine
+        | {"slowest owner, s": max(each), "all with made-up rows, s": whole, "join, s": joining}
+        | {"fedavg, one process, s": rival}
+    )
 
 
 def main() -> None:

@@ -68,6 +68,7 @@ def test_methods_on_pictures_are_refused():
         {"owners": {"a": KEYS["a"], "b": "00"}},
         {"owners": {"a": KEYS["a"], "../b": KEYS["b"]}},
         {"owners": {f"o{n}": f"{n:0128x}" for n in range(65)}},
+        {"owners": {"a": KEYS["a"], "b": KEYS["b"][:64] + 64 * "0"}},
         {"name": "a b"},
         {"trust": "me"},
         {"trust": "secure-sum", "colluders": 5},
@@ -129,6 +130,14 @@ def test_owners_use_the_map_of_the_study_and_not_one_of_their_own_machine(tmp_pa
     )
     other = Study(study.record, flipped)
     assert other.prepare(pool()).features is flipped
+
+
+@pytest.mark.parametrize("axes", [3, 128])
+def test_a_map_that_is_not_the_method_s_is_refused(axes):
+    study = planned(method="public-prior", public=pool(), trust="secure-sum")
+    other = study.features.first(axes) if axes == 3 else planned(method="mean").features
+    with pytest.raises(Incompatible, match="feature map"):
+        Study(study.record, other).prepare(pool())
 
 
 def test_a_pool_must_be_that_of_the_study():

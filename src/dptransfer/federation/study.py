@@ -72,6 +72,12 @@ class PreparedData(NamedTuple):
 
     def with_features(self, features: FittedFeatures) -> PreparedData:
         """The same with a map that was fitted elsewhere: axes may differ in sign from machine to machine."""
+        own, other = ({**describe(one), "identity": one.dimension} for one in (self.features, features))
+        if own != other:
+            raise Incompatible(
+                "A study's feature map must be of its method's kind and width, fitted to its pool; this one "
+                f"is not. {_READ_AGAIN}"
+            )
         maps = self.maps._replace(axes=features) if hasattr(self.maps, "axes") else features
         return self._replace(maps=maps)
 
@@ -399,6 +405,11 @@ def _require_terms(record: Mapping[str, Any]) -> None:
             "Every owner has a public key of its own, 128 hexadecimal digits; one has not. "
             "Ask each for the line that 'dptransfer federate key' prints."
         )
+    for name, key in owners.items():
+        try:
+            OwnerKey(bytes(32)).secret_shared_with(key)
+        except ValueError:  # of a few keys everybody would know the masks
+            raise ArgumentError(f"The key of '{name}' cannot make masks. Ask for another.") from None
     checks.whole("the number of owners", len(owners), at_least=2)
     checks.one_of("trust", trust, TRUST)
     if len(owners) > secure_sum.MOST_OWNERS or colluders not in range(len(owners)):
