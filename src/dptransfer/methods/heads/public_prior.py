@@ -190,22 +190,19 @@ class PublicPriorPrototypes(EmbeddingMethod):
         noise_of_sum = purse.scale(purse.budget.query, 1.0)
         typical = math.exp(float(np.log(counts).mean())) / noise_of_sum
 
-        start, words, said = task.prepared.start, task.prepared.words, ""
+        start, said = task.prepared.start, ""
         start = start if start is not None and start.may_help(typical) else None
-        helps, in_words, sources = False, None, ["start", "words"]
-        if start is not None and start.comes_after_words(typical):
-            sources.reverse()
-        for source in sources:
-            if source == "start" and start is not None and in_words is None:
-                helps, said = read_start(purse, start, private, counts)
-                spent.append(f"{START_SHARE:.0%} on whether {start.what} help")
-            elif source == "words" and words is not None and not helps:
-                in_words, on_words, part = read_words(purse, words, private, typical, noisy, count_scale)
-                spent += on_words
-                if in_words is not None and part == 1:
-                    alone = LinearHead(in_words, np.zeros(len(counts)))
-                    return Outcome(alone, (shares.event,), notes=(_note(spent, said),), features=words)
-        start = start if helps else None
+        if start is not None:
+            helps, said = read_start(purse, start, private, counts)
+            spent.append(f"{START_SHARE:.0%} on whether {start.what} help")
+            start = start if helps else None
+        words, in_words = task.prepared.words, None
+        if words is not None and start is None:
+            in_words, on_words, part = read_words(purse, words, private, typical, noisy, count_scale)
+            spent += on_words
+            if in_words is not None and part == 1:
+                alone = LinearHead(in_words, np.zeros(len(counts)))
+                return Outcome(alone, (shares.event,), notes=(_note(spent, said),), features=words)
 
         sums_suit = (
             start is None

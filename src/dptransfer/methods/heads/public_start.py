@@ -56,7 +56,6 @@ _SURER = 2.0  # what weights of names alone are multiplied with where it is next
 _ENOUGH, _ENOUGH_ALONE = 11.0, 5.7  # times the root of what it is worth: from here on steps go all the way
 # For each labelled row of a class; names are worth two, and fade sooner where they are alone.
 _FADES, _FADES_ALONE = 3.0, 1.0  # from here on what is public fades beside steps
-_WORDS_FIRST = 10.0  # from here on words of the encoder, which all rows make, are asked for before few rows
 _KNOWN, _KNOWN_ALONE = 40.0, 30.0  # from here on steps know as much
 
 
@@ -84,10 +83,6 @@ class ClassStart:
     def may_help(self, typical: float) -> bool:
         """Whether it can be worth its price beside steps on classes of this size over the noise."""
         return typical < self.worth * (_KNOWN if self.is_labelled else _KNOWN_ALONE)
-
-    def comes_after_words(self, typical: float) -> bool:
-        """Whether words of the encoder are worth more beside steps on classes of this size over the noise."""
-        return self.is_labelled and typical >= self.worth * _WORDS_FIRST
 
     def beside(self, typical: float) -> Floats:
         """The weights beside steps on classes of this size over the noise.
