@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.base.types import AnyArray, JsonObject
-from dptransfer.encoders import efficientnet
+from dptransfer.encoders import efficientnet, resnet
 from dptransfer.encoders.efficientnet import DIMENSION, fold_norms
 from dptransfer.encoders.onnx_graph import OnnxGraph
 from dptransfer.encoders.sentence import by_graph
@@ -61,6 +61,35 @@ def efficientnet_graph(model: efficientnet.Lite, state: Mapping[str, AnyArray]) 
     graph.node("Flatten", graph.node("GlobalAveragePool", maps), axis=1, named="rows")
     inputs = {"pixels": ("UINT8", ["n", "side", "side", 3])}
     return without_weights(graph.to_bytes(inputs, {"rows": ("FLOAT", ["n", DIMENSION])}, {}))
+
+
+def resnet_graph(weights: Mapping[str, AnyArray]) -> bytes:
+    """ResNet-50: 'pixels', bytes of (n, side, side, 3), to 'rows', floats of (n, channels of the last maps).
+
+    Args:
+        weights: as `dptransfer.encoders.resnet.fold_norms` gives them.
+    """
+    graph = OnnxGraph(resnet.NAME, extra="onnx")
+
+    def convolve(maps: str, name: str, *, stride: int = 1) -> str:
+        parts = (graph.constant(weights[part], part) for part in (f"{name}/kernel", f"{name}/bias"))
+        border = [weights[f"{name}/kernel"].shape[2] // 2] * 4
+        return graph.node("Conv", maps, *parts, strides=[stride, stride], pads=border)
+
+    centred = graph.node("Sub", graph.cast("pixels", "FLOAT"), graph.constant(weights["means"], "means"))
+    maps = graph.node("Transpose", centred, perm=[0, 3, 1, 2])
+    maps = graph.node("Relu", convolve(maps, "conv1", stride=2))
+    maps = graph.node("MaxPool", maps, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for name in sorted(one.removesuffix("2a/kernel") for one in weights if one.endswith("2a/kernel")):
+        is_first = f"{name}1/kernel" in weights
+        stride = 2 if is_first and not name.startswith("res2") else 1
+        inner = graph.node("Relu", convolve(maps, f"{name}2a", stride=stride))
+        inner = convolve(graph.node("Relu", convolve(inner, f"{name}2b")), f"{name}2c")
+        beside = convolve(maps, f"{name}1", stride=stride) if is_first else maps
+        maps = graph.node("Relu", graph.node("Add", inner, beside))
+    graph.node("Flatten", graph.node("GlobalAveragePool", maps), axis=1, named="rows")
+    inputs = {"pixels": ("UINT8", ["n", "side", "side", 3])}
+    return without_weights(graph.to_bytes(inputs, {"rows": ("FLOAT", ["n", "channels"])}, {}))
 
 
 def bert_graph(name: str, state: Mapping[str, AnyArray], config: JsonObject) -> bytes:
@@ -145,6 +174,8 @@ def shipped(name: str) -> bytes:
     for model in efficientnet.FAMILY:
         if model.name == name:
             return efficientnet_graph(model, efficientnet.read_checkpoint(model.weights_file()))
+    if name == resnet.NAME:
+        return resnet_graph(resnet.fold_norms(resnet.read_layers_model(resnet.model_file())))
     from safetensors.numpy import load_file
 
     from dptransfer.encoders.sentence import model_folder
@@ -155,5 +186,5 @@ def shipped(name: str) -> bytes:
 
 
 if __name__ == "__main__":
-    for encoder in ("efficientnet-lite0", "efficientnet-lite2", "minilm"):
+    for encoder in ("efficientnet-lite0", "efficientnet-lite2", "resnet-50", "minilm"):
         (PLACE / f"{encoder}.onnx").write_bytes(shipped(encoder))

@@ -128,15 +128,15 @@ class UnsafeRelease(ReleaseError):
 class MissingDependency(DPTransferError, ImportError):
     """An optional package is needed and not installed."""
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        """Name the package, the extra that installs it, and what it is for."""
-        self._about = package, extra, purpose
+    def __init__(self, package: str, extra: str, purpose: str, command: str = "") -> None:
+        """Name the package, the extra or else the command that installs it, and what it is for."""
+        self._about = package, extra, purpose, command
         super().__init__(
             f"{purpose} needs the package '{package}', which is not installed. "
-            f"Install it with: pip install 'dptransfer[{extra}]'"
+            "Install it with: " + (command or f"pip install 'dptransfer[{extra}]'")
         )
 
-    def __reduce__(self) -> tuple[type, tuple[str, str, str], dict[str, object]]:
+    def __reduce__(self) -> tuple[type, tuple[str, ...], dict[str, object]]:
         return type(self), self._about, self.__dict__  # from a worker process it comes to this one
 
 

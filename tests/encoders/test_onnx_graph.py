@@ -10,7 +10,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 
-@pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite2", "minilm"])
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite2", "resnet-50", "minilm"])
 def test_the_graphs_that_are_shipped_are_those_that_the_tool_makes_and_hold_no_weights(name):
     shipped = shipped_graph(name)
     assert len(shipped) < 30_000

@@ -131,6 +131,7 @@ ENCODERS: Registry[EncoderNote] = Registry(
     {
         "efficientnet-lite0": "dptransfer.encoders.efficientnet:NOTE",
         "efficientnet-lite2": "dptransfer.encoders.efficientnet:NOTE_OF_LITE2",
+        "resnet-50": "dptransfer.encoders.resnet:NOTE",
         "minilm": "dptransfer.encoders.sentence:NOTE",
         "small-cnn": "dptransfer.methods.deep.teachers:NOTE",
     },
