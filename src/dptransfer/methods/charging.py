@@ -23,7 +23,13 @@ def with_defaults(
 
     Raises for mixed-up arguments, and in a process that must not fit, before anything is planned.
     """
-    _require_own_script()
+    processes = sys.modules.get("multiprocessing.process")
+    # Python's own processes read the script of whoever starts them before anything else, and begin it anew.
+    if processes is not None and getattr(processes.current_process(), "_inheriting", False):
+        raise ArgumentError(
+            "Worker processes import the script that starts them, so it must not fit when it is imported; "
+            'this one would. Put the fit under `if __name__ == "__main__":`. Nothing was charged here.'
+        )
     ledger = Ledger.default() if ledger is None else ledger
     noise = SecureNoise() if noise is None else noise
     if not isinstance(budget, Budget):
@@ -70,19 +76,6 @@ def charge_run(
     if not receipt.finished:
         with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
             ledger.complete(receipt, outcome="released")
-
-
-def _require_own_script() -> None:
-    """Raise in a process that reads the script of whoever starts it, where each fit would be one more.
-
-    Python's own processes do so before anything else, and a script that is no module begins anew there.
-    """
-    processes = sys.modules.get("multiprocessing.process")
-    if processes is not None and getattr(processes.current_process(), "_inheriting", False):
-        raise ArgumentError(
-            "Worker processes import the script that starts them, so it must not fit when it is imported; "
-            'this one would. Put the fit under `if __name__ == "__main__":`. Nothing was charged here.'
-        )
 
 
 def open_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:

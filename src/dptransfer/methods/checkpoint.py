@@ -353,11 +353,9 @@ def _make(file: Path) -> None:
 
 
 def _bytes(array: AnyArray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, np.asarray(array), allow_pickle=False)
+    np.save(stream := io.BytesIO(), np.asarray(array), allow_pickle=False)
     return stream.getvalue()
 
 
 def _array(content: bytes) -> AnyArray:
-    array: AnyArray = np.load(io.BytesIO(content), allow_pickle=False)
-    return array
+    return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))

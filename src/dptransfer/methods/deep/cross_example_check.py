@@ -152,12 +152,11 @@ def _require_same(asked: Callable[[], Pairs], name: str, setting: str, together:
             if not bool((apart <= most).all()):
                 raise ArgumentError(
                     "What a network makes of a picture must not depend on the pictures beside it, or one "
-                    f"would count for many; that of '{name}' does. Use a network whose layers do not mix "
-                    "pictures."
+                    f"counts for many; that of '{name}' does. Use a network whose layers do not mix pictures."
                 )
-    except DPTransferError:
-        raise
     except (RuntimeError, ValueError) as problem:
+        if isinstance(problem, DPTransferError):
+            raise
         why = str(problem).splitlines()[0]
         raise ArgumentError(
             f"What a network makes of each picture must have a gradient; that of '{name}' could not be "

@@ -180,8 +180,7 @@ class NetworkGradient(BoundedQuery):
         assert self.gradients is not None, "a plan must not read pictures"
         for start in range(0, len(rows), self.micro_batch):
             positions = np.full(self.micro_batch, -1, dtype=np.int64)
-            classes = np.zeros(self.micro_batch, dtype=np.int64)
-            chosen = rows[start : start + self.micro_batch]
+            classes, chosen = np.zeros_like(positions), rows[start : start + self.micro_batch]
             positions[: len(chosen)], classes[: len(chosen)] = chosen, labels[start : start + len(chosen)]
             found = self.gradients(positions, classes)[: len(chosen)]
             for part in torch.split(found, rows_at_a_time(found)):
@@ -189,8 +188,6 @@ class NetworkGradient(BoundedQuery):
 
     def _total(self, parts: Iterator[Tensor]) -> Integers:
         """The sum, where the parts are, and zeros of none."""
+        nothing = np.zeros(self.parameters, dtype=np.int64)
         first = next(parts, None)
-        if first is None:
-            return np.zeros(self.parameters, dtype=np.int64)
-        answer: Integers = sum(parts, first).cpu().numpy()
-        return answer
+        return nothing if first is None else sum(parts, first).cpu().numpy()

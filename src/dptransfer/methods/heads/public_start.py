@@ -259,7 +259,7 @@ def accuracy_of_names(public: PublicEmbeddings, facts: Facts, role: str = "publi
 
 
 _WORD = re.compile(r"[^\W\d_]+")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
 
 
@@ -269,7 +269,7 @@ def readable_name(name: str) -> str:
     >>> readable_name("Refund_not_showing_up"), readable_name("comp.sys.mac"), readable_name("iotCleaning")
     ('Refund not showing up', 'comp sys mac', 'iot Cleaning')
     """
-    return " ".join(re.sub(r"[_\W]+", " ", _CAMEL.sub(" ", name)).split())
+    return " ".join(re.sub(r"[_\W]+", " ", CAMEL.sub(" ", name)).split())
 
 
 def are_in_words(classes: Sequence[str | int]) -> bool:
@@ -281,7 +281,7 @@ def are_in_words(classes: Sequence[str | int]) -> bool:
     False
     """
     told = [
-        tuple(word.lower() for word in _WORD.findall(_CAMEL.sub(" ", str(name))) if _is_word(word))
+        tuple(word.lower() for word in _WORD.findall(CAMEL.sub(" ", str(name))) if _is_word(word))
         for name in classes
     ]
     return 2 * len(set(told) - {()}) > len(classes)

@@ -78,6 +78,7 @@ from dptransfer.data import PrivateEmbeddings
 from dptransfer.exact.vocabulary_map import FittedVocabularyMap
 from dptransfer.mechanisms import SharesLeft
 from dptransfer.methods.heads.hierarchical import class_weights, count_estimates
+from dptransfer.methods.heads.public_start import CAMEL
 from dptransfer.queries import ClassSums, ConfidenceTotal
 
 _SURE, _HALF_SURE = 0.4, 0.3
@@ -115,7 +116,6 @@ def words_may_pay(signal: float, words: int, named: float) -> bool:
     return word_share(_HALF_SURE if named >= 0.5 else _SURE, signal, words, named) > 0
 
 
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _IN_BRACKETS = re.compile(r"\([^)]*\)")
 
@@ -150,7 +150,7 @@ def named_words(classes: Sequence[str | int], names: Sequence[str]) -> Floats:
 
 def _spoken(name: str) -> tuple[str, ...]:
     """The words of a name, in small letters and in the singular."""
-    words = (word.lower() for word in _LETTERS.findall(_CAMEL.sub(" ", name)))
+    words = (word.lower() for word in _LETTERS.findall(CAMEL.sub(" ", name)))
     return tuple(re.sub(r"(?<=[^s]{2}[^su])s$", "", word) for word in words)
 
 

@@ -155,12 +155,8 @@ class TransferPATE(Voting, EmbeddingMethod):
         public, features = task.public, task.prepared
         assert public is not None
         answers = self.answer(task)
-
-        def mapped_at(positions: Integers) -> Floats:
-            return apply(features, public.rows[positions])
-
-        soft = self.labels == "soft"
-        head = linear_student(mapped_at, len(public), answers, soft=soft, self_training=self.self_training)
+        how = {"soft": self.labels == "soft", "self_training": self.self_training}
+        head = linear_student(lambda at: apply(features, public.rows[at]), len(public), answers, **how)
         notes = self.notes_of(len(answers.positions))
         return Outcome(head, task.plan.events, notes=notes, answers=answers.by_class())
 
