@@ -271,9 +271,7 @@ def _why_not_tried(candidates: Sequence[PrivateMethod], public: PublicEmbeddings
         return "There are no public rows to try other methods on"
     if len(candidates) == 1:
         return quality if quality == _OF_POOL else "It is the only candidate"
-    if len(public) < _FEWEST_ROWS:
-        return f"{len(public)} public rows are too few for trials"
-    return ""
+    return f"{len(public)} public rows are too few for trials" if len(public) < _FEWEST_ROWS else ""
 
 
 def _scores(candidates: Sequence[PrivateMethod], accuracy: Floats) -> str:

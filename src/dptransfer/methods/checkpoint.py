@@ -36,13 +36,7 @@ import numpy as np
 
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray
-from dptransfer.data.atomic_files import (
-    make_owner_folder,
-    others_may_look,
-    owner_only,
-    sync_folder,
-    write_synced,
-)
+from dptransfer.data import atomic_files
 from dptransfer.errors import DPTransferError, WorkspaceError
 from dptransfer.noise import NoiseSource, race
 from dptransfer.noise.integer_noise import KEY_BYTES, WordStream
@@ -76,8 +70,8 @@ class Workspace:
         with self._in_words():
             if not self.path.exists():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                make_owner_folder(self.path)
-            if self.path.is_dir() and others_may_look(self.path):
+                atomic_files.make_owner_folder(self.path)
+            if self.path.is_dir() and atomic_files.others_may_look(self.path):
                 raise WorkspaceError(
                     f"A workspace holds private intermediates, for its owner only; others may look into "
                     f"'{self.path}'. Take their rights away with: chmod 700 {self.path}"
@@ -221,9 +215,9 @@ class Workspace:
     def _put(self, file: Path, content: bytes) -> None:
         """Write a file that bears its name once all of it is on the disk."""
         draft = file.with_suffix(".draft")
-        write_synced(draft, content, mode="wb", opener=owner_only)
+        atomic_files.write_synced(draft, content, mode="wb", opener=atomic_files.owner_only)
         draft.replace(file)
-        sync_folder(self.path)
+        atomic_files.sync_folder(self.path)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -349,7 +343,7 @@ def _make(file: Path) -> None:
     another thread's, and let other processes in.
     """
     with suppress(FileExistsError):
-        os.close(owner_only(file, os.O_CREAT | os.O_EXCL | os.O_RDWR))
+        os.close(atomic_files.owner_only(file, os.O_CREAT | os.O_EXCL | os.O_RDWR))
 
 
 def _bytes(array: AnyArray) -> bytes:

@@ -199,7 +199,7 @@ def test_a_difference_that_adds_up_over_a_micro_batch_is_more_than_rounding(plai
     parts = parts_behind(little(3e-5))
     with pytest.raises(ArgumentError, match="in any bit"):
         require_own_gradients(parts, views=1, micro_batch=2)
-    with pytest.raises(ArgumentError, match="count for many"):
+    with pytest.raises(ArgumentError, match="counts for many"):
         require_own_gradients(parts, views=1, micro_batch=64)
 
 
@@ -219,7 +219,7 @@ def test_the_check_asks_far_from_the_start_too(plain_batches, monkeypatch):
         near.setattr(cross_example_check, "_FAR", (0.1, 0.1))
         require_own_gradients(parts_behind(Layer(record)), views=1, micro_batch=4)
         require_own_gradients(parts_behind(Layer(mix_far_away)), views=1, micro_batch=4)
-    with pytest.raises(ArgumentError, match="count for many"):
+    with pytest.raises(ArgumentError, match="counts for many"):
         require_own_gradients(parts_behind(Layer(mix_far_away)), views=1, micro_batch=4)
 
 

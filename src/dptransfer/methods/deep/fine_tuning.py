@@ -27,15 +27,8 @@ from dptransfer.methods.deep.network import Network
 from dptransfer.methods.deep.network_gradient import NetworkGradient
 from dptransfer.methods.deep.picture_loss import PictureLoss, Pictures
 from dptransfer.methods.deep.trained_parts import TRAINED, TrainedParts
+from dptransfer.methods.heads import noisy_gd
 from dptransfer.methods.heads.descent import Descent, Pace
-from dptransfer.methods.heads.noisy_gd import (
-    LOSSES,
-    PRIOR_OPTIONS,
-    WarmStart,
-    combine_heads,
-    released_directions,
-    sums_before,
-)
 from dptransfer.methods.method import ImageMethod, Outcome, Outline, Plan, Task
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
@@ -372,19 +365,19 @@ class WarmStartNetwork(FineTuning):
 
     train: Annotated[str, one_of(*TRAINED)] = "film"
     rank: Whole = 8
-    share: Fraction = WarmStart.share
-    loss: Annotated[str, one_of(*LOSSES)] = WarmStart.loss
-    prior_temperature: Moderate = WarmStart.prior_temperature
+    share: Fraction = noisy_gd.WarmStart.share
+    loss: Annotated[str, one_of(*noisy_gd.LOSSES)] = noisy_gd.WarmStart.loss
+    prior_temperature: Moderate = noisy_gd.WarmStart.prior_temperature
     name: ClassVar[str] = "warm-start-network"
     about: ClassVar[About] = About(
         card="The sums of a public network's rows for the private pictures of each class were released with "
         "Gaussian noise; the cosines to them are a first classifier. Parts of the network, and a head that "
         f"has a say beside it, were then trained by DP-SGD on what the first misses: {STEPS_SEE}.",
-        reference=WarmStart.about.reference,
+        reference=noisy_gd.WarmStart.about.reference,
         family="Networks",
         options={
             "train": "film, bias, low-rank, last or all.",
-            **PRIOR_OPTIONS,
+            **noisy_gd.PRIOR_OPTIONS,
             **{name: words for name, words in OPTIONS.items() if name != "axes"},
         },
     )
@@ -409,7 +402,7 @@ class WarmStartNetwork(FineTuning):
 
     def pre_steps(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for their share; a plan knows no network, so there is room for the widest rows."""
-        return [sums_before(rounds, Outline(lattice.LARGEST_DIMENSION), facts, self.share)]
+        return [noisy_gd.sums_before(rounds, Outline(lattice.LARGEST_DIMENSION), facts, self.share)]
 
     def with_released(
         self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
@@ -418,7 +411,7 @@ class WarmStartNetwork(FineTuning):
         (paid,), network = before, loss.pictures.parts.network
         rows = in_memory.encode_pixels(private.pixels, network.encoder, batch=self.micro_batch)
         features = UnitNorm().fit(network.dimension, None)
-        prior = released_directions(paid, features, rows, private, noise) / self.prior_temperature
+        prior = noisy_gd.released_directions(paid, features, rows, private, noise) / self.prior_temperature
         # In exact integers: a float product may round a row otherwise where there are more of them.
         logits = softmax.IntegerLogits.of(prior, np.zeros(len(prior)), None, ROW_NORM)
         steps = softmax.logit_steps(features.lattice(rows, ROW_NORM).astype(np.float64), logits)
@@ -438,4 +431,4 @@ class WarmStartNetwork(FineTuning):
             delta = encoder.EncoderDelta(delta.base, delta.kind + encoder.BESIDE, delta.arrays)
             own = replace(own, features=features, encoder_delta=delta)
         both, beside = (weights + prior, None) if self.loss == "logits" else (weights, prior)
-        return replace(own, head=combine_heads(both, beside))
+        return replace(own, head=noisy_gd.combine_heads(both, beside))

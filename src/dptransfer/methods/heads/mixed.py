@@ -14,12 +14,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.exact import chunks, feature_map
 from dptransfer.methods.about import MIXED, RIGHT_STEPS, About, Fraction, Moderate, ModerateOrZero, Whole
 from dptransfer.methods.heads import start as starts
-from dptransfer.methods.heads.descent import (
-    STEP_OPTIONS,
-    STEPS_SEE,
-    GradientHead,
-    UpdateRule,
-)
+from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, GradientHead, UpdateRule
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.privacy import Budget, Unit

@@ -19,13 +19,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.exact import chunks, feature_map
 from dptransfer.mechanisms import GaussianRounds, Step, joint_rounds, rounds_of
 from dptransfer.methods.about import FEATURES, About, Fraction, Moderate, ModerateOrZero, Whole
-from dptransfer.methods.heads.descent import (
-    STEP_OPTIONS,
-    STEPS_SEE,
-    HeadRows,
-    UpdateRule,
-    head_rows,
-)
+from dptransfer.methods.heads.descent import STEP_OPTIONS, STEPS_SEE, HeadRows, UpdateRule, head_rows
 from dptransfer.methods.heads.noisy_gd import NoisyGD
 from dptransfer.methods.method import EmbeddingMethod, Outcome, Plan, RowsTask
 from dptransfer.noise import NoiseSource

@@ -33,14 +33,7 @@ from dptransfer.mechanisms import GaussianMechanism, Step
 from dptransfer.methods.about import Moderate, Whole, one_of
 from dptransfer.methods.heads.start import fitted_to_chances
 from dptransfer.methods.method import Plan, PrivateMethod, Task
-from dptransfer.methods.votes.vote_aggregation import (
-    MOST_NOISE,
-    noisy_answers,
-    questions_of,
-    require_answerable,
-    require_passable,
-    with_noise,
-)
+from dptransfer.methods.votes import vote_aggregation
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import VoteCounts
@@ -171,9 +164,9 @@ class Voting(PrivateMethod):
                 f"The noise that is given must fit the budget; with it the votes cost ε = "
                 f"{plan.guarantee.epsilon:.4g}. Raise the noise, ask less, or leave it out."
             )
-        if any(step.scale > MOST_NOISE for step in steps):
+        if any(step.scale > (most := vote_aggregation.MOST_NOISE) for step in steps):
             raise BudgetError(
-                f"Noise must stay below {MOST_NOISE:g} votes, which 64-bit integers hold; this is more. "
+                f"Noise must stay below {most:g} votes, which 64-bit integers hold; this is more. "
                 "Lower the noise that is given, ask less, or raise epsilon or delta."
             )
         notes = [settled._note(steps)]
@@ -213,7 +206,7 @@ class Voting(PrivateMethod):
         """What is released of the ballots (teachers, questions) on the public examples at `questions`."""
         assert self.teachers is not None
         steps = [step for step in mechanisms if isinstance(step, GaussianMechanism)]
-        asked, votes, scale = noisy_answers(steps, ballots, self.threshold, noise)
+        asked, votes, scale = vote_aggregation.noisy_answers(steps, ballots, self.threshold, noise)
         return TeacherAnswers(questions[asked], votes.argmax(axis=1), votes, scale, self.teachers)
 
     def notes_of(self, answered: int) -> tuple[str, ...]:
@@ -233,7 +226,7 @@ class Voting(PrivateMethod):
                 "teachers. Set fewer teachers, or declare the right size."
             )
         if self.threshold is not None:
-            require_passable(self.threshold, teachers)
+            vote_aggregation.require_passable(self.threshold, teachers)
         queries = self.queries or self._affordable_queries(facts, budget, teachers, pool)
         if pool is not None and queries > pool:
             raise ArgumentError(
@@ -243,7 +236,7 @@ class Voting(PrivateMethod):
         answers = None
         if self.threshold is not None:
             answers = self.answers or max(1, round(_ANSWERED_SHARE * queries))
-            require_answerable(answers, queries)
+            vote_aggregation.require_answerable(answers, queries)
         return replace(self, teachers=teachers, queries=queries, answers=answers)
 
     def _teachers_for(self, size: int | None, units: int | None) -> int:
@@ -285,13 +278,13 @@ class Voting(PrivateMethod):
         tested = self.threshold is not None
         answers = self.answers or max(1, round(_ANSWERED_SHARE * self.queries))
         settings = len(facts.classes), facts.unit, BALLOTS_REPLACED
-        asked = questions_of(self.queries, answers if tested else None, *settings)
+        asked = vote_aggregation.questions_of(self.queries, answers if tested else None, *settings)
         given = [self.threshold_noise, self.noise] if tested else [self.noise]
         shares = [_TEST_SHARE, 1 - _TEST_SHARE] if tested else [1.0]
         return [
             GaussianMechanism(query, multiplier / math.sqrt(share), budget.relation)
             if noise is None
-            else with_noise(query, noise, budget.relation)
+            else vote_aggregation.with_noise(query, noise, budget.relation)
             for query, noise, share in zip(asked, given, shares, strict=True)
         ]
 
