@@ -3,6 +3,7 @@
 import html
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +160,12 @@ def test_changed_data_undo_what_followed_from_them(chosen):
     assert chosen.session.plan is not None
     chosen.fill("data", **{**DATA, "name": "other"}, go="1")
     assert screen_of(chosen.see("charge")) == "accuracy"
+    assert "worst class" not in chosen.see("accuracy").text
+    chosen.fill("accuracy", **ACCURACY)
+    assert chosen.session.plan is not None
+    chosen.fill("data", **DATA, browse="data")  # a draft counts as well
+    assert screen_of(chosen.fill("charge", out="model", confirm="other")) == "accuracy"
+    assert chosen.session.made is None
 
 
 def test_an_open_charge_is_told_at_the_start(browser):
@@ -206,6 +213,27 @@ def test_a_job_is_seen_again_after_the_tab_was_closed(chosen):
         chosen.session.job.wait(20)
     assert not chosen.see("status").json()["running"]
     assert screen_of(chosen.see("progress")) == "data"
+
+
+def test_what_is_made_of_a_model_is_made_by_the_command_that_is_shown(chosen, home, monkeypatch):
+    assert screen_of(chosen.fill("charge", out="model", confirm="clinic")) == "model"
+    ran = []
+
+    def run(name, words):
+        ran.append([name, *words])
+        Path(words[words.index("--out") + 1]).write_text("<script>alert(1)</script>")
+
+    monkeypatch.setattr(session_module, "run_command", run)
+    for command in ("audit", "page"):
+        page = chosen.fill("model", do=command)
+        assert screen_of(page) == "model"
+        assert html.escape(shlex.join(["dptransfer", *ran[-1]])) in page.text
+    assert [one[0] for one in ran] == ["audit", "page"]
+    assert "model-page" in chosen.see("model").text
+    policy = chosen.see("audit").headers["content-security-policy"]
+    assert "default-src 'none'" in policy  # so that no script of a document runs
+    assert screen_of(chosen.fill("model", do="serve")) == "model"
+    assert len(ran) == 2
 
 
 def test_another_model_begins_with_nothing(chosen):

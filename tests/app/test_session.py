@@ -1,5 +1,6 @@
 """The state of the app."""
 
+import numpy as np
 import pytest
 
 import dptransfer as dpt
@@ -44,3 +45,19 @@ def test_a_model_that_is_not_there_answers_nothing(session, text):
     with pytest.raises(dpt.errors.DPTransferError):
         session.ask(text)
     assert session.answers == ()
+
+
+def test_answers_are_the_likeliest_classes_and_the_command_has_the_file(session, home, monkeypatch):
+    class Model:
+        classes = ("cat", "dog", "eel", "fox")
+
+        def predict_proba(self, x):
+            return np.array([[0.1, 0.4, 0.3, 0.2]])
+
+    monkeypatch.setattr(dpt, "load", lambda _: Model())
+    session.made = home / "model"
+    session.ask(home / "new.png")
+    assert session.answers == (("dog", 0.4), ("eel", 0.3), ("fox", 0.2))
+    assert session.model_words()["predict"][2] == str(home / "new.png")
+    session.ask("a text")
+    assert "a text" not in session.model_words()["predict"]
