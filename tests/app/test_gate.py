@@ -118,6 +118,15 @@ def test_files_cannot_be_uploaded(browser, session):
     assert session.choices.data == ""
 
 
+def test_a_form_of_another_type_is_none(browser, session):
+    for kind in ("text/plain", "application/json", "multipart/form-data"):
+        sent = browser.post(
+            f"/{ROOM}/data", content=b"data=clinic.npz", headers={**OWN, "Content-Type": kind}
+        )
+        assert sent.status_code == 422
+        assert session.choices.data == ""
+
+
 def test_a_form_that_is_too_long_or_of_no_known_length_is_none(browser, session):
     for content in (b"data=" + b"a" * 2**16, iter([b"data=", b"a"]), b"data=%FF&" * 200, b"\xff=1"):
         kind = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -113,6 +113,19 @@ def test_work_is_ended_with_the_app_and_what_became_of_it_is_told(home, monkeypa
     assert "Interrupted" in run_app(home, announce=lambda _: None, open_browser=False)
 
 
+def test_an_app_that_nobody_uses_waits_for_its_work(home, monkeypatch):
+    def begin(session, room):
+        session._check = lambda: time.sleep(0.8)
+        session.start("Checking", "check", "data", "data")
+        return make_app(session, room)
+
+    monkeypatch.setattr(server, "_LOOK", 0.1)
+    monkeypatch.setattr(server, "make_app", begin)
+    _, thread, ended = start(home, idle_minutes=0.001)
+    thread.join(20)
+    assert ended == [""]  # nothing was going on when it ended
+
+
 @pytest.mark.slow
 def test_the_command_ends_after_sigterm(home):
     words = [sys.executable, "-m", "dptransfer", "app", "--root", str(home), "--no-browser"]

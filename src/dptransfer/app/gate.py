@@ -80,7 +80,7 @@ class Gate:
             return None
         cookies = headers.get("cookie", "").split("; ")  # another port may have set one of the same name
         is_known = any(_same(one, f"{_COOKIE}={self._secret}") for one in cookies)
-        if not path.startswith(self._room) or not is_known:
+        if not is_known:
             return _no(403, "Open the app by the link that the terminal shows.")
         self.last = time.monotonic()
         return None
