@@ -113,9 +113,10 @@ def test_work_is_ended_with_the_app_and_what_became_of_it_is_told(home, monkeypa
     assert "Interrupted" in run_app(home, announce=lambda _: None, open_browser=False)
 
 
+@pytest.mark.slow
 def test_an_app_that_nobody_uses_waits_for_its_work(home, monkeypatch):
     def begin(session, room):
-        session._check = lambda: time.sleep(0.8)
+        session._check = lambda: time.sleep(2.5)
         session.start("Checking", "check", "data", "data")
         return make_app(session, room)
 
