@@ -1,4 +1,4 @@
-"""What was chosen so far, as fields of forms, in a line, and as the commands that do the same."""
+"""Choices of a session: as fields of forms, as a line, and as the commands that do the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask the app for anything: the browser that opened its link, from the app's own pages.
+"""Access control of the app: requests of the browser that opened its link, from the app's own pages.
 
 Pages of other sites, and of other servers on this machine, can make a browser send requests here. A request
 must name this server as its host, which DNS rebinding cannot; one that changes something must come from a

@@ -1,4 +1,4 @@
-"""What one person does with the app: choices, what is known by now, and the work that runs.
+"""Session of one user of the app: choices, results so far, and the work that runs.
 
 Everything is done by the commands of `dptransfer`: a choice becomes words, which the command line's own
 parser reads. So what a screen shows as its command is what runs.

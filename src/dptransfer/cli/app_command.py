@@ -16,17 +16,18 @@ from dptransfer.errors import ArgumentError
 def app(
     root: Annotated[Path | None, Option(help="Folder of data and models; default your home.")] = None,
     ledger: options.LedgerFile = None,
-    host: Annotated[str, Option(help="Address; others' needs --token-file and --origin.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address; any other needs --token-file, --origin.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", "-p", min=0, max=65535, help="0 for any free one.")] = 0,
     token_file: Annotated[Path | None, Option(help="File with the token of the link.")] = None,
     origin: Annotated[str | None, Option(help="Address of a proxy in front, with https.")] = None,
-    idle_minutes: Annotated[float, Option(min=1, help="End when nobody has used it so long.")] = 60,
+    idle_minutes: Annotated[float, Option(min=1, help="End after so many minutes without use.")] = 60,
     no_browser: Annotated[bool, Option("--no-browser", help="Only print the link.")] = False,
 ) -> None:
     """Fit a model in your browser: data, whom to protect, accuracy, charge, model.
 
-    The app runs on this machine, for you alone: open the link that it prints, once. Nothing is uploaded, and
-    nothing is asked of other machines. Each screen shows the command that does the same. Ends after Ctrl-C.
+    The app runs on this machine, for you alone. Open the link that it prints; it works once. Nothing is
+    uploaded, and no other machine is contacted. Each screen shows the command that does the same. Ctrl-C ends
+    the app.
 
     Example: dptransfer app --root ~/studies
     """

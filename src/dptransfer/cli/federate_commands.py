@@ -30,12 +30,12 @@ def federate() -> None:
 
 @app.command()
 def key(
-    out: Annotated[Path, Argument(help="The file to write; keep it as you keep your rows.", metavar="FILE")],
+    out: Annotated[Path, Argument(help="The file to write; keep it as safe as your rows.", metavar="FILE")],
     as_json: options.AsJson = False,
 ) -> None:
     """Make an owner's secret key, and print the public key that a study lists.
 
-    Studies keep their noise in a folder beside this file. Who has the file can send shares in your name.
+    Studies keep their noise in a folder beside this file. Whoever has the file can send shares in your name.
 
     Example: dptransfer federate key clinic-a.key
     """
@@ -53,10 +53,10 @@ def plan(
 ) -> None:
     """Plan a study, and show what each owner will be charged; no private data are read.
 
-    STUDY.toml has name, classes, epsilon, delta and a table of owners with their public keys; and where they
-    apply method, settings, relation, unit, person_bound, size, public (a pool), encoder, dimension, trust
-    ("files" or "secure-sum") and colluders. Everybody gets the file that this command writes. Its digest is
-    the study: compare it by telephone.
+    STUDY.toml needs name, classes, epsilon, delta and a table [owners] of public keys. It may have method,
+    settings, relation, unit, person_bound, size, public (a pool), encoder, dimension, trust ("files" or
+    "secure-sum") and colluders. Send the file that this command writes to every owner, and compare its digest
+    by telephone.
 
     Example: dptransfer federate plan study.toml --out sepsis.study
     """
@@ -90,9 +90,9 @@ class OwnerOptions:
     """Who shares, where shares go, and what is charged."""
 
     key: Annotated[Path, Option(help="Your secret key.")]
-    to: Annotated[Path, Option(help="Folder of shares; those of others are read there.")]
+    to: Annotated[Path, Option(help="Folder for your shares and those of others.")]
     wait: Annotated[float, Option(min=0, help="Seconds to wait for others in each round.")] = 0.0
-    workspace: Annotated[Path | None, Option(help="Your private folder of this study; by the key.")] = None
+    workspace: Annotated[Path | None, Option(help="Your private folder; default beside the key.")] = None
     name: options.DataSetName = None
     ledger: options.LedgerFile = None
     as_json: options.AsJson = False
@@ -111,9 +111,9 @@ def share(
 ) -> None:
     """Charge your own ledger once, and write your signed share of each round.
 
-    Methods that release sums have one round. Others have up to sixty, and the next begins when the shares of
-    all owners are in the folder: run the command again, or let it wait. It goes on where it stopped, sends
-    the same bytes again and charges nothing twice.
+    Methods that release sums have one round, others up to sixty. A round begins when the shares of all owners
+    are in the folder: run the command again, or let it wait. A repeated command resumes, writes the same
+    bytes and charges nothing twice.
 
     Example: dptransfer federate share sepsis.study rows.emb --key clinic-a.key --to shares/
     """

@@ -16,15 +16,15 @@ def page(
     model: options.Release,
     encoder: options.ModelEncoder,
     out: Annotated[Path, Option("--out", "-o", help="The folder to write.")],
-    runtime: Annotated[Path | None, Option(help="onnxruntime-web, packed by 'npm pack' or a folder.")] = None,
+    runtime: Annotated[Path | None, Option(help="onnxruntime-web: an archive or a folder.")] = None,
     self_test: Annotated[bool, Option("--self-test", help="Compare the page with Python.")] = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a static page that runs a release in the browser. What visitors enter stays on their computer.
 
-    Upload the folder to any web server, or run serve.py in it. The release must verify. With --self-test
-    rows, probabilities, labels and sets are compared with Python's; the exit code is 2 where they differ.
+    Upload the folder to any web server, or run serve.py in it. The release must verify. --self-test compares
+    rows, probabilities, labels and sets with Python's; the exit code is 2 if they differ.
 
     Example: dptransfer page model/ --out site/ --self-test
     """

@@ -158,12 +158,12 @@ def export(
 def push(
     model: options.Release,
     repository: Annotated[str, Argument(metavar="OWNER/NAME", help="Repository on the Hugging Face hub.")],
-    public: Annotated[bool, Option("--public", help="Everybody may read it; default only you.")] = False,
+    public: Annotated[bool, Option("--public", help="Let everybody read it; default only you.")] = False,
 ) -> None:
     """Upload a release to the Hugging Face hub, if it verifies.
 
-    Others load it by its name, in the place of a directory: dptransfer verify hf:OWNER/NAME. Only the files
-    of the release are uploaded, and the card is the page of the repository. Log in first: hf auth login.
+    Others use its name in place of a directory: dptransfer verify hf:OWNER/NAME. Only the files of the
+    release are uploaded. The card becomes the page of the repository. Log in first: hf auth login.
 
     Example: dptransfer push model/ OWNER/NAME --public
     """

@@ -21,17 +21,17 @@ _limit = partial(Option, rich_help_panel="Limits")
 class LimitOptions:
     """What one client may ask for."""
 
-    megabytes: Annotated[float, _limit(help="Largest request.")] = Limits.megabytes
-    inputs: Annotated[int, _limit(min=1, help="Most inputs of a request, and of a batch.")] = Limits.inputs
-    megapixels: Annotated[float, _limit(help="Largest picture.")] = Limits.megapixels
-    seconds: Annotated[float, _limit(help="For a request to arrive, and to be answered.")] = Limits.seconds
-    waiting: Annotated[int, _limit(min=1, help="Most requests that wait.")] = Limits.waiting
+    megabytes: Annotated[float, _limit(help="Largest request, in megabytes.")] = Limits.megabytes
+    inputs: Annotated[int, _limit(min=1, help="Largest request or batch, in inputs.")] = Limits.inputs
+    megapixels: Annotated[float, _limit(help="Largest picture, in megapixels.")] = Limits.megapixels
+    seconds: Annotated[float, _limit(help="Longest wait for a request, and for an answer.")] = Limits.seconds
+    waiting: Annotated[int, _limit(min=1, help="Largest number of waiting requests.")] = Limits.waiting
 
 
 def serve(
     model: options.Release,
     limits: LimitOptions,
-    host: Annotated[str, Option(help="Address; other machines' needs --token-file.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address; any other needs --token-file.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", "-p", min=0, max=65535, help="0 for any free one.")] = 8080,
     unix_socket: Annotated[Path | None, Option(help="Listen on this socket instead.")] = None,
     name: Annotated[str | None, Option(help="Name of the model; default the folder's.")] = None,
@@ -40,7 +40,7 @@ def serve(
     """Serve a release over HTTP: Open Inference Protocol v2, MLflow's /invocations, /metrics.
 
     The release must verify. Rows, pictures and texts become labels, scores and, with a coverage, sets of
-    classes. Inputs are not logged. Ends after Ctrl-C or SIGTERM, when all requests are answered.
+    classes. Inputs are not logged. After Ctrl-C or SIGTERM the server answers open requests and ends.
 
     Example: dptransfer serve model/ --port 8080
     """

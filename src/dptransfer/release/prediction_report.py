@@ -1,4 +1,4 @@
-"""What a model says about many inputs, as a document: how often each label, how sure, and examples."""
+"""Report of a model's answers to many inputs: how often each label, how sure, and examples."""
 
 from __future__ import annotations
 
