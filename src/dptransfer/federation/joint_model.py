@@ -36,7 +36,7 @@ def join(
     prepared, folder = study.prepare(public), ShareFolder(study, places)
     joint = JointAnswers(study, folder, SecureNoise())
     task = Task(study.joint_plan, prepared.maps, study.no_rows(), joint, prepared.public)
-    outcome, plan = run_jointly(study, task), study.plan
+    (outcome, drawn), plan = run_jointly(study, task), study.plan
     extra = [one.path for one in folder.shares() if one.fields["round"] > joint.rounds]
     if extra:
         raise DataError(f"The study has {joint.rounds} rounds; '{extra[0]}' is of a later one. Remove it.")
@@ -60,4 +60,5 @@ def join(
             reference=plan.method.about.reference,
             owners={"study": study.record, "digest": study.digest, "shares": shares},
         ),
+        witnesses=drawn,
     )

@@ -13,6 +13,7 @@ stored with the digest of the history it follows, and a run along another histor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,11 +30,14 @@ from dptransfer.federation.secure_sum import add_masks
 from dptransfer.federation.share_files import Share, ShareFolder, SharesMissing, history_after, totals
 from dptransfer.federation.study import Study
 from dptransfer.ledger import Charge, Ledger, Receipt
+from dptransfer.mechanisms.witness import draw_witnesses
 from dptransfer.methods.charging import charge_run, open_workspace, with_defaults
 from dptransfer.methods.checkpoint import Workspace
+from dptransfer.methods.fitting import gaussian_answers
 from dptransfer.methods.method import Outcome, Task, require_as_planned
 from dptransfer.methods.votes.voting import TEACHER_DRAW
 from dptransfer.noise import NoiseSource
+from dptransfer.privacy.witnesses import Witnesses, coin_digest
 
 _OWN_DRAWS = (TEACHER_DRAW,)
 """What each owner draws for itself: stored like an answer, and neither sent nor added up."""
@@ -136,6 +140,10 @@ class JointAnswers:
         """The source's, with the standard deviation of one share."""
         return self._noise.discrete_gaussian(scale * self.study.noise_of_share, shape)
 
+    def gaussian_with_more(self, more: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Flat, with so many more."""
+        return self.discrete_gaussian(scale, (math.prod(shape) + more,))
+
     def __getattr__(self, name: str) -> Any:
         """No other noise: sums of shares have a known law where each is Gaussian."""
         raise DPTransferError(f"Shares have Gaussian noise; '{name}' was asked for. Please report this.")
@@ -218,13 +226,16 @@ def share(
             "The rows changed since they were first read. Nothing was charged; read them again."
         )
     label, events = f"study {study.name} {study.digest[:32]}", study.plan.events
+    coins = coin_digest(study.digest)
     request = {"study": study.digest, "owner": owner, "private data set": rows.fingerprint}
     joint: JointAnswers | None = None
     try:
         with open_workspace(workspace, noise) as folder:
             number = folder.bind(request)
             _require_only_run(ledger, label, number)
-            with charge_run(ledger, rows, events, label, new_data_set, number, prepared.public) as receipt:
+            with charge_run(
+                ledger, rows, events, label, new_data_set, number, prepared.public, coins
+            ) as receipt:
                 _require_only_run(ledger, label, number)
                 own = Own(owner, key, folder, receipt)
                 joint = JointAnswers(study, ShareFolder(study, places), noise, own, wait)
@@ -240,18 +251,26 @@ def share(
     return Progress(owner, joint.rounds, True, "", receipt.head)
 
 
-def run_jointly(study: Study, task: Task[object, PrivateEmbeddings, PublicEmbeddings | None]) -> Outcome:
-    """Run the method on totals."""
+def run_jointly(
+    study: Study, task: Task[object, PrivateEmbeddings, PublicEmbeddings | None]
+) -> tuple[Outcome, Witnesses | None]:
+    """Run the method on totals; what came of it, and the witnesses of the totals' noise.
+
+    Coins follow from the study's digest, and the first owner's witnesses alone hold canaries.
+    """
     joint = task.noise
     assert isinstance(joint, JointAnswers)
+    first = joint.own is not None and joint.own.name == next(iter(study.owners))
+    answers = gaussian_answers(study.plan.mechanisms)
     while True:
         joint.begin()
         try:
-            outcome = study.plan.method.run(task)
+            with draw_witnesses(study.digest, answers, canaries=first) as drawn:
+                outcome = study.plan.method.run(task)
         except _Again:
             continue
         require_as_planned(study.joint_plan, outcome)
-        return replace(outcome, events=study.plan.events)
+        return replace(outcome, events=study.plan.events), drawn.witnesses
 
 
 def _require_only_run(ledger: Ledger, label: str, number: str) -> None:

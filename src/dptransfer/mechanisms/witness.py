@@ -33,11 +33,13 @@ class WitnessLog:
         seed: of the coins.
         each: how many witnesses an answer has.
         most: how many there are at most; later answers have none.
+        canaries: whether coins put some in; of several owners who add up their answers, one does.
     """
 
     seed: str
     each: int
     most: int = _MOST
+    canaries: bool = True
     _laws: list[WitnessLaw] = field(default_factory=list)
     _values: list[Floats] = field(default_factory=list)
     _count: int = 0
@@ -50,7 +52,7 @@ class WitnessLog:
     @property
     def next_coins(self) -> Floats:
         """Those of the next answer."""
-        return coins_of(self.seed, self._count, self.each)
+        return coins_of(self.seed, self._count, self.each) * self.canaries
 
     def add(self, law: _Law, values: Floats) -> None:
         """Those of an answer, once it is there."""
@@ -69,10 +71,12 @@ class WitnessLog:
 
 
 @contextmanager
-def draw_witnesses(seed: str, answers: int, wanted: int = ALL_TOGETHER) -> Iterator[WitnessLog]:
+def draw_witnesses(
+    seed: str, answers: int, wanted: int = ALL_TOGETHER, *, canaries: bool = True
+) -> Iterator[WitnessLog]:
     """Answers of Gaussian mechanisms inside have witnesses, which together are about `wanted`."""
     most = max(wanted, _MOST)
-    log = WitnessLog(seed, max(1, min(most, wanted) // max(1, answers)), most)
+    log = WitnessLog(seed, max(1, min(most, wanted) // max(1, answers)), most, canaries)
     with set_inside(_LOG, log if answers <= most else None):
         yield log
 
