@@ -73,7 +73,7 @@ def capped(x, labels, pool, classes, caps):
 def shares_of(rule, k, epsilon):
     """Of chance pairs, those below the caps."""
     share, _, unit = rule[1].partition(" ")
-    return rule[0], 1 - min(0.1, float(share) * (k / epsilon if unit else 1.0))
+    return rule[0], 1 - min(0.5, float(share) * (k * min(1 / epsilon, 4.0) if unit else 1.0))
 
 
 @threadpool_limits.wrap(limits=1)

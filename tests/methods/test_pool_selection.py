@@ -65,14 +65,14 @@ def test_the_flavour_of_the_budget_chooses_the_mechanism(mechanism, budget, ran)
 def test_caps_are_read_off_the_pool_alone_behind_the_map_and_are_on_record():
     rows = unit(POOL.rows)
     pool = GridPool(UnitNorm().fit(WIDTH, POOL), POOL.rows, "float16")
-    for noise, share in ((1.0, 0.995), (4.0, 0.98), (100.0, 0.9)):
+    for members, noise, share in ((1, 1.0, 0.995), (5, 2.0, 0.95), (5, 100.0, 0.9), (1000, 9.0, 0.5)):
         wanted = 1 + np.quantile((rows @ rows.T)[np.triu_indices(len(rows), 1)], (0.1, share))
-        assert public_caps(pool, noise) == pytest.approx(wanted, abs=0.01)
+        assert public_caps(pool, members, noise) == pytest.approx(wanted, abs=0.01)
     x, y = clusters()
     one, other = (
         fit(PublicPrototypes(), data, public=POOL) for data in (private(x, y), private(-x[:5], y[:5]))
     )
-    lowest, highest = public_caps(pool, 1.0)
+    lowest, highest = public_caps(pool, 1, 1.0)
     assert one.provenance.notes == other.provenance.notes
     assert f"{lowest:.4f} and {highest:.4f}" in one.provenance.notes[0]
     assert chosen_by(PublicPrototypes()) == chosen_by(PublicPrototypes(lowest=lowest, highest=highest))
@@ -96,8 +96,8 @@ def test_a_public_map_has_axes_for_every_unit_of_epsilon_and_caps_for_the_member
     for budget, axes in ((PURE, 2), (Budget(epsilon=0.1), 2), (Budget(epsilon=3.0), 6)):
         model = fit(TopKPrototypes(k=2), budget=budget, public=POOL)
         assert model.weights["prototypes"].shape[2] == axes
-        noise = 2 / budget.epsilon
-        caps = public_caps(GridPool(PublicMap(axes=axes).fit(WIDTH, POOL), POOL.rows, "float16"), noise)
+        behind = GridPool(PublicMap(axes=axes).fit(WIDTH, POOL), POOL.rows, "float16")
+        caps = public_caps(behind, 2, 1 / budget.epsilon)
         assert f"{caps[0]:.4f} and {caps[1]:.4f}" in model.provenance.notes[0]
         assert check_record(model).passed
 

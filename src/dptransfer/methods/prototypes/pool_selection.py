@@ -25,13 +25,12 @@ from dptransfer.release.heads import CosineHead, Head, MeanCosineHead
 _CAPS = {"lowest": "Smallest similarity counted.", "highest": "Largest similarity counted."}
 
 _AXES = 256  # of a public map, for every unit of ε: more axes spread similarities less, and noise hides them
-_PASSING = 0.005  # of chance pairs, for every example that the noise of a choice is worth
-_MOST_PASSING = 0.1
+_PASSING, _MOST_NOISE = 0.005, 4.0  # of chance pairs, for each example that noise is worth up to so many
 _UNLIKE, _UNLIKE_CENTRED = 0.1, 0.5
 _CAP_ROWS = 1024
 
 
-def public_caps(pool: similarity.GridPool, noise: float) -> tuple[float, float]:
+def public_caps(pool: similarity.GridPool, members: int, noise: float) -> tuple[float, float]:
     """Caps on 1 + cosine from similarities within the pool: no private row is read, so they cost nothing.
 
     A capped score ÷ (highest − lowest) is the mean, over all thresholds between the caps, of the number of
@@ -49,6 +48,11 @@ def public_caps(pool: similarity.GridPool, noise: float) -> tuple[float, float]:
 
     Products of rows on the grid are exact, so the caps do not depend on the machine. A pool whose rows are
     all alike has none.
+
+    Args:
+        pool: with the map.
+        members: how many rows are chosen for a class: the noise of a set is in proportion to them.
+        noise: how many examples, or persons, the noise of one choice is worth.
     """
     count = min(len(pool), _CAP_ROWS)
     rows = pool[np.arange(count) * len(pool) // count].astype(np.float64)
@@ -57,7 +61,7 @@ def public_caps(pool: similarity.GridPool, noise: float) -> tuple[float, float]:
     if not len(pairs) or pairs.min() == pairs.max():
         return 0.0, 2.0
     unlike = _UNLIKE_CENTRED if isinstance(pool.features, public_map.FittedPublicMap) else _UNLIKE
-    shares = unlike, 1 - min(_PASSING * noise, _MOST_PASSING)
+    shares = unlike, 1 - min(_PASSING * members * min(noise, _MOST_NOISE), 0.5)
     low, high = 1 + np.quantile(pairs, shares, method="lower") / one
     return (float(low), float(high)) if low < high else (0.0, 2.0)
 
@@ -141,7 +145,7 @@ class PoolSelection(EmbeddingMethod):
         """Lowest and highest as they are set, or read off the pool."""
         if (self.lowest, self.highest) != (None, None):
             return self._own_caps
-        return public_caps(pool, selection.members * selection.scale / selection.query.score_range)
+        return public_caps(pool, selection.members, selection.scale / selection.query.score_range)
 
     def run(self, task: RowsTask) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
