@@ -42,7 +42,7 @@ def test_votes_are_those_of_the_definition_whatever_the_order_of_rows(count, by_
 @pytest.mark.parametrize("by_person", [False, True])
 def test_one_unit_more_or_another_one_moves_a_vote_of_each_question_at_most(by_person):
     largest = 0.0
-    for seed in range(60):
+    for seed in range(20):
         x, y, people = data(12, seed)
         whose = people if by_person else np.arange(12)
 
