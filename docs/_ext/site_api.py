@@ -24,6 +24,7 @@ _ORDER = (
     "dptransfer.encoders",
     "dptransfer.errors",
     "dptransfer.features",
+    "dptransfer.federation",
     "dptransfer.parallel",
     "dptransfer.privacy",
     "dptransfer.sklearn",
