@@ -6,7 +6,7 @@ import pytest
 from dptransfer import Budget, PublicEmbeddings, Relation
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, DataError, DPTransferError, Incompatible
-from dptransfer.federation import OwnerKey, plan_study, plan_terms, read_study, read_terms
+from dptransfer.federation import OwnerKey, plan_study, read_study
 from dptransfer.federation.study import Study
 from dptransfer.methods import TransferPATE
 from federation.owners import BUDGET, CLASSES, WIDTH, Owners, pool
@@ -162,46 +162,3 @@ def test_class_names_come_with_the_study_for_owners_who_cannot_read_them(tmp_pat
 def test_persons_are_protected_where_the_study_says_so(tmp_path):
     owners = Owners(tmp_path, people=True)
     assert owners.study.plan.guarantee.unit.value == "person"
-
-
-TOML = """
-name = "demo"
-classes = ["a", "b", "c"]
-epsilon = 1.0
-delta = 1e-6
-dimension = 8
-method = "noisy-gd"
-settings = {{ steps = 5 }}
-trust = "secure-sum"
-[owners]
-a = "{a}"
-b = "{b}"
-"""
-
-
-def test_a_study_is_planned_from_toml(tmp_path):
-    (tmp_path / "study.toml").write_text(TOML.format(**KEYS))
-    study = plan_terms(read_terms(tmp_path / "study.toml"), None, None)
-    assert study.plan.method.steps == 5
-    assert (study.is_masked, study.budget.delta) == (True, 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("name", "nmae"),
-        ("name =", "#"),
-        ("[owners]", "["),
-        ("dimension = 8", ""),
-        ("delta", "unit = 'x'\ndelta"),
-    ],
-)
-def test_terms_that_are_wrong_are_refused(tmp_path, old, new):
-    (tmp_path / "study.toml").write_text(TOML.format(**KEYS).replace(old, new, 1))
-    with pytest.raises(DPTransferError):
-        plan_terms(read_terms(tmp_path / "study.toml"), None, None)
-
-
-def test_terms_that_are_not_there_are_refused(tmp_path):
-    with pytest.raises(DataError):
-        read_terms(tmp_path / "study.toml")

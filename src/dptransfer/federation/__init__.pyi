@@ -5,6 +5,6 @@ from dptransfer.federation.owner_run import share as share
 from dptransfer.federation.share_files import SharesMissing as SharesMissing
 from dptransfer.federation.study import Study as Study
 from dptransfer.federation.study import plan_study as plan_study
-from dptransfer.federation.study import plan_terms as plan_terms
 from dptransfer.federation.study import read_study as read_study
-from dptransfer.federation.study import read_terms as read_terms
+from dptransfer.federation.study_terms import plan_terms as plan_terms
+from dptransfer.federation.study_terms import read_terms as read_terms
