@@ -132,24 +132,56 @@ def test_requests_have_limits(monkeypatch):
         assert client.post("/v2/models/m/infer", json=asked()).status_code == 504
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for():
-    async def stuck():
+async def status_of(application, body, *, ends):
+    """The status of a request whose body may never end."""
+
+    async def receive():
+        if parts:
+            return {"type": "http.request", "body": parts.pop(), "more_body": not ends}
         await asyncio.sleep(60)
 
     async def send(message):
         sent.append(message)
 
-    sent, scope = [], {"type": "http", "method": "POST", "path": "/v2/models/m/infer", "headers": []}
-    scope |= {
-        "query_string": b"",
-        "http_version": "1.1",
-        "scheme": "http",
-        "server": ("x", 1),
-        "client": None,
-    }
+    sent, parts = [], [body]
+    scope = {"type": "http", "method": "POST", "path": "/invocations", "headers": [], "query_string": b""}
+    scope |= {"http_version": "1.1", "scheme": "http", "server": ("x", 1), "client": None}
+    await application(scope, receive, send)
+    return sent[0]["status"]
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for():
     application = make_app(MODEL, name="m", digest="ab", limits=Limits(seconds=0.05))
-    asyncio.run(application(scope, stuck, send))
-    assert sent[0]["status"] == 408
+    assert asyncio.run(status_of(application, b"", ends=False)) == 408
+
+
+def test_a_body_that_is_said_to_be_too_large_is_not_read(client):
+    header = {"Content-Length": str(2**60)}
+    assert client.post("/invocations", content=b"{}", headers=header).status_code == 413
+
+
+def test_bodies_together_have_a_limit_and_what_ends_gives_its_room_back(monkeypatch):
+    monkeypatch.setattr(serve_app, "_BODIES", 1)
+    limits = Limits(megabytes=0.001, seconds=0.1)
+    application = make_app(MODEL, name="m", digest="ab", limits=limits)
+
+    async def steps():
+        first = asyncio.create_task(status_of(application, b" " * 600, ends=False))
+        await asyncio.sleep(0.02)
+        second = await status_of(application, b" " * 600, ends=True)
+        return await first, second, await status_of(application, b" " * 600, ends=True)
+
+    assert asyncio.run(steps()) == (408, 503, 400)
+
+
+def test_many_pictures_are_left_when_nobody_waits(monkeypatch):
+    asked = []
+    monkeypatch.setattr(type(MODEL), "scores", lambda _, items, **__: asked.append(items) or np.ones((64, 3)))
+    words = ["a"] * 640
+    with pytest.raises(TimeoutError):
+        serve_app._scored(MODEL, Limits(), words, lambda: len(asked) < 2)
+    assert len(asked) == 2
+    assert serve_app._scored(MODEL, Limits(), words, lambda: True).shape == (640, 3)
 
 
 def test_a_token_is_asked_for_but_not_about_health():

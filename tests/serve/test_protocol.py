@@ -92,6 +92,11 @@ REFUSED = {
     "a shape that is not filled": lambda: read(tensor(data=[1, 2])),
     "a shape of other things": lambda: read(tensor(shape=["a"], data=[1])),
     "a negative side": lambda: read(tensor(shape=[-1, 3], data=[1, 2, 3])),
+    "more sides than can be multiplied": lambda: read(
+        tensor(shape=[2**31 - 1] * 100_000, binary_data_size=24), rest=bytes(24)
+    ),
+    "no number": lambda: read(tensor(data=[float("nan")] * 6)),
+    "infinity": lambda: read(tensor(binary_data_size=24), rest=np.full(6, np.inf, "<f4").tobytes()),
     "words for numbers": lambda: read(tensor(data=["a"] * 6)),
     "numbers for words": lambda: read(tensor("text", "BYTES", [1], [1])),
     "no data": lambda: read(tensor()),
@@ -123,6 +128,8 @@ REFUSED = {
     "a length that is none": lambda: read_infer_request(b"{}", -1, (ROWS,)),
     "no JSON": lambda: read_infer_request(b"\xff{", None, (ROWS,)),
     "deep JSON": lambda: read_infer_request(b"[" * 100_000, None, (ROWS,)),
+    "too many lists": lambda: read_infer_request(b"[" + b"[]," * 2**20 + b"[]]", None, (ROWS,)),
+    "CSV without end": lambda: read_invocation(b"a\n" + b"1" * 200_000, "text/csv", (ROWS,)),
     "half a surrogate pair": lambda: read(tensor(data=X.tolist()), id="\ud800"),
     "UTF-16": lambda: read_infer_request("{}".encode("utf-16"), None, (ROWS,)),
     "a list": lambda: read_infer_request(b"[]", None, (ROWS,)),

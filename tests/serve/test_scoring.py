@@ -11,11 +11,12 @@ class Recorder:
     """Doubles its inputs, and keeps them; waits for `go` in front of each batch, and fails on NaN."""
 
     def __init__(self):
-        self.batches, self.go = [], threading.Event()
+        self.batches, self.wanted, self.go = [], [], threading.Event()
         self.go.set()
 
-    def __call__(self, items):
+    def __call__(self, items, wanted):
         self.go.wait(10)
+        self.wanted.append(wanted())
         self.batches.append(len(items))
         if isinstance(items, list):
             return np.array([[len(one)] for one in items], dtype=float)
@@ -85,6 +86,21 @@ def test_too_many_that_wait_are_turned_away_and_nobody_waits_longer_than_asked()
     finally:
         recorder.go.set()
     assert {type(one) for one in found} == {TimeoutError, TooBusy}
+
+
+def test_scoring_learns_that_nobody_waits_any_more():
+    recorder = Recorder()
+
+    async def steps(scorer):
+        await scorer.scores(rows(1), 10)
+        recorder.go.clear()
+        with pytest.raises(TimeoutError):
+            await scorer.scores(rows(2), 0.05)
+        recorder.go.set()
+        await scorer.scores(rows(3), 10)
+
+    run(steps, recorder)
+    assert recorder.wanted == [True, False, True]
 
 
 def test_what_gave_up_is_not_scored():

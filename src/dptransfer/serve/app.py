@@ -18,6 +18,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any, TypeAlias
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -37,9 +38,23 @@ from dptransfer.serve.scoring import Scorer, TooBusy
 from dptransfer.sources.decode import without_warnings
 
 _HEADER = "Inference-Header-Content-Length"
+_BODIES = 32  # of the largest size are in memory at a time, or more that are smaller
+_AT_ONCE = 64  # pictures or texts that are scored before it is asked whether anybody still waits
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 _Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass
+class _Room:
+    """Bytes that the bodies of all requests together may still take."""
+
+    left: int
+
+    def take(self, size: int) -> None:
+        if size > self.left:
+            raise TooBusy
+        self.left -= size
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,7 @@ class _Served:
     limits: Limits
     scorer: Scorer
     metrics: Metrics
+    room: _Room
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -103,7 +119,8 @@ def make_app(
     """
     limits, metrics = limits or Limits(), Metrics()
     scorer = Scorer(partial(_scored, model, limits), most_inputs=limits.inputs, most_waiting=limits.waiting)
-    served = _Served(name, model, digest, card, _inputs_of(model), limits, scorer, metrics)
+    room = _Room(int(_BODIES * limits.megabytes * 2**20))
+    served = _Served(name, model, digest, card, _inputs_of(model), limits, scorer, metrics, room)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -178,6 +195,8 @@ async def _guarded(
         response = _error(504, f"The answer took longer than {served.limits.seconds:g} seconds.")
     except Exception as problem:
         response = _error(500, f"The server failed ({type(problem).__name__}).")
+    finally:
+        served.room.left += getattr(request.state, "held", 0)
     inputs = getattr(request.state, "inputs", 0)
     served.metrics.add(path, response.status_code, time.perf_counter() - start, inputs)
     return response
@@ -194,10 +213,8 @@ def _require_token(request: Request, token: str | None) -> None:
 
 
 async def _infer(served: _Served, request: Request) -> Response:
-    body = await _body(request, served.limits)
-    told = request.headers.get(_HEADER)
-    length = None if told is None else int(told) if re.fullmatch("[0-9]{1,15}", told) else -1
-    asked = protocol.read_infer_request(body, length, served.inputs)
+    body = await _body(served, request)
+    asked = protocol.read_infer_request(body, _length_in(request, _HEADER), served.inputs)
     found = await _outputs(served, request, asked)
     content, length = protocol.infer_answer(asked, served.name, found)
     if length is None:
@@ -207,7 +224,7 @@ async def _infer(served: _Served, request: Request) -> Response:
 
 async def _invoke(served: _Served, request: Request) -> Response:
     """Labels; with coverage asked for, records of label, score and set."""
-    body = await _body(request, served.limits)
+    body = await _body(served, request)
     asked = protocol.read_invocation(body, request.headers.get("content-type", ""), served.inputs)
     found = await _outputs(served, request, asked)
     predictions: list[Any] = found["label"][1]
@@ -243,18 +260,30 @@ async def _outputs(
     return {name: (spec, found[name]) for name, spec in specs.items() if name in found}
 
 
-async def _body(request: Request, limits: Limits) -> bytes:
+def _length_in(request: Request, header: str) -> int | None:
+    """What the header says; -1 if that is no length."""
+    told = request.headers.get(header)
+    return None if told is None else int(told) if re.fullmatch("[0-9]{1,20}", told) else -1
+
+
+async def _body(served: _Served, request: Request) -> bytes:
     """The body, within its limits; compressed ones could be of any size and are refused."""
+    limits = served.limits
     if request.headers.get("content-encoding", "identity") != "identity":
         raise HTTPException(415, "The body must not be compressed.")
     most = int(limits.megabytes * 2**20)
+    too_large = HTTPException(413, f"The body must have at most {limits.megabytes:g} MB.")
+    if (_length_in(request, "Content-Length") or 0) > most:
+        raise too_large
 
     async def read() -> bytes:
-        parts, size = [], 0
+        parts: list[bytes] = []
+        request.state.held = 0
         async for part in request.stream():
-            size += len(part)
-            if size > most:
-                raise HTTPException(413, f"The body must have at most {limits.megabytes:g} MB.")
+            served.room.take(len(part))
+            request.state.held += len(part)
+            if request.state.held > most:
+                raise too_large
             parts.append(part)
         return b"".join(parts)
 
@@ -278,11 +307,19 @@ def _inputs_of(model: PrivateClassifier) -> tuple[TensorSpec, ...]:
     return rows, TensorSpec("image_bytes", "BYTES", (-1,)), TensorSpec("image", "UINT8", (-1, -1, -1, 3))
 
 
-def _scored(model: PrivateClassifier, limits: Limits, items: Items) -> Floats:
-    for one in items if isinstance(items, list) else ():
+def _scored(model: PrivateClassifier, limits: Limits, items: Items, wanted: Callable[[], bool]) -> Floats:
+    """The scores of these; pictures and texts can take long, and are left when nobody waits any more."""
+    if not isinstance(items, list):
+        return model.scores(items)
+    for one in items:
         if isinstance(one, bytes):
             _require_small(one, limits.megapixels)
-    return model.scores(items)
+    found = []
+    for start in range(0, len(items), _AT_ONCE):
+        if not wanted():
+            raise TimeoutError
+        found.append(model.scores(items[start : start + _AT_ONCE]))
+    return np.concatenate(found)
 
 
 def _require_small(content: bytes, megapixels: float) -> None:

@@ -36,6 +36,8 @@ _NUMPY = {
     **{f"UINT{8 * size}": f"<u{size}" for size in (1, 2, 4, 8)},
 }
 _LENGTH = struct.Struct("<I")
+_MOST_SIDES = 8  # of a shape
+_MOST_LISTS = 2**20  # and objects, of a JSON; each takes some 20 times the memory of its three bytes
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,10 @@ def read_invocation(body: bytes, content_type: str, inputs: Sequence[TensorSpec]
     asked: JsonObject = {}
     found: Any
     if content_type.partition(";")[0].strip() == "text/csv":
-        found = list(csv.reader(io.StringIO(_text(body))))[1:]
+        try:
+            found = list(csv.reader(io.StringIO(_text(body))))[1:]
+        except csv.Error:
+            raise DataError("The body must be CSV; it cannot be read.") from None
     else:
         told = _json_object(body)
         asked = told.get("params") or {}
@@ -181,7 +186,10 @@ def _read_tensor(given: JsonObject, rest: memoryview, inputs: Sequence[TensorSpe
     if spec is None:
         raise DataError(f"The input must be one that the model takes; it is not. {_takes(inputs)}")
     datatype, shape = given.get("datatype"), given.get("shape")
-    if not isinstance(shape, list) or not isinstance(datatype, str) or not all(map(_is_side, shape)):
+    # A product of many sides would be a number of many digits, and take hours.
+    if not (isinstance(datatype, str) and isinstance(shape, list) and len(shape) <= _MOST_SIDES) or not all(
+        map(_is_side, shape)
+    ):
         raise DataError(f"The input '{spec.name}' must have a datatype and a shape of whole numbers.")
     size = _parameters(given).get("binary_data_size")
     if size is not None:
@@ -248,6 +256,8 @@ def _fit(spec: TensorSpec, found: NDArray[Any]) -> AnyArray:
     if not sides or spec.datatype == "BYTES" or (spec.datatype == "UINT8") != (found.dtype == np.uint8):
         wanted = f"{spec.datatype} of the shape {list(spec.shape)}"
         raise DataError(f"The input '{spec.name}' must be {wanted}; got the shape {list(found.shape)}.")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise DataError(f"The input '{spec.name}' must have finite numbers; some are not.")
     return found
 
 
@@ -277,6 +287,8 @@ def _text(content: bytes) -> str:
 
 
 def _json_object(content: bytes) -> JsonObject:
+    if content.count(b"[") + content.count(b"{") > _MOST_LISTS:
+        raise DataError(f"The JSON must have at most {_MOST_LISTS} lists and objects. Send tensors as bytes.")
     try:
         found = json.loads(content.decode())
         if b"\\ud" in content.lower():  # half of a surrogate pair is no text, and no answer could repeat it

@@ -40,12 +40,15 @@ class Scorer:
     itself, so that nobody gets an error for the inputs of another.
 
     Args:
-        score: gives a line of scores for each input; it is called on one thread.
+        score: gives a line of scores for each input; it is called on one thread, with a function that tells
+            whether anybody still waits for them.
         most_inputs: of a batch, unless one request has more.
         most_waiting: requests.
     """
 
-    def __init__(self, score: Callable[[Items], Floats], *, most_inputs: int, most_waiting: int) -> None:
+    def __init__(
+        self, score: Callable[[Items, Callable[[], bool]], Floats], *, most_inputs: int, most_waiting: int
+    ) -> None:
         self._score, self._most_inputs = score, most_inputs
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(most_waiting)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="score")
@@ -77,7 +80,10 @@ class Scorer:
             self._queue.put_nowait(waiting)
         except asyncio.QueueFull:
             raise TooBusy from None
-        return await asyncio.wait_for(waiting.answer, seconds)
+        try:
+            return await asyncio.wait_for(waiting.answer, seconds)
+        finally:
+            waiting.items = items[:0]  # who has given up may be in the queue for long
 
     async def _run(self) -> None:
         held: _Waiting | None = None
@@ -98,19 +104,24 @@ class Scorer:
             return
         self.batches += 1
         loop = asyncio.get_running_loop()
+
+        def wanted() -> bool:
+            return not all(one.answer.done() for one in batch)
+
+        lengths = [len(one.items) for one in batch]
         try:
-            found = await loop.run_in_executor(self._thread, self._score, _together(batch))
+            found = await loop.run_in_executor(self._thread, self._score, _together(batch), wanted)
         except Exception as problem:  # whatever it is belongs to who asked
             if len(batch) == 1:
                 if not batch[0].answer.done():
                     batch[0].answer.set_exception(problem)
                 return
             for one in batch:
-                await self._answer([one])
+                await self._answer([] if one.answer.done() else [one])
             return
         start = 0
-        for one in batch:
-            stop = start + len(one.items)
+        for one, length in zip(batch, lengths, strict=True):
+            stop = start + length
             if not one.answer.done():
                 one.answer.set_result(found[start:stop].copy())
             start = stop

@@ -13,6 +13,7 @@ from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.methods.replan import verify_release
 from dptransfer.release import read_release, release_digest
 from dptransfer.serve.app import make_app
+from dptransfer.serve.connections import connections
 from dptransfer.serve.limits import Limits
 
 _GRACE = 10  # seconds for requests that are being answered when the server is told to stop
@@ -63,6 +64,8 @@ def run_server(
     app = make_app(model, name=name, digest=release_digest(path), card=card, limits=limits, token=token)
     config = uvicorn.Config(
         app,
+        http=connections((limits or Limits()).seconds),
+        ws="none",
         log_config=None,  # the logging of whoever starts it stays as it is
         log_level="warning",
         access_log=False,
