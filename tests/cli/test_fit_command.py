@@ -192,5 +192,5 @@ def test_a_file_of_words_goes_with_the_public_rows(cli, data, tmp_path):
     pool = ("--public", data / "pool.npz", "--set")
     cli(*fit, *pool, f"data.vocabulary={own}", "--out", "of-words")
     assert read_release("of-words").provenance.public["vocabulary"] == words.record
-    assert "dimension; got 7 and 16" in cli(*fit, *pool, f"data.vocabulary={narrow}", code=2).stderr
+    assert "16; got 7" in cli(*fit, *pool, f"data.vocabulary={narrow}", code=2).stderr
     assert "Pass --public" in cli(*fit, "--set", f"data.vocabulary={own}", code=2).stderr

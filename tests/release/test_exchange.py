@@ -5,7 +5,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from dptransfer.data.facts import EncoderIdentity
-from dptransfer.release import amend_release, evaluate_model, read_evaluation, read_release
+from dptransfer.release import amend_release, evaluate_model, read_evaluation, read_release, verify_files
 from dptransfer.release.exchange import hub_metadata, input_kind, mlflow_metadata
 from release.models import make_model, rows
 
@@ -13,7 +13,7 @@ from release.models import make_model, rows
 @pytest.fixture
 def release(tmp_path):
     model = make_model()
-    tested = evaluate_model(model, rows(), ["cat", "dog"] * 10)
+    tested = evaluate_model(model, rows(21), ["cat", "dog", "eel"] * 7)  # shares that are rounded
     return model.save(
         tmp_path / "model", evaluation=tested, title='Lesions: "2026" #1', contact="dpo@clinic.example"
     )
@@ -33,6 +33,10 @@ def test_the_hub_reads_the_front_matter_of_the_card_with_results_and_promise(rel
     assert results["accuracy"] == tested.estimates["accuracy"].value
     assert card.data.eval_results[0].dataset_name == 'Lesions: "2026" #1'
     assert card.text.strip().startswith("# Privacy and model card")
+
+
+def test_results_that_are_rounded_for_a_release_are_rounded_everywhere(release):
+    assert verify_files(release).failures == ()
 
 
 def test_a_model_that_nobody_measured_states_no_results_and_no_licence(tmp_path):

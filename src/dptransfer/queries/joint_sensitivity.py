@@ -71,8 +71,11 @@ def joint_reach(queries: Sequence[L2Query], shares: Sequence[float]) -> float:
     """Largest Σ share · (gap ÷ sensitivity)² over all pairs of neighbours, where one row is replaced.
 
     >>> from dptransfer.exact.feature_map import OnLattice
+    >>> from dptransfer.exact.public_map import ROW_NORM
+    >>> from dptransfer.queries.second_moments import OfAll, OfClasses, SecondMoments
     >>> rows = OnLattice(1, ROW_NORM)
-    >>> queries = [SecondMoments(rows, OfAll()), SecondMoments(rows, OfClasses(2)), ClassSums(rows, 2)]
+    >>> moments = [SecondMoments(rows, OfAll()), SecondMoments(rows, OfClasses(2))]
+    >>> queries = [*moments, class_sums.ClassSums(rows, 2)]
     >>> round(joint_reach(queries, [1.0, 1.0, 1.0]), 3)  # and not 3
     2.531
     """

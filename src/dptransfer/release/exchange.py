@@ -20,6 +20,7 @@ from dptransfer.release.evaluation import Evaluation
 
 def text_files(model: PrivateClassifier, evaluation: Evaluation | None) -> dict[str, str]:
     """The content of every text file of a release but the manifest, by name."""
+    evaluation = evaluation and evaluation.for_release()
     card = card_of(model, evaluation)
     return {
         "README.md": f"---\n{_yaml(hub_metadata(model, evaluation))}---\n\n{card.markdown()}",

@@ -98,8 +98,8 @@ def noise_factor(trust: str, owners: int, colluders: int) -> float:
     By files each owner adds all of it, so variances add up to k. In a secure sum each owner adds the
     (k − t)-th part of the variance, so that the noise of those who do not collude is that of one fit.
 
-    >>> noise_factor(FILES, 4, 0), noise_factor(SECURE_SUM, 4, 0), noise_factor(SECURE_SUM, 5, 1) ** 2
-    (2.0, 1.0, 1.25)
+    >>> noise_factor(FILES, 4, 0), noise_factor(SECURE_SUM, 4, 0), noise_factor(SECURE_SUM, 4, 3)
+    (2.0, 1.0, 2.0)
     """
     return math.sqrt(owners if trust == FILES else owners / (owners - colluders))
 

@@ -60,7 +60,7 @@ def test_the_small_network_is_the_same_for_everyone():
 
 def test_a_layer_that_would_normalise_by_its_neighbours_is_refused():
     layers = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4, track_running_stats=False)
-    with pytest.raises(ArgumentError, match="pictures beside it"):
+    with pytest.raises(ArgumentError, match="mix pictures"):
         tiny_network(*layers)
     identity = get_encoder("small-cnn", size=8).identity
     with pytest.raises(ArgumentError, match="needs public statistics"):  # whoever made the encoder
