@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.methods import NoisyGD, PublicPriorPrototypes, TransferPATE
+from dptransfer.errors import DPTransferError
+from dptransfer.methods import METHODS, NoisyGD, PublicPriorPrototypes, TransferPATE
 from dptransfer.methods.method import Task
 from dptransfer.release.heads import head_arrays
 from federation.owners import CLASSES, Owners, ZeroNoise, pool, rows_of
@@ -110,8 +111,17 @@ class HalfNoise(dpt.SecureNoise):
         return super().discrete_gaussian(scale / 2, shape)
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    "method", ["mean", "least-squares", NoisyGD(steps=3), PublicPriorPrototypes(steps=2)]
+    "method",
+    [
+        "mean",
+        pytest.param("least-squares", marks=SLOW),
+        pytest.param(NoisyGD(steps=3), marks=SLOW),
+        pytest.param(PublicPriorPrototypes(steps=2), marks=SLOW),
+    ],
 )
 @pytest.mark.parametrize("noise", [dpt.SecureNoise, HalfNoise])
 def test_whoever_has_the_release_checks_the_noise_of_the_totals(tmp_path, method, noise):
@@ -163,3 +173,20 @@ def test_canaries_are_in_the_total_once_however_many_owners_there_are(tmp_path):
     assert np.array_equal(total[size:], int(step.event.sensitivity * step.query.grid) * coins)
     (charge, *_) = owners.ledgers["owner-0"].history()
     assert charge.coins == coin_digest(owners.study.digest)
+
+
+SUMS = "auto public-prior mean mean-estimation least-squares noisy-gd newton feature-covariance fully-private"
+VOTES = "transfer-pate private-knn"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_is_refused_before_a_charge_or_ends_in_a_release_that_verifies(tmp_path, method):
+    try:
+        owners = Owners(tmp_path, method=method, public=pool(200), count=2)
+    except DPTransferError:
+        assert method not in f"{SUMS} {VOTES}".split()
+        return
+    owners.rounds()
+    owners.join().save(tmp_path / "model")
+    assert dpt.verify(tmp_path / "model").outcome == "verified"
