@@ -167,6 +167,21 @@ def test_a_budget_that_does_not_cover_the_study_leaves_rows_unread(tmp_path):
     assert not owners.folder.exists()
 
 
+def test_a_weak_budget_is_warned_of_and_an_empty_one_refused_before_the_charge(tmp_path):
+    """Whoever planned the study, and however it came here."""
+    from dptransfer.errors import BudgetError, PrivacyWarning
+    from dptransfer.federation.study import Study
+
+    with pytest.warns(PrivacyWarning, match="at most 10"):
+        owners = Owners(tmp_path, budget=Budget(epsilon=12.0, delta=1e-5))
+    with pytest.warns(PrivacyWarning, match="at most 10"):
+        owners.share("owner-0")
+    false = Study(owners.study.record | {"delta": 0.4}, owners.study.features)
+    with pytest.raises(BudgetError):
+        owners.share("owner-1", study=false)
+    assert charges(owners, "owner-1") == []
+
+
 def test_private_rows_in_the_pool_are_refused(tmp_path):
     from dptransfer import PublicEmbeddings
 

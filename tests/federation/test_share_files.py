@@ -1,3 +1,4 @@
+import json
 import shutil
 
 import pytest
@@ -160,3 +161,37 @@ def test_a_file_that_is_being_copied_is_waited_for(owners):
     Timer(0.3, path.write_bytes, (content,)).start()
     folder = ShareFolder(owners.study, [owners.folder])
     assert list(folder.collect(1, owners.study.digest, wait=30)) == owners.names
+
+
+def field_changed(header, name, value):
+    fields = json.loads(header)
+    fields[name] = value
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda text: field_changed(text, "owner", []),
+        lambda text: field_changed(text, "after", 7),
+        lambda text: field_changed(text, "ledger_head", None),
+        lambda text: "[" * 100_000,
+    ],
+)
+def test_a_header_that_is_none_is_refused_in_words(owners, forge):
+    """Whoever can write into the folder can put one there."""
+    first = Share.read(files(owners)[0], owners.study)
+    header = owners.keys["owner-0"].sign(forge(first.header.text))
+    files(owners)[0].write_bytes(Share(header, first.answers).content)
+    with pytest.raises(DataError, match="whole"):
+        owners.join()
+
+
+def test_links_that_lead_nowhere_are_refused_in_words(owners):
+    own = files(owners)[0]
+    own.unlink()
+    own.symlink_to(owners.tmp / "nothing")
+    with pytest.raises(DataError, match="another one"):
+        owners.share("owner-0")
+    with pytest.raises(DataError, match="must be there"):
+        owners.join()

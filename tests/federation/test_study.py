@@ -5,10 +5,11 @@ import pytest
 
 from dptransfer import Budget, PublicEmbeddings, Relation
 from dptransfer.data import Facts
-from dptransfer.errors import ArgumentError, DataError, DPTransferError, Incompatible
+from dptransfer.errors import ArgumentError, BudgetError, DataError, DPTransferError, Incompatible
 from dptransfer.federation import OwnerKey, plan_study, read_study
 from dptransfer.federation.study import Study
 from dptransfer.methods import TransferPATE
+from dptransfer.privacy import Unit, event_to_dict
 from federation.owners import BUDGET, CLASSES, WIDTH, Owners, pool
 
 PASSING = TransferPATE(teachers=5, queries=9, threshold=2.0)  # a test of the favourite is no sum
@@ -119,6 +120,30 @@ def test_a_study_that_states_less_noise_than_its_method_plans_is_refused(tmp_pat
 def test_a_study_that_was_changed_is_refused(tmp_path, fields):
     with pytest.raises(DataError):
         read_study(changed(planned(), tmp_path / "s.study", **fields))
+
+
+@pytest.mark.parametrize("promise", [{"epsilon": 1e4}, {"delta": 0.3}], ids=str)
+def test_a_budget_that_promises_nothing_is_refused_by_whoever_plans_or_reads_it(tmp_path, promise):
+    amounts = {"epsilon": BUDGET.epsilon, "delta": BUDGET.delta} | promise
+    with pytest.raises(BudgetError):
+        planned(budget=Budget(**amounts))
+    study = planned()
+    plan = Study(study.record | promise, study.features).plan
+    events = [event_to_dict(one) for one in plan.events]
+    with pytest.raises(DataError, match=next(iter(promise))):
+        read_study(changed(study, tmp_path / "s.study", events=events, **promise))
+
+
+def test_a_plan_that_understates_its_steps_or_unit_is_refused(monkeypatch):
+    """As by a fit, which does not rely on the method either."""
+    from dptransfer.methods import MeanPrototypes
+
+    plan = MeanPrototypes.plan
+    for facts in (Facts(CLASSES, (WIDTH,), unit=Unit.PERSON), FACTS):
+        other, budget = (FACTS, BUDGET) if facts.unit is Unit.PERSON else (FACTS, Budget(2.5, 1e-5))
+        monkeypatch.setattr(MeanPrototypes, "plan", lambda self, *_, o=other, b=budget: plan(self, o, b))
+        with pytest.raises(DPTransferError, match="A plan must"):
+            planned(facts=facts)
 
 
 def test_owners_use_the_map_of_the_study_and_not_one_of_their_own_machine(tmp_path):

@@ -90,6 +90,17 @@ def test_a_record_that_was_changed_does_not_verify(made, tmp_path, change):
         dpt.load(tmp_path / "model")
 
 
+def test_a_signed_header_without_a_ledger_head_does_not_verify(made, tmp_path):
+    """The card has a line for it."""
+
+    def change(record):
+        fields = json.loads(record["shares"][0]["header"]) | {"ledger_head": None}
+        signed = made.keys["owner-0"].sign(json.dumps(fields))
+        record["shares"][0] = {"header": signed.text, "signature": signed.signature}
+
+    assert {"owners", "model"} <= set(forged(made, tmp_path, change).failures)
+
+
 def test_a_record_that_was_not_changed_does(made, tmp_path):
     assert forged(made, tmp_path, lambda record: None).outcome == "verified"
 

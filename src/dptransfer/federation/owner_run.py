@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer.accounting import warn_if_weak
 from dptransfer.base.types import AnyArray, Integers
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DPTransferError, WorkspaceError
@@ -216,6 +217,7 @@ def share(
         WorkspaceError: the study was begun in another folder, or along another history.
     """
     ledger, noise = with_defaults(study.budget, ledger, noise)
+    warn_if_weak(study.budget, study.facts.declared_units, stacklevel=3)  # past `plain_floats`
     owner, rows, prepared = study.owner_of(key), study.own_rows(private), study.prepare(public)
     if workspace is None:
         if key.path is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -101,15 +102,17 @@ class Share:
             listed = [
                 _entry(str(one["what"]), two) for one, two in zip(fields["answers"], answers, strict=True)
             ]
-            owner, found = fields["owner"], fields["study"]
+            owner, found, *more = (fields[name] for name in ("owner", "study", "after", "ledger_head"))
+            if not all(isinstance(one, str) for one in (owner, found, *more)):
+                raise ValueError("a name or digest is no text")
             whole = fields["format"] == _FORMAT and type(fields["round"]) is int and fields["round"] >= 1
-        except (LookupError, TypeError, ValueError) as problem:
+        except (LookupError, TypeError, ValueError, RecursionError) as problem:
             raise DataError(
                 f"A share must be whole; '{path}' is not ({problem!r}). Ask for it again."
             ) from None
         if found != study.digest:
             raise DataError(
-                f"A share belongs to one study; '{path}' is of the study {str(found)[:12]}, and this one is "
+                f"A share belongs to one study; '{path}' is of the study {found[:12]}, and this one is "
                 f"{study.digest[:12]}. Leave it out, or use the study that its owner used."
             )
         if owner not in study.owners or not header.is_signed_by(study.owners[owner]):
@@ -151,8 +154,8 @@ class ShareFolder:
         fields = share.fields
         path = self.places[0] / f"{fields['owner']}.round-{fields['round']}{ENDING}"
         content = share.content
-        if path.exists():
-            if path.read_bytes() != content:
+        if os.path.lexists(path):
+            if not path.is_file() or path.read_bytes() != content:
                 raise DataError(
                     f"An owner sends one share for a round; '{path}' is another one. It was changed: delete "
                     "it, and run this again to send the same share as before."
@@ -210,7 +213,10 @@ class ShareFolder:
 
     def _read(self, path: Path) -> Share:
         """Read a file once, unless it changes."""
-        status = path.stat()
+        try:
+            status = path.stat()
+        except OSError as problem:
+            raise DataError(f"A share must be there; '{path}' is not ({problem.strerror}).") from None
         state = status.st_mtime_ns, status.st_size
         if path not in self._seen or self._seen[path][0] != state:
             self._seen[path] = state, Share.read(path, self.study)

@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptransfer._version import __version__
+from dptransfer.accounting import warn_if_weak
+from dptransfer.accounting.calibrate import weaknesses
 from dptransfer.base import checks
 from dptransfer.base.types import AnyArray, Integers, JsonObject
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
@@ -43,7 +45,7 @@ from dptransfer.mechanisms import GaussianMechanism, GaussianRounds, GaussianSha
 from dptransfer.mechanisms.mechanism import ROUND_UP, at_noise_of
 from dptransfer.methods import METHODS
 from dptransfer.methods.configuration import as_method, configure, method_from_configuration
-from dptransfer.methods.fitting import gaussian_answers
+from dptransfer.methods.fitting import FitPlan, gaussian_answers
 from dptransfer.methods.method import EmbeddingMethod, Plan, PrivateMethod, configuration_of
 from dptransfer.methods.replan import recorded_pool
 from dptransfer.privacy import Budget, Relation, Unit, event_to_dict
@@ -238,6 +240,7 @@ def read_study(path: Path) -> Study:
         study = Study(record, features, names)
         _require_terms(record)
         _require_additive(study.plan)
+        _require_private(study)
         shown = None if names is None else PublicEmbeddings(names).with_names(names).record["names"]
         same = (record["public"] or {}).get("names") == shown
         if not same or study.facts.to_dict() != record["facts"]:
@@ -246,7 +249,7 @@ def read_study(path: Path) -> Study:
             raise ValueError(
                 f"its method plans other steps; it was planned by dptransfer {record['version']}"
             )
-    except (DPTransferError, LookupError, TypeError, ValueError, AttributeError) as problem:
+    except (DPTransferError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as problem:
         raise DataError(
             f"A study must be as it was planned; '{path}' is not ({problem}). {_READ_AGAIN}"
         ) from None
@@ -276,6 +279,7 @@ def plan_study(
         trust: 'files', where nobody need be trusted, or 'secure-sum'.
         colluders: of a secure sum, how many owners may work together against another.
     """
+    warn_if_weak(budget, facts.declared_units, stacklevel=2)
     asked = as_method(method)
     if public is not None:
         public.require_match(facts)
@@ -309,10 +313,7 @@ def plan_study(
     }
     _require_terms(record)
     study = Study(json.loads(record_bytes(record)), made.features, getattr(made.public, "names", None))
-    if study.is_masked and min(map(_steps, study.joint_plan.mechanisms)) * study.noise_of_share < (
-        secure_sum.FEWEST_STEPS
-    ):
-        raise ArgumentError("The noise of one share is too small for a secure sum. Lower epsilon.")
+    _require_private(study)
     return study
 
 
@@ -354,6 +355,17 @@ def _require_terms(record: Mapping[str, Any]) -> None:
             f"A study has at most {secure_sum.MOST_OWNERS} owners, of whom fewer than all collude; got "
             f"{len(owners)} and {colluders}. Lower the number of colluders, or split the study."
         )
+
+
+def _require_private(study: Study) -> None:
+    """Raise, as a fit would, for a budget, unit or noise that does not protect; and for no digest."""
+    plan, budget, facts = study.plan, study.budget, study.facts
+    weaknesses(budget, facts.declared_units)  # raises where a budget promises nothing
+    plan.method.require_unit(facts)
+    FitPlan(plan.method, facts, budget, plan).require_honest()
+    share_steps = min(map(_steps, study.joint_plan.mechanisms)) * study.noise_of_share
+    if study.digest and study.is_masked and share_steps < secure_sum.FEWEST_STEPS:
+        raise ArgumentError("The noise of one share is too small for a secure sum. Lower epsilon.")
 
 
 def _require_additive(plan: Plan) -> None:

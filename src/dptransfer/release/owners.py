@@ -180,6 +180,7 @@ def _checked(record: Mapping[str, Any], manifest: Manifest) -> str:
     headers = [SignedHeader(one["header"], one["signature"]) for one in record["shares"]]
     found = [one.fields for one in headers]
     _require([one["owner"] for one in found] == list(study["owners"]), "not every owner has one share")
+    _require(all(isinstance(one["ledger_head"], str) for one in found), "a ledger head is no text")
     _require(len({(one["round"], one["after"]) for one in found}) == 1, "shares are of different rounds")
     for header, fields in zip(headers, found, strict=True):
         signed = header.is_signed_by(study["owners"][fields["owner"]]) and fields["study"] == digest
