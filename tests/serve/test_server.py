@@ -1,12 +1,17 @@
 """Start and end of a server."""
 
 import json
+import re
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
+from contextlib import contextmanager
+from http.client import HTTPException
 
 import pytest
 import uvicorn
@@ -14,6 +19,7 @@ import uvicorn
 import dptransfer as dpt
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.serve import run_server
+from dptransfer.serve.server import listen_on
 from release.models import rewrite
 
 
@@ -51,6 +57,14 @@ def test_a_socket_is_the_owners_and_goes_with_the_server(release, monkeypatch, t
     assert not place.exists()
 
 
+def test_the_socket_of_a_killed_server_is_taken_over_but_not_one_that_is_used(tmp_path):
+    place = tmp_path / "s"
+    listen_on("", 0, place).close()
+    assert place.exists()
+    with listen_on("", 0, place), pytest.raises(OSError, match="in use"):
+        listen_on("", 0, place)
+
+
 def test_other_machines_need_a_token(release):
     with pytest.raises(ArgumentError):
         run_server(release, host="0.0.0.0")
@@ -66,15 +80,61 @@ def test_a_release_that_does_not_verify_is_not_served(release, tmp_path):
         run_server(copy)
 
 
-@pytest.mark.slow
-def test_a_server_answers_and_ends_gracefully(release):
+@contextmanager
+def started(release):
+    """A server of its own, and its address."""
     words = [sys.executable, "-m", "dptransfer", "serve", str(release), "--port", "0"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
-        address = next(word for word in server.stderr.readline().split() if word.startswith("http")).rstrip(
-            ";"
-        )
-        body = json.dumps({"inputs": [[1.0, 0.0]]}).encode()
-        with urllib.request.urlopen(f"{address}/invocations", body) as answer:
-            assert json.load(answer)["predictions"] in (["a"], ["b"])
+        found = re.search(r"http://([\d.]+):(\d+)", server.stderr.readline())
+        try:
+            yield server, (found[1], int(found[2]))
+        finally:
+            server.kill()
+
+
+def ask(address):
+    body = json.dumps({"inputs": [[1.0, 0.0]]}).encode()
+    with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/invocations", body, 30) as answer:
+        return json.load(answer)["predictions"]
+
+
+@pytest.mark.slow
+def test_a_request_in_progress_is_answered_before_the_server_ends(release):
+    with started(release) as (server, address), socket.create_connection(address, 20) as client:
+        assert ask(address) in (["a"], ["b"])
+        body = b'{"inputs": [[1.0, 0.0]]}'
+        head = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+        client.sendall(head + body[:9])
+        ask(address)  # by now the server has read what was sent before
         server.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        client.sendall(body[9:])
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
         assert server.wait(20) == 0
+
+
+@pytest.mark.slow
+def test_a_server_that_was_killed_under_load_starts_again_from_the_same_files(release):
+    before = {file.name: file.read_bytes() for file in release.iterdir()}
+    ended = []
+
+    def client(address):
+        while True:
+            try:
+                assert ask(address) in (["a"], ["b"])
+            except (OSError, HTTPException) as problem:
+                ended.append(problem)
+                return
+
+    with started(release) as (server, address):
+        clients = [threading.Thread(target=client, args=(address,)) for _ in range(8)]
+        for one in clients:
+            one.start()
+        time.sleep(1)
+        server.kill()
+        for one in clients:
+            one.join(30)
+    assert len(ended) == 8
+    with started(release) as (_, address):
+        assert ask(address) in (["a"], ["b"])
+    assert {file.name: file.read_bytes() for file in release.iterdir()} == before

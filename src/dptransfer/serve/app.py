@@ -51,10 +51,17 @@ class _Room:
 
     left: int
 
-    def take(self, size: int) -> None:
+    def take(self, request: Request, size: int) -> None:
+        """Room for so many bytes more; who finds none gives back what it has, so that others go on."""
         if size > self.left:
+            self.give_back(request)
             raise TooBusy
         self.left -= size
+        request.state.held = getattr(request.state, "held", 0) + size
+
+    def give_back(self, request: Request) -> None:
+        self.left += getattr(request.state, "held", 0)
+        request.state.held = 0
 
 
 @dataclass(frozen=True)
@@ -196,7 +203,7 @@ async def _guarded(
     except Exception as problem:
         response = _error(500, f"The server failed ({type(problem).__name__}).")
     finally:
-        served.room.left += getattr(request.state, "held", 0)
+        served.room.give_back(request)
     inputs = getattr(request.state, "inputs", 0)
     served.metrics.add(path, response.status_code, time.perf_counter() - start, inputs)
     return response
@@ -278,10 +285,8 @@ async def _body(served: _Served, request: Request) -> bytes:
 
     async def read() -> bytes:
         parts: list[bytes] = []
-        request.state.held = 0
         async for part in request.stream():
-            served.room.take(len(part))
-            request.state.held += len(part)
+            served.room.take(request, len(part))
             if request.state.held > most:
                 raise too_large
             parts.append(part)

@@ -87,14 +87,28 @@ def listen_on(host: str, port: int, unix_socket: Path | None = None) -> socket.s
     if unix_socket is None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
+    _remove_if_left(unix_socket)
     listener = socket.socket(socket.AF_UNIX)
     before = os.umask(0o077)  # the owner's alone; who wants to share it changes its mode
     try:
         listener.bind(str(unix_socket))
+    except OSError:
+        listener.close()
+        raise
     finally:
         os.umask(before)
     listener.listen()
     return listener
+
+
+def _remove_if_left(unix_socket: Path) -> None:
+    """Remove the socket of a server that was killed: nobody listens on it."""
+    if unix_socket.is_socket():
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(unix_socket))
+            except ConnectionRefusedError:
+                unix_socket.unlink()
 
 
 def _address(listener: socket.socket) -> str:
