@@ -146,6 +146,16 @@ def test_a_plan_that_understates_its_steps_or_unit_is_refused(monkeypatch):
             planned(facts=facts)
 
 
+def test_noise_too_narrow_for_a_secure_sum_is_refused_by_planner_and_owner(tmp_path, monkeypatch):
+    planned(trust="secure-sum").write(tmp_path / "s.study")
+    monkeypatch.setattr("dptransfer.federation.secure_sum.FEWEST_STEPS", 1e12)
+    with pytest.raises(ArgumentError, match="too small"):
+        planned(trust="secure-sum")
+    with pytest.raises(DataError, match="too small"):
+        read_study(tmp_path / "s.study")
+    assert planned().plan.events  # by files accuracy alone rests on it
+
+
 def test_owners_use_the_map_of_the_study_and_not_one_of_their_own_machine(tmp_path):
     """Axes may differ in sign from machine to machine, and sums along them would cancel."""
     study = planned(method="public-prior", public=pool())
