@@ -27,6 +27,24 @@ def test_paths_become_real_ones_and_the_name_is_that_of_the_data(session, home):
     assert session.choices.name == "clinic"
 
 
+@pytest.mark.parametrize("form", [{"whose": "column"}, {"whose": "file"}])
+def test_files_of_names_and_people_lie_under_the_root_too(session, home, tmp_path, form):
+    """A line of a list of classes is shown, and so would be that of any file."""
+    (tmp_path / "secret.txt").write_text("one\ntwo\n")
+    session.choose("data", {"data": "clinic.npz", "classes": str(tmp_path / "secret.txt")})
+    assert session.problem[0] == "data"
+    session.choose("data", {"data": "clinic.npz", "classes": "../secret.txt"})
+    assert session.problem[0] == "data"
+    (home / "names.txt").write_text("no\nyes\n")
+    session.choose("data", {"data": "clinic.npz", "classes": "names.txt"})
+    assert (session.problem, session.choices.classes) == (NOTHING, str(home / "names.txt"))
+    for classes in ("2", "no, yes", ""):
+        session.choose("data", {"data": "clinic.npz", "classes": classes})
+        assert (session.problem, session.choices.classes) == (NOTHING, classes)
+    session.choose("who", {"unit": "person", **form, "whose_name": str(tmp_path / "ids.csv")})
+    assert session.problem[0] == "who"
+
+
 def test_what_a_model_can_be_used_for_is_commands_there_are(session, home):
     session.made = home / "model"
     words = session.model_words()

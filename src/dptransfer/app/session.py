@@ -24,6 +24,7 @@ from dptransfer.base.types import JsonObject
 from dptransfer.cli.commands import COMMANDS, read_command, run_command
 from dptransfer.cli.fit_command import request_of
 from dptransfer.cli.screen import one_line
+from dptransfer.data.tables import is_person_file
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.ledger import Charge
 from dptransfer.methods import METHODS
@@ -108,7 +109,12 @@ class Session:
         """Take a form, if all that the screen asks for is there and can be used; else there is a problem."""
         self.problem = NOTHING
         self.keep(screen, form)
-        paths = {"data", "public", "out", *(["whose_name"] if form.get("whose") == "file" else [])}
+        paths = {"data", "public", "out"}
+        whose, classes = form.get("whose_name", "").strip(), form.get("classes", "").strip()
+        if form.get("whose") == "file" or is_person_file(whose):
+            paths.add("whose_name")
+        if not (classes.isdigit() or "," in classes):  # what is no number and no list is a file of names
+            paths.add("classes")
         try:
             real = {name: str(resolve_inside(self.root, form[name])) for name in paths if form.get(name)}
             form = {**form, **real, "name": form.get("name") or suggested_name(real.get("data", ""))}
