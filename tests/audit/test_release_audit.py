@@ -79,7 +79,9 @@ def schema():
 
 
 @pytest.mark.parametrize("relation", Relation)
-@pytest.mark.parametrize("name", ["mean", "noisy-gd", "dpsgd", "public", "public-prior", "transfer-pate"])
+@pytest.mark.parametrize(
+    "name", ["mean", "noisy-gd", "dpsgd", "public", "public-prior", "transfer-pate", "private-knn"]
+)
 def test_sound_releases_are_green_and_their_records_follow_the_schema(name, relation, tmp_path):
     found = audit_release(released(tmp_path, METHODS[name](), relation=relation), quick=True)
     assert (found.light, found.contradictions, found.gaps) == ("green", (), ())

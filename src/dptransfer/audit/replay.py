@@ -35,6 +35,7 @@ from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.noise.integer_noise import WordStream
 from dptransfer.privacy import Event, Relation, Unit
 from dptransfer.privacy.witnesses import standard_draws
+from dptransfer.queries.votes import CountedVotes
 from dptransfer.release.charged_evaluation import without_holdout
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import head_arrays
@@ -138,8 +139,12 @@ class WatchedAnswer:
 
     def gap_of_ballots(self, relation: Relation) -> Integers:
         """How the votes change when as many teachers as one unit teaches answer every question otherwise."""
-        other, ballots = np.array(self.rows), self.query.changed_ballots(relation)
-        other[:ballots] = (other[:ballots] + 1) % self.query.classes
+        ballots, other = self.query.changed_ballots(relation), self.rows
+        if isinstance(other, CountedVotes):
+            other = other.with_changed(ballots)
+        else:
+            other = np.array(other)
+            other[:ballots] = (other[:ballots] + 1) % self.query.classes
         votes = [exact_answer(self.query, rows, self.labels, None) for rows in (self.rows, other)]
         return (votes[0] - votes[1]).ravel()
 

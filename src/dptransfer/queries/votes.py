@@ -87,6 +87,22 @@ class CountedVotes:
         """(teachers, questions), as of ballots."""
         return self.teachers, len(self.counts)
 
+    def __len__(self) -> int:
+        return self.teachers
+
+    def with_changed(self, ballots: int) -> CountedVotes:
+        """The same where so many who vote for a question's favourite vote for the next class.
+
+        >>> CountedVotes(np.array([[2, 0], [0, 1]]), teachers=2).with_changed(1).counts.tolist()
+        [[1, 1], [1, 0]]
+        """
+        counts, every = self.counts.copy(), np.arange(len(self.counts))
+        favourite = counts.argmax(axis=1)
+        moved = np.minimum(ballots, counts[every, favourite])
+        counts[every, favourite] -= moved
+        counts[every, (favourite + 1) % counts.shape[1]] += moved
+        return CountedVotes(counts, self.teachers)
+
     def __getitem__(self, places: tuple[slice, Integers]) -> CountedVotes:
         """Of all teachers, the votes on some questions."""
         return CountedVotes(self.counts[places[1]], self.teachers)
