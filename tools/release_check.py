@@ -28,6 +28,7 @@ IMPORTS = {
     "readers": "pyarrow",
     "serve": "starlette",
     "hub": "huggingface_hub",
+    "app": "jinja2",
     "text": "tokenizers",
     "torch": "torch",
     "deep": "torch",
