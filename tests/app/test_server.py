@@ -67,6 +67,22 @@ def test_the_link_opens_the_app_once_and_it_ends_when_nobody_uses_it(home, monke
     assert ended == [""]
 
 
+def test_who_opens_all_connections_does_not_keep_the_user_out(home, monkeypatch):
+    monkeypatch.setattr(server, "_LOOK", 0.1)
+    monkeypatch.setattr(server, "_PATIENCE", 0.3)
+    link, thread, _ = start(home, idle_minutes=0.02)
+    parts = urlsplit(link)
+    idle = [socket.create_connection((parts.hostname, parts.port)) for _ in range(70)]
+    found = []
+    while (not found or found[-1] == 503) and len(found) < 50:
+        found.append(ask(link, "GET", "/")[0])
+        time.sleep(0.1)
+    assert (found[0], found[-1]) == (503, 200)
+    for one in idle:
+        one.close()
+    thread.join(20)
+
+
 @pytest.mark.parametrize(
     "how",
     [

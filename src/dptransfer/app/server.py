@@ -18,10 +18,12 @@ from dptransfer.app.gate import Gate
 from dptransfer.app.screens import make_app
 from dptransfer.app.session import Session
 from dptransfer.errors import ArgumentError
+from dptransfer.serve.connections import connections
 from dptransfer.serve.server import is_loopback, listen_on
 
 _LOOK = 5  # seconds between looks at whether somebody is there
 _GRACE = 15.0  # seconds for work to end when the app does
+_PATIENCE = 30.0  # seconds for a request to begin: whoever opens all connections would keep the user out
 
 
 def run_app(
@@ -68,7 +70,7 @@ def run_app(
 
         settings: dict[str, Any] = {"log_config": None, "log_level": "warning", "access_log": False}
         settings |= {"server_header": False, "proxy_headers": False, "ws": "none", "lifespan": "off"}
-        settings |= {"limit_concurrency": 64, "timeout_graceful_shutdown": 2}
+        settings |= {"limit_concurrency": 64, "timeout_graceful_shutdown": 2, "http": connections(_PATIENCE)}
         server = uvicorn.Server(uvicorn.Config(gate, callback_notify=look, timeout_notify=_LOOK, **settings))
         link = f"{own[0]}/#{token}"
         announce(link)
