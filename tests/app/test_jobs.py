@@ -36,6 +36,11 @@ def test_bars_and_steps_are_shown_as_a_share(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_step_of_nothing_ends_no_work():
+    """It may have been charged for by then."""
+    assert run(lambda: tell(0, 0, "step")).problem == ""
+
+
 def test_a_stopped_job_ends_at_its_next_step():
     ready = threading.Event()
     job = Job("Working", lambda: (ready.wait(5), list(steps(10**9, "step"))), screen="data", then="who")

@@ -62,11 +62,14 @@ class Job:
             raise JobStopped
         self.step, self.share = step, min(max(share, 0.0), 1.0)
 
+    def _stepped(self, done: int, count: int, _: str) -> None:
+        self._shown(self.step, done / max(count, 1))
+
     def _run(self) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PrivacyWarning)
             try:  # bars are shown, and steps that have no bar
-                with shown_on(self._shown), reported_to(lambda n, of, _: self._shown(self.step, n / of)):
+                with shown_on(self._shown), reported_to(self._stepped):
                     self._work()
             except (DPTransferError, OSError, MemoryError, KeyboardInterrupt) as problem:
                 self.problem = one_line(problem, "fit")
