@@ -57,10 +57,10 @@ def test_the_remedy_in_a_refusal_is_enough_and_not_much_more(ledger, budget, ste
     assert (name, raised.flavour, raised.delta) == ("clinic a", budget.flavour, budget.delta)
     currency = {"zcdp": "rho", "gdp": "mu"}.get(budget.flavour, "epsilon")
     amount = getattr(raised, currency)
-    ledger.set_budget(name, replace(raised, **{currency: amount * 0.99}))
+    ledger.set_budget(name, replace(raised, **{currency: amount * 0.99}), note="asked for")
     with pytest.raises(BudgetExceeded):
         ledger.charge(name, steps, label="fit")
-    ledger.set_budget(name, raised)
+    ledger.set_budget(name, raised, note="asked for")
     ledger.charge(name, steps, label="fit")
 
 
@@ -98,7 +98,7 @@ def test_replace_one_steps_of_the_past_block_a_later_add_remove_budget(ledger):
     (summary,) = ledger.datasets()  # the overview still works, under the relation that all steps have
     assert summary.spent.relation is REPLACE
     assert summary.spent.epsilon == pytest.approx(0.3, rel=1e-6)
-    ledger.set_budget("clinic-a", Budget(epsilon=9.0, relation=REPLACE))
+    ledger.set_budget("clinic-a", Budget(epsilon=9.0, relation=REPLACE), note="another relation")
     ledger.charge("clinic-a", [chosen(0.1)], label="fit")
 
 
@@ -112,7 +112,7 @@ def test_what_is_spent_is_stated_as_asked_or_as_the_budget_does(ledger):
     assert replace(ledger.privacy_spent("clinic-a"), epsilon=together.epsilon) == together
     ledger.set_budget("clinic-a", Budget(epsilon=9.0))  # says nothing about Gaussian noise
     assert ledger.privacy_spent("clinic-a").delta == 1e-5
-    ledger.set_budget("clinic-a", Budget(epsilon=9.0, delta=1e-7, relation=REPLACE))
+    ledger.set_budget("clinic-a", Budget(epsilon=9.0, delta=1e-7, relation=REPLACE), note="another relation")
     assert (ledger.privacy_spent("clinic-a").delta, ledger.privacy_spent("clinic-a").relation) == (
         1e-7,
         REPLACE,
@@ -200,7 +200,7 @@ def test_every_charge_and_the_overview_say_which_rule_counted(ledger):
     summary = ledger.datasets()[0]
     assert summary.rule == second.rule
     assert second.rule in summary.sentence
-    ledger.set_budget("clinic-a", Budget(epsilon=1.2, delta=1e-5))
+    ledger.set_budget("clinic-a", Budget(epsilon=1.2, delta=1e-5), note="board decision 7")
     assert ledger.datasets()[0].sentence.endswith("add/remove, and nothing more is granted")
 
 
@@ -216,9 +216,10 @@ def test_the_owner_declares_a_rule_before_the_first_charge_and_not_after(ledger)
     ledger.charge("b", [tuned], label="search")
     with pytest.raises(LedgerError, match="by 'gaussian'"):
         ledger.set_budget("a", budget, rule="renyi")
-    ledger.set_budget("b", replace(budget, epsilon=2.0))  # a raised limit keeps the rule
+    raised = replace(budget, epsilon=2.0)
+    ledger.set_budget("b", raised, note="board decision 7")  # which keeps the rule
     assert "'renyi'" in next(one for one in ledger.datasets() if one.dataset.name == "b").sentence
-    ledger.set_budget("b", budget, rule="renyi")
+    ledger.set_budget("b", budget, rule="renyi", note="lowered")
     with pytest.raises(ArgumentError, match="rule"):
         ledger.set_budget("c", budget, rule="pld")
 

@@ -214,17 +214,17 @@ def test_raising_and_lowering_a_budget_is_on_record(ledger):
     small, large = Budget(epsilon=0.5), Budget(epsilon=2.0)
     ledger.set_budget("clinic-a", large, note="board decision 7")
     ledger.charge("clinic-a", [chosen(1.0)], label="fit")
-    ledger.set_budget("clinic-a", small)
+    ledger.set_budget("clinic-a", small, note="lowered")
     assert ledger.budget_of("clinic-a") == small
     with pytest.raises(BudgetExceeded, match="epsilon 1 is"):  # nothing more, however little
         ledger.charge("clinic-a", [chosen(1e-6)], label="fit")
-    ledger.set_budget("clinic-a", large)
+    ledger.set_budget("clinic-a", large, note="raised again")
     ledger.charge("clinic-a", [chosen(0.9)], label="fit")
     changes = [entry for entry in ledger.history() if isinstance(entry, BudgetChange)]
     assert [(one.budget, one.note) for one in changes] == [
         (large, "board decision 7"),
-        (small, ""),
-        (large, ""),
+        (small, "lowered"),
+        (large, "raised again"),
     ]
 
 
@@ -307,3 +307,15 @@ def test_data_without_content_are_refused_before_the_charge(ledger):
     with pytest.raises(DataError):
         ledger.charge(AllBlack("0" * 64), [GAUSS], label="fit")
     assert ledger.history() == []
+
+
+def test_a_limit_with_charges_is_changed_for_a_reason(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0))
+    ledger.set_budget("clinic-a", Budget(epsilon=2.0))  # nothing was charged against it
+    ledger.charge("clinic-a", [chosen(0.5)], label="fit")
+    with pytest.raises(ArgumentError):
+        ledger.set_budget("clinic-a", Budget(epsilon=3.0))
+    assert ledger.budget_of("clinic-a") == Budget(epsilon=2.0)
+    ledger.set_budget("clinic-a", Budget(epsilon=2.0))  # the same limit again
+    ledger.set_budget("clinic-a", Budget(epsilon=3.0), note="board decision 7")
+    assert ledger.budget_of("clinic-a") == Budget(epsilon=3.0)

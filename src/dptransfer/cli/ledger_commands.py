@@ -128,9 +128,6 @@ def budget(
         named: records.DataSet | str = dataset
         with suppress(LedgerError):  # a name that is not on record yet is that of one still to come
             named = book.find(dataset)
-        before = next((one for one in book.datasets() if one.dataset == named), None)
-        if before is not None and before.charges and before.budget not in (None, allowed) and not note:
-            raise ArgumentError("A limit with charges is changed for a reason. Say why with --note.")
         book.set_budget(named, allowed, note=note, rule=rule, unit=unit, most_rows_per_person=most)
     rows = book.find(dataset)
     summary = next(one for one in book.datasets() if one.dataset == rows)

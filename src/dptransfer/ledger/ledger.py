@@ -322,7 +322,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             dataset: whose limit it is.
             budget: the limit. Set it before the first charge: a limit that is set, or raised, after answers
                 were seen is a promise about what is released from then on.
-            note: why, for the record.
+            note: why, for the record; required where a limit was charged against and is changed.
             rule: how requests that depend on earlier answers are counted against a budget in ε and δ,
                 'gaussian' or 'renyi' (`accounting.filters`); without one the first charge settles it.
             unit: what it limits the loss of: an example, or a person with all their examples. By default
@@ -346,6 +346,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         identity = identity_of(dataset)
         with self._store.transaction(write=True) as chain:
             account = Register(key, self._entries(chain)).account(identity)
+            if account.charges and account.budget not in (None, budget) and not note:
+                raise ArgumentError("A limit with charges is changed for a reason. Say why (--note, note=).")
             if rule is not None:
                 account.require_rule(rule)
             unit = unit or account.unit or Unit.ROW
