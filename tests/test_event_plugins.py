@@ -140,14 +140,14 @@ def test_without_the_package_one_account_is_closed_and_the_others_go_on(path, pa
         lambda: ledger.charge("theirs", [NOISE], label="fit"),
         lambda: ledger.require_room("theirs", [NOISE]),
         lambda: ledger.privacy_spent("theirs"),
-        lambda: ledger.set_budget("theirs", Budget(epsilon=9.0, delta=1e-5)),
+        lambda: ledger.set_budget("theirs", Budget(epsilon=9.0, delta=1e-5), note="raised"),
     ):
         with pytest.raises(UnknownCharge, match=KIND):
             refused()
     assert ledger.head == head
     ledger.complete(ledger.charge("plain", [NOISE], label="fit"))
     ledger.charge("new", [NOISE], label="fit")
-    ledger.set_budget("other", Budget(epsilon=4.0, delta=1e-5))
+    ledger.set_budget("other", Budget(epsilon=4.0, delta=1e-5), note="raised")
     (charge,) = (one for one in ledger.history("theirs") if isinstance(one, Charge))
     assert (charge.kinds, charge.status, charge.steps[1]["kind"]) == (("gaussian", KIND), "released", KIND)
     install("laplace-of-theirs", {"laplace_of_theirs": CODE}, ENTRY)  # again, and the account is open
