@@ -42,8 +42,10 @@ class PythonModel:
         sets = self.model.sets_of_scores(scores, **asked).labels
         labels = [self.model.classes[place] for place in scores.argmax(axis=1)]
         chances = self.model.probabilities_of(scores).max(axis=1).tolist()
-        columns = zip(labels, chances, map(list, sets), strict=True)
-        return [dict(zip(("label", "score", "set"), row, strict=True)) for row in columns]
+        return [
+            {"label": label, "score": score, "set": list(members)}
+            for label, score, members in zip(labels, chances, sets, strict=True)
+        ]
 
 
 def _load_pyfunc(path: str) -> PythonModel:

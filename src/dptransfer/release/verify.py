@@ -62,7 +62,7 @@ _FORMS: tuple[tuple[str, str, Callable[[float], str], Callable[[str], str]], ...
     ("card.html", rf'data-number="{_NAMES}" data-value="([^"]*)"', repr, escape_html),
     ("MLmodel", _YAML, yaml_scalar, yaml_scalar),
 )
-"""How each text file of a release states its numbers: for people, and for programs."""
+"""Forms of the numbers in each text file of a release, for people and for programs."""
 _FALSE_ALARM = 1e-6  # that a sound release fails by its witnesses
 _ROUNDING = 1e-9  # what another build of the same library may differ by
 _MATERIAL = 1e-3  # a recorded ε this much (relatively) above the recomputed one is not that of these steps
